@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The command line: one table of commands, their help, and how a failure ends. A command loads what it needs when it runs.
-import { VERSION } from '../lib/version.ts'
+import { COMMIT, VERSION } from '../lib/version.ts'
 import { bench } from './bench.ts'
 import { type Command, helpOf, UsageError } from './command.ts'
 import { demo } from './demo.ts'
@@ -32,7 +32,7 @@ async function main(words: string[]): Promise<void> {
   const found = commandOf(words[0] === 'help' ? words.slice(1) : words)
   if (found && asksHelp) return void process.stdout.write(helpOf(found.command))
   if (asksHelp) return void process.stdout.write(usage())
-  if (words.includes('--version')) return void process.stdout.write(`${VERSION}\n`)
+  if (words.includes('--version')) return void process.stdout.write(`${VERSION} (${COMMIT})\n`)
   if (!found) throw new UsageError(words.length === 0 ? 'A command is needed' : `There is no command ${words[0]}`)
   try {
     await found.command.run(found.args)

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import * as v from 'valibot'
-import { absolute, type Env, type Flags, override, withVariables } from './config/environment.ts'
+import { absolute, type Env, type Flags, override, unusedVariables, withVariables } from './config/environment.ts'
 import { readFile } from './config/file.ts'
 import { checkKeys } from './config/keys.ts'
 import type { ModuleOption } from './config/kinds.ts'
@@ -17,6 +17,8 @@ export { ConfigError } from './config/problems.ts'
 export type Config = Readonly<Omit<Parsed, 'database' | 'run_events'>> & {
   /** The file that was read, or null. */
   readonly file: string | null
+  /** Sentences about environment variables that nothing reads. */
+  readonly unusedVariables: readonly string[]
   readonly database: Omit<Parsed['database'], 'sqlite_path'> & { readonly sqlite_path: string }
   readonly run_events: Omit<Parsed['run_events'], 'backend'> & {
     readonly backend: NonNullable<Parsed['run_events']['backend']>
@@ -42,7 +44,8 @@ export function loadConfig(source: ConfigSource = {}): Config {
   const cwd = source.cwd ?? process.cwd()
   const { file, tree } = readFile(source.file || env.COLLOQUY_CONFIG, cwd)
   const problems: string[] = []
-  const options = withVariables(tree, env, '', problems)
+  const used = new Set<string>()
+  const options = withVariables(tree, env, '', problems, used)
   checkKeys(Options, options, '', problems)
   refuse(problems)
   // It is an object: checkKeys has complained about anything else.
@@ -50,7 +53,7 @@ export function loadConfig(source: ConfigSource = {}): Config {
   const parsed = v.safeParse(Options, options)
   if (!parsed.success) refuse(parsed.issues.map((issue) => sentence(issue, names)))
   // Not successful was refused one line above; valibot's types do not see it.
-  const config = complete(parsed.output as Parsed, file, cwd)
+  const config = complete(parsed.output as Parsed, file, cwd, unusedVariables(env, used))
   refuse(contradictions(config))
   const isNamed = Boolean(source.file || env.COLLOQUY_CONFIG)
   if (isNamed && !names.has('home')) refuse(strayHome(config, (parsed.output as Parsed).home, cwd))
@@ -70,7 +73,7 @@ function strayHome({ file, home }: Config, asWritten: string, cwd: string): stri
 }
 
 /** Resolves defaults that depend on other options, and makes every path absolute. */
-function complete(parsed: Parsed, file: string | null, cwd: string): Config {
+function complete(parsed: Parsed, file: string | null, cwd: string, unusedVariables: readonly string[]): Config {
   const home = absolute(cwd, parsed.home)
   const { sqlite_path } = parsed.database
   const beside = file === null ? cwd : dirname(file)
@@ -82,6 +85,7 @@ function complete(parsed: Parsed, file: string | null, cwd: string): Config {
       registration: parsed.auth.allow_registration ? parsed.auth.registration : 'closed'
     },
     file,
+    unusedVariables,
     home,
     database: {
       ...parsed.database,
@@ -112,7 +116,11 @@ const JWT_SECRET_BYTES_MIN = 32
 /** Valid options that cannot work, mostly in combination. */
 function contradictions(config: Config): string[] {
   const problems: string[] = []
-  const { database, agent, streams } = config
+  const { database, agent, streams, server } = config
+  if (server.public_url !== null && !isOrigin(server.public_url))
+    problems.push(
+      'server.public_url has a path, a query or a fragment: a gateway below a path is not supported. Give it a host of its own, as in https://chat.example.com.'
+    )
   if (database.backend === 'postgres' && !isPostgresUrl(database.postgres_url))
     problems.push('database.postgres_url is missing or no URL: it must be postgres://user:password@host:port/name.')
   if (agent.runtime === 'langgraph' && agent.url === null)
@@ -157,7 +165,7 @@ function modelProblems(config: Config): string[] {
 }
 
 /** Sentences about options that are set, and of no use with what another one says: a half of a change, most likely. */
-export function unusedOptions({ agent, database, graphs, home }: Config): string[] {
+export function unusedOptions({ agent, database, graphs, home, unusedVariables }: Config): string[] {
   const { sqlite_path, postgres_url } = database
   const backend = typeof database.backend === 'string' ? database.backend : 'a module'
   const needs = [
@@ -169,13 +177,19 @@ export function unusedOptions({ agent, database, graphs, home }: Config): string
     ['database.postgres_url', postgres_url !== null, 'database.backend', backend, 'postgres'],
     ['database.sqlite_path', sqlite_path !== defaultSqlitePath(home), 'database.backend', backend, 'sqlite']
   ] as const
-  return needs
+  const unused = needs
     .filter(([, isSet, , is, needed]) => isSet && is !== needed)
     .map(([name, , other, is, needed]) => `${name} is not used: ${other} is ${is}, and not ${needed}`)
+  return [...unused, ...unusedVariables]
 }
 
 function defaultSqlitePath(home: string): string {
   return resolve(home, 'data', 'colloquy.db')
+}
+
+function isOrigin(url: string): boolean {
+  const { pathname, search, hash } = new URL(url)
+  return pathname === '/' && search === '' && hash === ''
 }
 
 function isBase64(text: string): boolean {

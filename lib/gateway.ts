@@ -50,7 +50,7 @@ import { ThreadExpiry } from './thread/expiry.ts'
 import { StoredStates } from './thread/stored-states.ts'
 import { openStore } from './store/open.ts'
 import { scopedStore } from './store/scoped.ts'
-import { VERSION } from './version.ts'
+import { COMMIT, VERSION } from './version.ts'
 import type { Store } from './store/store.ts'
 import { warnUnexpected } from './unexpected.ts'
 
@@ -374,6 +374,7 @@ function installationOf({ file, home, database, run_events, agent, models }: Con
     typeof backend === 'string' ? backend : backend.module
   return {
     version: VERSION,
+    commit: COMMIT,
     node: process.versions.node,
     configuration: file,
     home,

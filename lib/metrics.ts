@@ -6,7 +6,7 @@ import type { CommitObserver, Committer } from './run/commit/committer.ts'
 import type { Registry } from './run/lifecycle/registry.ts'
 import { type Buckets, counters } from './run/log/counters.ts'
 import type { Group, Op, Outcome, Store } from './store/store.ts'
-import { VERSION } from './version.ts'
+import { COMMIT, VERSION } from './version.ts'
 
 /** Sampling interval of the event-loop delay, in ms. Each sample is a wake-up, so it starts with the first scrape. */
 const LOOP_RESOLUTION_MS = 20
@@ -219,10 +219,10 @@ export class Metrics implements AgentObserver, CommitObserver {
   #ofBuild(): void {
     new Gauge({
       name: 'colloquy_build_info',
-      help: 'Always 1; version and Node.js version are labels',
-      labelNames: ['version', 'node'],
+      help: 'Always 1; version, commit and Node.js version are labels',
+      labelNames: ['version', 'commit', 'node'],
       registers: [this.#names]
-    }).set({ version: VERSION, node: process.versions.node }, 1)
+    }).set({ version: VERSION, commit: COMMIT, node: process.versions.node }, 1)
   }
 
   #watchLoop(): void {

@@ -1,9 +1,10 @@
 // Configuration: where it is found, what beats what, and that a mistake is refused in a sentence that helps.
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ConfigError, type ConfigSource, loadConfig, unusedOptions } from '../lib/config.ts'
+import { READ } from '../lib/config/environment.ts'
 
 type Given = Omit<ConfigSource, 'cwd' | 'file'> & { readonly yaml?: string }
 
@@ -111,12 +112,12 @@ t.test('an unknown key is refused with its path and the nearest valid key', asyn
     'databse is not an option; did you mean database?',
     'models[0].modle is not an option; did you mean model?'
   )
-  refused(
-    t,
-    '__proto__: { a: 1 }\nserver: { constructor: 1 }',
-    '__proto__ is not an option; did you mean crons?',
-    'server.constructor is not an option; did you mean host?'
-  )
+  const problems = problemsOf(t, { yaml: '__proto__: { a: 1 }\nserver: { constructor: 1 }' })
+  t.match(problems, [
+    /^__proto__ is not an option; there are /,
+    /^server.constructor is not an option; there are host, /
+  ])
+  t.equal(problems.length, 2)
 })
 
 t.test('a value out of its range is refused with its path, the bound and the value', async (t) => {
@@ -395,4 +396,40 @@ t.test('allow_registration: false is the older word for registration: closed', a
     ],
     ['open', 'invite', 'closed']
   )
+})
+
+t.test('a name that is near none is answered with those that there are', async (t) => {
+  const [problem = ''] = problemsOf(t, { yaml: 'server: { tls: true }' })
+  t.match(problem, /^server.tls is not an option; there are host, port, public_url, /)
+})
+
+t.test('a public URL below a path is refused: nothing would answer there', async (t) => {
+  for (const url of ['https://example.com/chat', 'https://example.com/?a=1', 'https://example.com/#x'])
+    t.match(problemsOf(t, { yaml: `server: { public_url: '${url}' }` }), [/^server.public_url has a path/], url)
+  for (const url of ['https://example.com', 'https://example.com:8443/'])
+    t.equal(load(t, { yaml: `server: { public_url: '${url}' }` }).server.public_url, url)
+})
+
+t.test('a variable that seems to be meant for us and that nothing reads is a warning', async (t) => {
+  const unusedIn = (env: Record<string, string>, yaml = '') => unusedOptions(load(t, { env, yaml }))
+  for (const name of [
+    'COLLOQUY_PORT',
+    'COLLOQUY_ANYTHING',
+    'GATEWAY_PROT',
+    'DATABASE_URL',
+    'POSTGRES_URL',
+    'PORT',
+    'LOG_LEVEL'
+  ])
+    t.match(unusedIn({ [name]: 'abc' }), [new RegExp(`^the environment variable ${name} is not used`)], name)
+  t.strictSame(
+    unusedIn({ DATABASE_URL: 'postgres://a@b/c' }, 'database: { backend: postgres, postgres_url: $DATABASE_URL }'),
+    []
+  )
+  t.strictSame(unusedIn({ COLLOQUY_TOKEN: 'abc', PATH: '/bin', COLLOQUY_HOME: '/tmp/x' }), [])
+})
+
+t.test('every variable that is read stands in the operator’s document', async (t) => {
+  const text = readFileSync(new URL('../../bin/README.md', import.meta.url), 'utf8')
+  for (const name of READ) t.ok(text.includes(`\`${name}\``), name)
 })

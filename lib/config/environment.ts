@@ -15,26 +15,73 @@ export interface Flags {
   readonly watch?: boolean | undefined
 }
 
+/** Variables that set an option. */
+const VARIABLES: Readonly<Record<string, string>> = {
+  COLLOQUY_HOME: 'home',
+  GATEWAY_HOST: 'server.host',
+  GATEWAY_PORT: 'server.port',
+  GATEWAY_CORS_ORIGINS: 'server.cors_origins',
+  AUTH_TRUSTED_PROXIES: 'server.trusted_proxies',
+  AUTH_JWT_SECRET: 'auth.jwt_secret'
+}
+
+/** Every variable that is read. A test looks for each of them in the operator's document. */
+export const READ: readonly string[] = [
+  ...Object.keys(VARIABLES),
+  'COLLOQUY_CONFIG',
+  'OPENAI_API_KEY',
+  'OPENAI_BASE_URL',
+  'OPENAI_MODEL'
+]
+
+/** Ours, of clients and tests, and nothing that a server reads. */
+const OF_CLIENTS = /^COLLOQUY_(TOKEN|URL|COMMIT|FAST|LONG|AGAIN|HOSTILE|SEED|LOSS_RUNS)$/
+
+/** Variables that other servers read, and how each is said here. */
+const OF_OTHERS: Readonly<Record<string, string>> = {
+  DATABASE_URL: 'database: { backend: postgres, postgres_url: $DATABASE_URL }',
+  POSTGRES_URL: 'database: { backend: postgres, postgres_url: $POSTGRES_URL }',
+  POSTGRES_URI: 'database: { backend: postgres, postgres_url: $POSTGRES_URI }',
+  PORT: 'server: { port: $PORT }',
+  LOG_LEVEL: 'log_level: $LOG_LEVEL',
+  JWT_SECRET: 'auth: { jwt_secret: $JWT_SECRET }',
+  CORS_ORIGINS: 'server: { cors_origins: $CORS_ORIGINS }',
+  TRUSTED_PROXIES: 'server: { trusted_proxies: $TRUSTED_PROXIES }'
+}
+
+/** Sentences about variables that are set for us, it seems, and that nothing reads. `used`: those the file names. */
+export function unusedVariables(env: Env, used: ReadonlySet<string>): string[] {
+  const isIdle = (name: string) => Boolean(env[name]) && !used.has(name) && !READ.includes(name)
+  const ours = Object.keys(env).filter((name) => /^(COLLOQUY|GATEWAY)_/.test(name) && !OF_CLIENTS.test(name))
+  return [
+    ...ours.filter(isIdle).map((name) => `the environment variable ${name} is not used: there are ${READ.join(', ')}`),
+    ...Object.entries(OF_OTHERS)
+      .filter(([name]) => isIdle(name))
+      .map(([name, yaml]) => `the environment variable ${name} is not used: colloquy.yaml can, with ${yaml}`)
+  ]
+}
+
 /** Expands a leading `~`, which no shell does in a file or after `--home=`. */
 export function absolute(from: string, path: string): string {
   return resolve(from, path.replace(/^~(?=$|\/)/, homedir()))
 }
 
 /** Replaces every string `$NAME`, and `${NAME}` anywhere in a string, by that variable, at any depth. */
-export function withVariables(value: unknown, env: Env, path: string, problems: string[]): unknown {
-  if (typeof value === 'string') return variable(value, env, path, problems)
-  if (Array.isArray(value)) return value.map((item, i) => withVariables(item, env, `${path}[${i}]`, problems))
+export function withVariables(value: unknown, env: Env, path: string, problems: string[], used: Set<string>): unknown {
+  if (typeof value === 'string') return variable(value, env, path, problems, used)
+  if (Array.isArray(value)) return value.map((item, i) => withVariables(item, env, `${path}[${i}]`, problems, used))
   if (!isTree(value)) return value
   const entries = Object.entries(value)
   return Object.fromEntries(
-    entries.map(([name, inner]) => [name, withVariables(inner, env, join(path, name), problems)])
+    entries.map(([name, inner]) => [name, withVariables(inner, env, join(path, name), problems, used)])
   )
 }
 
-function variable(value: string, env: Env, path: string, problems: string[]): string {
+function variable(value: string, env: Env, path: string, problems: string[], used: Set<string>): string {
   // Without braces it has to be the whole text: a password may contain a dollar.
   return value.replace(/^\$([A-Za-z_]\w*)$|\$\{([A-Za-z_]\w*)\}/g, (written, alone?: string, inside?: string) => {
     const name = alone ?? inside ?? ''
+    used.add(name)
     const found = env[name]
     if (found === undefined) problems.push(`${path} is ${written}, but the environment variable ${name} is not set.`)
     return found ?? written
@@ -52,12 +99,7 @@ export function override(options: Tree, flags: Flags, env: Env): Map<string, str
     put(options, path, value)
     names.set(path, `${name} (${path})`)
   }
-  set('home', 'COLLOQUY_HOME', env.COLLOQUY_HOME)
-  set('server.host', 'GATEWAY_HOST', env.GATEWAY_HOST)
-  set('server.port', 'GATEWAY_PORT', env.GATEWAY_PORT)
-  set('server.cors_origins', 'GATEWAY_CORS_ORIGINS', env.GATEWAY_CORS_ORIGINS)
-  set('server.trusted_proxies', 'AUTH_TRUSTED_PROXIES', env.AUTH_TRUSTED_PROXIES)
-  set('auth.jwt_secret', 'AUTH_JWT_SECRET', env.AUTH_JWT_SECRET)
+  for (const [name, path] of Object.entries(VARIABLES)) set(path, name, env[name])
   set('home', '--home', flags.home)
   set('server.host', '--host', flags.host)
   set('server.port', '--port', flags.port)

@@ -28,15 +28,20 @@ export function checkKeys(schema: Shape, value: unknown, path: string, problems:
   for (const [name, inner] of Object.entries(value)) {
     const known = Object.hasOwn(entries, name) ? entries[name] : undefined
     if (known) checkKeys(known, inner, join(path, name), problems)
-    else problems.push(`${join(path, name)} is not an option; did you mean ${nearest(name, Object.keys(entries))}?`)
+    else problems.push(`${join(path, name)} is not an option; ${hint(name, Object.keys(entries))}`)
   }
 }
 
-function nearest(name: string, known: readonly string[]): string {
-  const byDistance = known
+/** The name that was meant, if one is near: any other would mislead. */
+function hint(name: string, known: readonly string[]): string {
+  const [nearest] = known
     .map((other) => ({ other, steps: distance(name, other) }))
     .sort((one, two) => one.steps - two.steps)
-  return byDistance[0]?.other ?? ''
+  const isNear =
+    nearest !== undefined &&
+    nearest.steps <= Math.max(2, Math.floor(name.length / 3)) &&
+    nearest.steps < name.length - 1
+  return isNear ? `did you mean ${nearest.other}?` : `there are ${known.join(', ')}.`
 }
 
 function distance(one: string, other: string): number {

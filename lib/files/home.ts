@@ -1,6 +1,6 @@
 // The data home: our own folder, created when missing.
-import { chmodSync, existsSync, mkdirSync, readdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 
 const PRIVATE = 0o700
 /** Present in every home a server has used. */
@@ -13,10 +13,26 @@ const LOCK_FILE = 'serve.lock'
  */
 export function prepareHome(home: string): void {
   try {
-    mkdirSync(home, { recursive: true, mode: PRIVATE })
+    makeFolder(home, PRIVATE)
     if (existsSync(join(home, LOCK_FILE)) || readdirSync(home).length === 0) chmodSync(home, PRIVATE)
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
     throw new Error(`The home ${home} cannot be used (${code}): choose a writable folder with --home`)
+  }
+}
+
+/**
+ * Creates a folder and those above it. One by one: where the system says that there is nothing above, as below /proc, Node's own
+ * `recursive` tries for ever.
+ */
+export function makeFolder(path: string, mode = 0o777): void {
+  if (existsSync(path) && statSync(path).isDirectory()) return
+  if (!existsSync(dirname(path))) makeFolder(dirname(path), mode)
+  try {
+    mkdirSync(path, { mode })
+  } catch (error) {
+    // Another process was faster.
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST' && statSync(path).isDirectory()))
+      throw error
   }
 }

@@ -1,10 +1,10 @@
 // Locks a data home and a database file for one server. These are operating system locks, taken through SQLite for portability:
 // a killed process releases them, and there are no stale lock files.
-import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { Sqlite } from '../sqlite-driver.ts'
-import { prepareHome } from './home.ts'
+import { makeFolder, prepareHome } from './home.ts'
 
 const LOCK_FILE = 'serve.lock'
 /** The last holder of the lock: its machine, and its process id in the database. */
@@ -48,7 +48,7 @@ function databaseLock(path: string): string {
 
 /** @throws Error when another server has it. */
 function lockDatabase(path: string): () => void {
-  mkdirSync(dirname(path), { recursive: true })
+  makeFolder(dirname(path))
   const unlock = lockFile(databaseLock(path), `The folder of database.sqlite_path, ${dirname(path)}, cannot be written`)
   if (!unlock)
     throw new Error(

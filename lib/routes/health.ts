@@ -1,7 +1,7 @@
 // Liveness and readiness.
 import type { Reply } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
-import { VERSION } from '../version.ts'
+import { COMMIT, VERSION } from '../version.ts'
 import type { Services } from './services.ts'
 
 export function healthRoutes({ unready }: Services): Route[] {
@@ -24,6 +24,7 @@ export function healthRoutes({ unready }: Services): Route[] {
 /** Flags that LangGraph's Studio reads. Runs are not traced to LangSmith. */
 const INFO = {
   version: VERSION,
+  commit: COMMIT,
   context: 'js',
   flags: { assistants: true, crons: true, langsmith: false, langsmith_tracing_replicas: false }
 }

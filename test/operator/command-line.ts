@@ -13,7 +13,7 @@ import { homeOf, until } from '../fixtures/gateway.ts'
 const PROGRAM = fileURLToPath(new URL('../../bin/colloquy.js', import.meta.url))
 const BIN = new URL('../../bin/', import.meta.url)
 /** Programs: to import them is to run them. */
-const PROGRAMS = ['colloquy.js', 'build-page.js']
+const PROGRAMS = ['colloquy.js', 'build.js', 'build-page.js']
 /** Names of all commands that bin/ has. */
 const COMMANDS = await commandsIn(readdirSync(BIN).filter((file) => file.endsWith('.js') && !PROGRAMS.includes(file)))
 /** A start that hangs is ended: the assertion then shows a signal where an exit code was due. */
@@ -58,7 +58,7 @@ t.test('every command tells its help on stdout and ends with 0, and the version 
     t.equal(code, 0, asked)
     for (const name of COMMANDS) t.match(out, name)
   }
-  t.match(await run(home, '--version'), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
+  t.match(await run(home, '--version'), { code: 0, out: /^\d+\.\d+\.\d+ \((\w+(-dirty)?)\)\n$/ })
   t.strictSame(readdirSync(home), [], 'nothing was made')
 })
 
@@ -192,4 +192,12 @@ t.test("the home and all in it are their owner's alone, whatever the umask", asy
     open.filter((name) => name !== '.'),
     []
   )
+})
+
+t.test('a home where none can be made is refused at once', async (t) => {
+  for (const home of ['/proc/x', '/proc/x/y', '/dev/null/x']) {
+    const { code, errors } = await run(homeOf(t), 'serve', '--port', '0', '--home', home)
+    t.equal(code, 1, home)
+    t.match(errors, `The home ${home} cannot be used`)
+  }
 })

@@ -2,9 +2,10 @@
 // kit run on a store.
 import { spawn, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
+import { NO_BROWSER, visit } from '../fixtures/browser.ts'
 import { homeOf } from '../fixtures/gateway.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -62,15 +63,29 @@ t.test('the package, installed into an empty folder without development dependen
   const own = join(folder, 'node_modules', 'colloquy')
 
   t.test('holds no tests but the kit, and no bench', async (t) => {
-    t.strictSame(readdirSync(join(own, 'dist')).sort(), ['bin', 'lib', 'test'])
+    t.strictSame(readdirSync(join(own, 'dist')).sort(), ['bin', 'commit', 'lib', 'public', 'test'])
     t.strictSame(readdirSync(join(own, 'dist', 'test')), ['contract'])
     t.notOk(existsSync(join(folder, 'node_modules', 'typescript')))
     t.notOk(existsSync(join(folder, 'node_modules', 'tap')))
   })
 
-  t.test('starts, signs somebody in and answers', async (t) => {
+  t.test('has what its documents link to', async (t) => {
+    const documents = readdirSync(own, { recursive: true, encoding: 'utf8' }).filter(
+      (name) => name.endsWith('.md') && !name.includes('node_modules')
+    )
+    t.ok(documents.length > 5)
+    for (const file of documents) {
+      const links = [...readFileSync(join(own, file), 'utf8').matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link)
+      const files = links.filter((link) => !/^(https?:|mailto:|#)/.test(link)).map((link) => link.replace(/#.*/, ''))
+      const dead = files.filter((link) => !existsSync(join(own, dirname(file), link)))
+      t.strictSame(dead, [], file)
+    }
+  })
+
+  /** The URL that it prints. */
+  const started = async (t: Test): Promise<string> => {
     const program = join(own, 'dist', 'bin', 'colloquy.js')
-    const server = spawn(process.execPath, [program, 'serve', '--home', join(folder, 'home'), '--port', '0'], {
+    const server = spawn(process.execPath, [program, 'serve', '--home', homeOf(t), '--port', '0'], {
       cwd: folder,
       env: { PATH: process.env.PATH },
       stdio: ['ignore', 'pipe', 'pipe']
@@ -81,6 +96,25 @@ t.test('the package, installed into an empty folder without development dependen
     await until(() => /listening on \S+\n/.test(said) || server.exitCode !== null, 'the start line', 60_000)
     const url = /Colloquy is listening on (\S+)\n/.exec(said)?.[1]
     if (!url) throw new Error(said)
+    return url
+  }
+
+  t.test('starts, has its page, and answers in it', { skip: NO_BROWSER }, async (t) => {
+    const visitor = await visit(t, await started(t))
+    await visitor.open()
+    const { page } = visitor
+    await page.getByLabel('E-mail').fill('ada@example.com')
+    await page.getByLabel('Password').fill('correct-horse-42')
+    await page.getByRole('button', { name: 'Create the administrator' }).click()
+    await visitor.say('/demo deltas=3 rate=0')
+    await visitor.answered()
+    t.equal(await visitor.lastAnswer(), 'w0000 w0001 w0002')
+    t.same(visitor.problems, [])
+  })
+
+  t.test('signs somebody in and answers', async (t) => {
+    const url = await started(t)
+
     const made = await fetch(`${url}/api/v1/auth/initialize`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },

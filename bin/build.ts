@@ -1,0 +1,28 @@
+#!/usr/bin/env node
+// The build, behind the compiler: the page, the migrations, and the commit that all of it was built from.
+import { spawnSync } from 'node:child_process'
+import { cpSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import './build-page.ts'
+
+/** This file is compiled to dist/bin. */
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+
+for (const dialect of ['sqlite', 'postgres']) {
+  const folder = `lib/store/${dialect}/migrations`
+  cpSync(join(ROOT, folder), join(ROOT, 'dist', folder), { recursive: true })
+}
+
+/** null: this is no checkout, or there is no git. */
+function git(...args: readonly string[]): string | null {
+  const { status, stdout } = spawnSync('git', args, { cwd: ROOT, encoding: 'utf8' })
+  return status === 0 ? stdout.trim() : null
+}
+
+// An image is built without .git: it names its commit.
+const commit = process.env.COLLOQUY_COMMIT ?? git('rev-parse', '--short=12', 'HEAD')
+if (commit !== null) {
+  const isDirty = !process.env.COLLOQUY_COMMIT && git('status', '--porcelain', '--untracked-files=no')
+  writeFileSync(join(ROOT, 'dist/commit'), `${commit}${isDirty ? '-dirty' : ''}\n`)
+}
