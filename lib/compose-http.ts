@@ -35,7 +35,7 @@ interface HttpParts {
 export function composeServers(parts: HttpParts): { server: HttpServer; metricsServer: HttpServer | null } {
   const { config, log, services, policy, project, metrics } = parts
   const warn = (message: string) => log.warn({}, message)
-  const proxies = new Proxies(config.server.trusted_proxies, warn)
+  const proxies = new Proxies(config.server.trusted_proxies, warn, config.server.trusted_hops)
   const common: Omit<HttpOptions, 'routes'> = {
     authenticate: parts.credentials.authenticate,
     authenticateRequest: policy?.authenticates ? policy.authenticate : null,

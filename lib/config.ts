@@ -10,6 +10,7 @@ import type { ModuleOption } from './config/kinds.ts'
 import { EVENT_BYTES_MIN, Options, type Parsed } from './config/options.ts'
 import { refuse, sentence } from './config/problems.ts'
 import type { Tree } from './config/tree.ts'
+import { networkOf } from './networks.ts'
 
 export { ConfigError } from './config/problems.ts'
 
@@ -55,6 +56,8 @@ export function loadConfig(source: ConfigSource = {}): Config {
   // Not successful was refused one line above; valibot's types do not see it.
   const config = complete(parsed.output as Parsed, file, cwd, unusedVariables(env, used))
   refuse(contradictions(config))
+  // Those of AUTH_TRUSTED_PROXIES are skipped with a warning [Auth 9].
+  if (!names.has('server.trusted_proxies')) refuse(badProxies(config))
   const isNamed = Boolean(source.file || env.COLLOQUY_CONFIG)
   if (isNamed && !names.has('home')) refuse(strayHome(config, (parsed.output as Parsed).home, cwd))
   return config
@@ -108,6 +111,12 @@ function complete(parsed: Parsed, file: string | null, cwd: string, unusedVariab
 /** A module with its absolute path: the one in the file is relative to the file. */
 function located<Word extends string>(backend: Word | ModuleOption, beside: string): Word | ModuleOption {
   return typeof backend === 'string' ? backend : { ...backend, module: absolute(beside, backend.module) }
+}
+
+function badProxies({ server }: Config): string[] {
+  return server.trusted_proxies
+    .filter((entry) => networkOf(entry) === null)
+    .map((entry) => `server.trusted_proxies has ${entry}, which is neither an address nor a range, as 10.0.0.0/8.`)
 }
 
 /** As long as the signature: a shorter key would be the weak point. */

@@ -40,6 +40,7 @@ const TABLE = {
 
   // The request itself.
   bad_path: [400, 'The path is not valid percent-encoded UTF-8'],
+  host_repeated: [400, 'A request has one Host header'],
   not_found: [404, 'Not Found'],
   method_not_allowed: [405, 'Method Not Allowed'],
   upgrade_required: [426, 'This address speaks WebSocket. POST to it for an event stream.'],

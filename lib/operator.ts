@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs'
 import { type Reset, resetAdmin } from './auth/admin.ts'
 import { ApiTokens, type NewApiToken } from './auth/api-tokens.ts'
-import { emailKey } from './auth/email.ts'
+import { findAccount } from './auth/email.ts'
 import type { Config } from './config.ts'
 import { Committer } from './run/commit/committer.ts'
 import { openDatabase } from './store/open.ts'
@@ -74,7 +74,7 @@ async function beside<T>(config: Config, work: (store: Store, writer: Writer) =>
 }
 
 async function accountOf({ users }: Store, email: string): Promise<User> {
-  const user = await users.byEmail(emailKey(email))
+  const user = await findAccount(users, email)
   if (!user) throw new Error(`Nobody has the e-mail address ${email}`)
   return user
 }

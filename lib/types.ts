@@ -75,6 +75,8 @@ export interface Grant {
   readonly permissions: ReadonlySet<Permission> | null
   /** Set for users authenticated by the operator's own rules: as those describe them. */
   readonly asserted?: JsonObject
+  /** Whether those rules would authenticate the same request as the same user again. */
+  readonly isAssertedStill?: () => Promise<boolean>
 }
 
 /** The credential of a request: a session token or an API token. */

@@ -280,6 +280,23 @@ t.test('AUTH_TRUSTED_PROXIES and AUTH_JWT_SECRET are read; an empty variable is 
   t.equal(config.server.port, 8001)
 })
 
+t.test('networks that are none are refused at start where the file names them', async (t) => {
+  refused(
+    t,
+    'server: { trusted_proxies: [127.0.0.1, 10.0.0.0/99, foo] }',
+    'server.trusted_proxies has 10.0.0.0/99, which is neither an address nor a range, as 10.0.0.0/8.',
+    'server.trusted_proxies has foo, which is neither an address nor a range, as 10.0.0.0/8.'
+  )
+  for (const path of ['mcp', 'webhooks'])
+    refused(
+      t,
+      `${path}: { allowed_networks: [10.0.0.0/99] }`,
+      `${path}.allowed_networks[0] must be an address or a range, as 10.0.0.0/8 or fd00::/8.`
+    )
+  t.equal(load(t).server.trusted_hops, 0)
+  t.equal(load(t, { yaml: 'server: { trusted_hops: 2 }' }).server.trusted_hops, 2)
+})
+
 t.test('OPENAI_API_KEY alone makes a model, when none is configured', async (t) => {
   const env = { OPENAI_API_KEY: 'k', OPENAI_BASE_URL: 'http://127.0.0.1:9/v1', OPENAI_MODEL: 'm' }
   t.match(load(t, { env }).models, [

@@ -27,7 +27,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'loop-turns': [],
   budget: [],
   'json-shape': [],
-  config: ['types'],
+  networks: [],
+  config: ['types', 'networks'],
   reserved: ['types'],
   'well-formed': ['types'],
   'stream-writer': [],
@@ -46,6 +47,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'errors',
     'scope',
     'loopback',
+    'networks',
     'loop-turns',
     'stream-writer',
     'well-formed'
@@ -58,6 +60,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'graph-state',
     'scope',
     'loopback',
+    'networks',
     'keyed-mutex',
     'reserved',
     'well-formed'

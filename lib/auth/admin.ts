@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { UserReads, Writer } from '../store/store.ts'
 import { type Timestamp, timestamp, type User } from '../types.ts'
 import type { ApiTokens } from './api-tokens.ts'
-import { emailKey } from './email.ts'
+import { findAccount } from './email.ts'
 import { hashPassword } from './password.ts'
 
 export const CREDENTIALS_FILE = 'admin_initial_credentials.txt'
@@ -39,7 +39,7 @@ export interface Reset {
  * @throws Error when the file cannot be written; then the old password still holds
  */
 export async function resetAdmin({ users, apiTokens, writer, home, email }: ResetParts): Promise<Reset> {
-  const user = email === null ? await users.admin() : await users.byEmail(emailKey(email))
+  const user = email === null ? await users.admin() : await findAccount(users, email)
   if (user === null) throw new NobodyToReset(missing(email))
   if (user.system_role !== 'admin') throw new NobodyToReset(`${user.email} is no administrator`)
   const password = randomBytes(PASSWORD_BYTES).toString('base64url')

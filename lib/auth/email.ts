@@ -1,4 +1,7 @@
 // E-mail addresses: validation, and one normalised form for all spellings.
+import { domainToASCII, domainToUnicode } from 'node:url'
+import type { UserReads } from '../store/store.ts'
+import type { User } from '../types.ts'
 
 // No invisible characters: two accounts whose addresses look the same could be confused.
 const LOCAL = /^[^"(),:;<>@[\\\]\p{C}\p{Z}]+$/u
@@ -12,11 +15,31 @@ const UNITS_MAX = 4 * LENGTH_MAX
 const LOCAL_MAX = 64
 const DOMAIN_MAX = 253
 
-/** The normalised form for storage and lookup [contract 1.3]. Does not validate. */
-export function emailKey(text: string): string {
+/** The normalised form for lookup [contract 1.3]. Does not validate. */
+function emailKey(text: string): string {
   // Normalising stacked accents is quadratic in the length, and no address is this long.
   if (text.length > UNITS_MAX) return ''
   return text.trim().toLowerCase().normalize('NFC')
+}
+
+/** The same address with its domain in Unicode, which is how it is stored, and in ASCII [RFC 5891]. null: it has no such domain. */
+function domainForms(email: string): { readonly unicode: string; readonly ascii: string } | null {
+  const at = email.lastIndexOf('@') + 1
+  const ascii = domainToASCII(email.slice(at))
+  return ascii === ''
+    ? null
+    : { unicode: email.slice(0, at) + domainToUnicode(ascii), ascii: email.slice(0, at) + ascii }
+}
+
+/** The account of an address, however its domain is spelled: older accounts are stored as they were typed. */
+export async function findAccount(users: Pick<UserReads, 'byEmail'>, text: string): Promise<User | null> {
+  const email = emailKey(text)
+  const { unicode = email, ascii = email } = domainForms(email) ?? {}
+  for (const one of new Set([email, unicode, ascii])) {
+    const user = await users.byEmail(one)
+    if (user) return user
+  }
+  return null
 }
 
 /** The normalised address, without surrounding blanks or a display name; or what is wrong with it. */
@@ -28,7 +51,9 @@ export function readEmail(text: string): { readonly email: string } | { readonly
   if (at < 0) return { problem: 'An email address must have an @-sign.' }
   const problem = localProblem(email.slice(0, at)) ?? domainProblem(email.slice(at + 1))
   if (problem) return { problem }
-  return email.length > LENGTH_MAX ? { problem: 'The email address is too long.' } : { email }
+  const stored = domainForms(email)?.unicode
+  if (stored === undefined) return { problem: 'The part after the @-sign contains invalid characters.' }
+  return stored.length > LENGTH_MAX ? { problem: 'The email address is too long.' } : { email: stored }
 }
 
 function localProblem(local: string): string | null {

@@ -1,7 +1,7 @@
 // The operator's own auth rules: code that authenticates callers without a session or token, and authorizes what users
 // do. It comes after our own guards: what those refuse never reaches it.
 import { createHash } from 'node:crypto'
-import { fail, Refused } from '../errors.ts'
+import { Failure, fail, Refused } from '../errors.ts'
 import {
   type Grant,
   isObject,
@@ -59,7 +59,19 @@ export class AccessPolicy {
     const told = await this.#asked(() => this.#rules.authenticate(head))
     const asserted = authUserOf(told)
     if (asserted === null) throw fail('not_authenticated')
-    return assertedPrincipal(asserted)
+    const { user, grant } = assertedPrincipal(asserted)
+    const isAssertedStill = () => this.#isStill(head, user.id)
+    return { user, grant: { ...grant, digest: digestOfHead(head, user.id), isAssertedStill } }
+  }
+
+  /** Rejects when the rules fail: that is no answer. */
+  async #isStill(head: Request, userId: string): Promise<boolean> {
+    try {
+      return (await this.authenticate(head)).user.id === userId
+    } catch (error) {
+      if (error instanceof Failure && error.status < 500) return false
+      throw error
+    }
   }
 
   /**
@@ -98,6 +110,17 @@ export class AccessPolicy {
       clearTimeout(timer)
     }
   }
+}
+
+/** Headers that say nothing about the caller, and differ from request to request. */
+const OF_REQUEST =
+  /^(accept|content-|sec-|x-forwarded-|if-|cache-|connection|upgrade|last-event-id|idempotency-key|traceparent)/
+
+/** Which headers are the credential only the rules know. */
+function digestOfHead({ headers }: Request, userId: string): string {
+  const hash = createHash('sha256').update(`asserted ${userId}`)
+  for (const [name, value] of headers) if (!OF_REQUEST.test(name)) hash.update(`\n${name}: ${value}`)
+  return hash.digest('hex')
 }
 
 /** The principal that rules describe. */

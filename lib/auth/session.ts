@@ -85,8 +85,8 @@ export class Credentials {
   /** Whether a grant is still valid. One query; none when it has expired. */
   async isValid(grant: Grant): Promise<boolean> {
     if (grant.expires !== null && grant.expires * 1000 <= Date.now()) return false
-    // The operator's rules need a request, so they cannot be asked here.
-    if (grant.kind === 'asserted') return true
+    // A call of our own to ourselves has no request that could be asked about again.
+    if (grant.kind === 'asserted') return grant.isAssertedStill?.() ?? true
     return grant.kind === 'session' ? this.#sessions.isValid(grant) : this.#apiTokens.isValid(grant)
   }
 }

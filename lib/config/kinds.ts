@@ -1,6 +1,7 @@
 // Kinds of options: what each accepts, and its error message, which follows the option's path in a sentence. null, which
 // is how YAML reads an empty value, means the default.
 import * as v from 'valibot'
+import { networkOf } from '../networks.ts'
 import type { JsonObject } from '../types.ts'
 import { isTree } from './tree.ts'
 
@@ -82,6 +83,15 @@ export function nullable() {
 export function texts() {
   const listed = v.pipe(v.unknown(), v.transform(listOf), v.array(v.string('must be a text'), 'must be a list'))
   return v.nullish(listed, [])
+}
+
+/** Addresses and CIDR ranges. */
+export function networks(fallback: string[]) {
+  const network = v.pipe(
+    v.string('must be a text'),
+    v.check((entry) => networkOf(entry) !== null, 'must be an address or a range, as 10.0.0.0/8 or fd00::/8')
+  )
+  return v.nullish(v.array(network, 'must be a list'), fallback)
 }
 
 /** Origins: scheme, host and port, as browsers send them; and `*`, which is skipped with a warning. */

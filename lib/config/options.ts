@@ -4,6 +4,7 @@ import {
   choice,
   filled,
   flag,
+  networks,
   nullable,
   number,
   oneOfOrModule,
@@ -34,6 +35,9 @@ const server = section({
   // IPs and CIDR ranges whose X-Real-IP and X-Forwarded-Proto are trusted [Auth 9]. Without your proxy in it, all users
   // share one lockout, and behind TLS cookies are not Secure and end with the browser session.
   trusted_proxies: texts(),
+  // Proxies of yours in a row that add to X-Forwarded-For, which is then counted from the right; 0: X-Real-IP counts, which the
+  // proxy must overwrite. Too many: clients choose their own address.
+  trusted_hops: whole(0, 0, 16),
   // Body limit in bytes for runs, state updates and imports; others have 64 KiB, or 8 KiB without a session. While
   // processed, a body takes several times its size.
   body_bytes: whole(2 * MIB, 4096, 256 * MIB),
@@ -265,7 +269,7 @@ export const Options = v.object({
     // Secret of the signature receivers verify (Standard Webhooks; whsec_... is base64). Never shown or logged. null: unsigned.
     secret: nullable(),
     // Private networks receivers may be in. Users who start runs choose the URL: leave empty unless needed.
-    allowed_networks: v.nullish(v.array(filled(), 'must be a list'), []),
+    allowed_networks: networks([]),
     // Timeout of a receiver in ms.
     timeout_ms: whole(10_000, 100, DAY_MS),
     // Delay from the first try to the second in ms; quadruples each time.
@@ -299,7 +303,7 @@ export const Options = v.object({
     // Environment variables a stdio server may get, besides those with obviously harmless names (API_KEY, BASE_URL, LOG_LEVEL...).
     env_allowed: v.nullish(v.array(filled(), 'must be a list'), []),
     // Private networks servers may be in; without 127.0.0.0/8 none on this machine. Cloud metadata services stay blocked.
-    allowed_networks: v.nullish(v.array(filled(), 'must be a list'), ['127.0.0.0/8', '::1/128']),
+    allowed_networks: networks(['127.0.0.0/8', '::1/128']),
     // Timeouts in ms: connecting, and one call.
     connect_timeout_ms: whole(10_000, 100, DAY_MS),
     call_timeout_ms: whole(60_000, 100, DAY_MS)

@@ -15,9 +15,10 @@ const UNITS_MAX = 4 * NAME_BYTES_MAX
 export function nameOf(given: string): string | null {
   const last = given.slice(given.lastIndexOf('/') + 1)
   if (last.length > UNITS_MAX) return null
-  const name = last.normalize('NFC')
+  // A name is shown as it is written: an override would make `gpj.exe` end with jpg.
+  const name = last.normalize('NFC').replace(/\p{Bidi_Control}/gu, '')
   // Control characters could forge lines in logs and listings.
-  return isName(name) && !/\p{Cc}/u.test(name) && Buffer.byteLength(name) <= NAME_BYTES_MAX ? name : null
+  return isName(name) && !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(name) && Buffer.byteLength(name) <= NAME_BYTES_MAX ? name : null
 }
 
 /** Whether a text is a plain file name, not a path. */

@@ -107,7 +107,7 @@ export class Connections {
     if (!socket.writable || error.code === 'ECONNRESET' || isAnswering) return void socket.destroy(error)
     const status = BAD_HEADS[error.code ?? ''] ?? '400 Bad Request'
     const text = JSON.stringify({ detail: status.slice(4) })
-    const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\nConnection: close\r\n\r\n`
+    const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nCache-Control: private, no-store\r\nX-Content-Type-Options: nosniff\r\nContent-Length: ${text.length}\r\nConnection: close\r\n\r\n`
     socket.end(head + text, () => socket.destroy())
   }
 }

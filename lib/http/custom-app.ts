@@ -6,7 +6,7 @@ import { actingFor, callerOf } from '../loopback.ts'
 import type { Principal } from '../types.ts'
 import { HANDLED, type Reply } from './call.ts'
 import { boundReading, JSON_TYPE } from './reply.ts'
-import { hasBody, requestOf } from './request.ts'
+import { askForBody, awaitsContinue, hasBody, requestOf } from './request.ts'
 import { spellingsOf, targetOf } from './target.ts'
 
 export interface FetchApp {
@@ -252,6 +252,7 @@ class BoundBody {
     this.isBegun = true
     if (this.given !== null) return yield this.given
     let left = this.#limit
+    askForBody(this.#req)
     for await (const chunk of this.#req as AsyncIterable<Buffer>) {
       left -= chunk.length
       this.isTooLarge ||= left < 0
@@ -270,6 +271,7 @@ function appRequestOf(req: IncomingMessage, body: BoundBody, init: RequestInit, 
 async function send(req: IncomingMessage, res: ServerResponse, response: Response, stallMs: number): Promise<void> {
   const headers = Object.fromEntries([...response.headers].filter(([name]) => name !== 'set-cookie'))
   const cookies = response.headers.getSetCookie()
+  if (awaitsContinue(req)) res.shouldKeepAlive = false
   res.writeHead(response.status, { ...headers, ...(cookies.length > 0 && { 'set-cookie': cookies }) })
   if (response.body === null || req.method === 'HEAD') {
     await response.body?.cancel()

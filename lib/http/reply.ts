@@ -6,10 +6,11 @@ import { LoopTurns } from '../loop-turns.ts'
 import { wellFormedJson } from '../well-formed.ts'
 import type { Cookie, Reply } from './call.ts'
 import { bareText } from './langgraph-client.ts'
-import { hasBody, readOn } from './request.ts'
+import { awaitsContinue, hasBody, readOn } from './request.ts'
 import { warnUnexpected } from '../unexpected.ts'
 
 export const JSON_TYPE = 'application/json'
+export const NO_STORE = 'private, no-store'
 /** From this size on, a separate write is cheaper than copying the body behind its head. */
 export const COPIED_MAX = 16 * 1024
 
@@ -62,16 +63,27 @@ function send(
 ): void {
   if (res.headersSent || res.destroyed) return
   if (text !== '') headers['Content-Type'] = type
+  protect(headers)
   // A long text as bytes: node:http would copy it once more.
   const body = text.length > COPIED_MAX ? Buffer.from(text) : text
   if (status !== 204) headers['Content-Length'] = Buffer.byteLength(body)
   if (cookies.length > 0) headers['Set-Cookie'] = cookies.map(cookieText)
   const isUnread = hasLongRest(req)
-  if (isUnread) res.shouldKeepAlive = false
+  const isAwaited = awaitsContinue(req)
+  // A client that was not asked for its body may send it nevertheless, or not.
+  if (isUnread || isAwaited) res.shouldKeepAlive = false
   res.writeHead(status, headers)
-  if (isUnread) return lingeringClose(req, res, body)
+  if (isUnread && !isAwaited) return lingeringClose(req, res, body)
   boundReading(res)
   res.end(body)
+}
+
+/** An answer is for whom it was given and not for a cache, unless it says otherwise; one with a validator may be asked for again. */
+function protect(headers: OutgoingHttpHeaders): void {
+  const given = new Set(Object.keys(headers).map((name) => name.toLowerCase()))
+  const hasValidator = given.has('etag') || given.has('last-modified')
+  if (!given.has('cache-control')) headers['Cache-Control'] = hasValidator ? 'private, no-cache' : NO_STORE
+  if (!given.has('x-content-type-options')) headers['X-Content-Type-Options'] = 'nosniff'
 }
 
 /** Stall timeout for the client of a complete response, in ms. */

@@ -1,6 +1,6 @@
 // Parses requests: target, query, cookies, body. Lenient where a mistake is harmless, with limits everywhere.
 import { isUtf8 } from 'node:buffer'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { BYTE_WEIGHT, type Share } from '../budget.ts'
 import { Failure, Invalid } from '../errors.ts'
 import { JsonShape } from '../json-shape.ts'
@@ -92,6 +92,24 @@ export function requestOf(req: IncomingMessage, more: RequestInit = {}, spelling
   return new Request(address, { ...more, method, headers: given })
 }
 
+/** Requests whose client waits to be asked for the body (Expect: 100-continue). */
+const waiting = new WeakMap<IncomingMessage, ServerResponse>()
+
+export function noteExpectation(req: IncomingMessage, res: ServerResponse): void {
+  waiting.set(req, res)
+}
+
+/** Whether the client still waits to be asked for its body. */
+export function awaitsContinue(req: IncomingMessage): boolean {
+  return waiting.has(req)
+}
+
+/** Called before a body is read, and so after all guards: a client that may not send it keeps it [RFC 9110 10.1.1]. */
+export function askForBody(req: IncomingMessage): void {
+  waiting.get(req)?.writeContinue()
+  waiting.delete(req)
+}
+
 /** True when the head announces a body. */
 export function hasBody(req: IncomingMessage): boolean {
   return req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length'] ?? 0) > 0
@@ -124,6 +142,7 @@ export function readBody(req: IncomingMessage, { limit, share, arrivesWithin }: 
     return Promise.reject(new Failure('body_too_large', { limit }))
   // The client left while an earlier guard waited for the store: its events have passed.
   if (req.destroyed && !req.readableEnded) return Promise.reject(new Failure('body_cut'))
+  askForBody(req)
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let size = 0
@@ -193,9 +212,10 @@ function isForm(req: IncomingMessage): boolean {
 }
 
 /**
- * JSON text -> value, without a key `__proto__` at any level.
+ * JSON text -> value.
  * @param share counts its values
- * @throws Invalid type json_invalid: no JSON, no UTF-8, or nested too deep for what comes after us; Failure bodies_in_flight
+ * @throws Invalid type json_invalid: no JSON, no UTF-8, nested too deep for what comes after us, or with a key `__proto__`; Failure
+ * bodies_in_flight
  */
 export function parseJson(bytes: Buffer, share: Share | null = null): unknown {
   if (!isUtf8(bytes)) throw notJson(0, 'not valid UTF-8')
@@ -205,8 +225,9 @@ export function parseJson(bytes: Buffer, share: Share | null = null): unknown {
   }
   const text = bytes.toString('utf8', hasMark(bytes) ? 3 : 0)
   const value = parseText(text)
-  // A later copy by assignment would set the prototype.
-  if (text.includes('__proto__') || /\\u005f/i.test(text)) removeProto(value)
+  // A later copy by assignment would set the prototype, and lose the member.
+  if ((text.includes('__proto__') || /\\u005f/i.test(text)) && hasProto(value))
+    throw notJson(0, '__proto__ is not allowed as a key')
   return value
 }
 
@@ -241,13 +262,14 @@ function checkShape(bytes: Buffer): number {
   return shape.values
 }
 
-function removeProto(value: unknown): void {
+function hasProto(value: unknown): boolean {
   const waiting: unknown[] = [value]
   while (waiting.length > 0) {
     const one = waiting.pop()
     if (typeof one !== 'object' || one === null) continue
-    Reflect.deleteProperty(one, '__proto__')
+    if (Object.hasOwn(one, '__proto__')) return true
     // A loop instead of push(...), whose number of arguments is limited.
     for (const inner of Object.values(one)) if (typeof inner === 'object') waiting.push(inner)
   }
+  return false
 }

@@ -14,7 +14,7 @@ import type { CustomApp } from './custom-app.ts'
 import { type EntryOptions, EntryGuard } from './entry-guard.ts'
 import { checkIds, checkOwner, checkPermission, isChanging, SESSION_COOKIE, type ThreadOwner } from './guards.ts'
 import { sendBroken, sendFailure, sendReply } from './reply.ts'
-import { cookieOf, fieldsOf } from './request.ts'
+import { cookieOf, fieldsOf, noteExpectation } from './request.ts'
 import { breakOff, reset } from './reset.ts'
 import type { Route } from './route.ts'
 import { type Match, Router } from './router.ts'
@@ -118,6 +118,11 @@ export class HttpServer {
       IncomingMessage: UpgradableMessage
     })
     this.#server.on('request', (req, res) => this.#begin(req, res))
+    // Without a listener node:http would ask for every body at once.
+    this.#server.on('checkContinue', (req, res) => {
+      noteExpectation(req, res)
+      this.#begin(req, res)
+    })
     this.#server.on('clientError', (error, socket) => this.#connections.refuseHead(error, socket))
     this.#server.on('connection', (socket) => this.#connections.keep(socket))
     this.#server.on('upgrade', (req, socket, head) => this.#upgrade(req, socket, head))
@@ -219,6 +224,7 @@ export class HttpServer {
   ): Promise<Reply | typeof HANDLED> {
     const { app = null } = this.#options
     const method = req.method ?? 'GET'
+    if (hostsIn(req) > 1) throw fail('host_repeated')
     if (this.#answerCors(req, res)) return HANDLED
     const target = targetOf(req)
     const match = this.#router.match(method, target.path)
@@ -343,6 +349,14 @@ export class HttpServer {
     if (failure) sendFailure(req, res, failure, cookies)
     else sendBroken(req, res, requestId)
   }
+}
+
+/** node:http drops all but the first, and a proxy may have decided by another [RFC 9112 3.2]. */
+function hostsIn({ rawHeaders }: IncomingMessage): number {
+  let count = 0
+  for (let i = 0; i < rawHeaders.length; i += 2)
+    if (rawHeaders[i]!.length === 4 && rawHeaders[i]!.toLowerCase() === 'host') count++
+  return count
 }
 
 function ignore(): void {}

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import type { Failure } from '../errors.ts'
 import type { StreamWriter } from '../stream-writer.ts'
 import type { Call } from './call.ts'
-import { boundReading, COPIED_MAX, JSON_TYPE, sendFailure } from './reply.ts'
+import { boundReading, COPIED_MAX, JSON_TYPE, NO_STORE, sendFailure } from './reply.ts'
 import { reset } from './reset.ts'
 
 // no-transform and X-Accel-Buffering: proxies that compress or buffer would hold frames back until the run is over.
@@ -47,7 +47,12 @@ export interface DeferredJson {
 export function deferredJson(call: Call, options: OpenOptions & { readonly heldMs?: number } = {}): DeferredJson {
   const { req, res } = call
   const heldUntil = performance.now() + (options.heldMs ?? 0)
-  const headers = { 'Content-Type': JSON_TYPE, 'Cache-Control': 'no-cache, no-transform', 'X-Accel-Buffering': 'no' }
+  const headers = {
+    'Content-Type': JSON_TYPE,
+    'Cache-Control': `${NO_STORE}, no-transform`,
+    'X-Content-Type-Options': 'nosniff',
+    'X-Accel-Buffering': 'no'
+  }
   const open = () => {
     if (!res.headersSent && !res.destroyed) writeOpenHead(call, { ...headers, ...options.headers })
   }

@@ -5,7 +5,7 @@ import * as v from 'valibot'
 import type { ApiTokens } from '../auth/api-tokens.ts'
 import type { Invitations } from '../auth/invitations.ts'
 import { isCommon } from '../auth/blocklist.ts'
-import { emailKey, readEmail } from '../auth/email.ts'
+import { findAccount, readEmail } from '../auth/email.ts'
 import { HashingBusy, hashPassword, needsRehash, PASSWORD_BYTES_MAX, verifyPassword } from '../auth/password.ts'
 import type { Sessions } from '../auth/session.ts'
 import type { Tokens } from '../auth/token.ts'
@@ -148,7 +148,7 @@ export function authRoutes(services: AuthServices): Route[] {
   const login = async (call: Call<v.InferOutput<typeof loginBody>>): Promise<Reply> => {
     const { username, password, remember_me } = call.body
     refuseLocked(call)
-    const user = await users.byEmail(emailKey(username))
+    const user = await findAccount(users, username)
     const hash = user?.password_hash ?? null
     const isRight = await checkPassword(call, password, hash)
     if (user === null || hash === null || !isRight) throw fail('invalid_credentials')
@@ -196,7 +196,7 @@ export function authRoutes(services: AuthServices): Route[] {
     const seconds = registrations.ask(call.address)
     if (seconds > 0) throw fail('too_many_registrations', null, { 'Retry-After': String(seconds) })
     const invitation = registration === 'invite' ? await invitations.find(call.body.invitation) : null
-    if (await users.byEmail(call.body.email)) throw fail('email_already_exists')
+    if (await findAccount(users, call.body.email)) throw fail('email_already_exists')
     const user = await newUser(call, 'user')
     if (invitation) await invitations.use(invitation)
     if ((await writer.write({ name: 'user.create', user })) === 'email_taken') throw fail('email_already_exists')

@@ -6,7 +6,7 @@ import { requirePermission } from '../http/guards.ts'
 import { parseJson } from '../http/request.ts'
 import { type Route, route } from '../http/route.ts'
 import { check, integer, jsonObject, objectOf } from '../http/schema.ts'
-import { acceptWebSocket } from '../http/web-socket.ts'
+import { acceptWebSocket, type TextSocket } from '../http/web-socket.ts'
 import { sseEncoding } from '../protocols/langgraph/encoding.ts'
 import { epochIn, frameAt, seqIn, seqOf } from '../protocols/langgraph/event.ts'
 import { EventFeed } from '../protocols/langgraph/feed.ts'
@@ -18,9 +18,9 @@ import {
   ProtocolSocket,
   successAnswer
 } from '../protocols/langgraph/socket.ts'
-import { type SubscriptionParams, subscriptionFields } from '../protocols/langgraph/subscription.ts'
+import { type Since, type SubscriptionParams, subscriptionFields } from '../protocols/langgraph/subscription.ts'
 import { treeOf } from '../protocols/langgraph/tree.ts'
-import { type Since, Subscriptions } from '../protocols/langgraph/subscriptions.ts'
+import { Subscriptions } from '../protocols/langgraph/subscriptions.ts'
 import { isUnplaced } from '../run/run-kwargs.ts'
 import { HEARTBEAT } from '../run/log/sse.ts'
 import { asUser } from '../scope.ts'
@@ -183,13 +183,20 @@ export function protocolRoutes(services: Services): Route[] {
   }
 
   /** On a WebSocket every failure is an answer, and access is checked again for each command. */
-  const commandOnSocket = async (call: UserCall, asked: Command): Promise<Answer> => {
+  const commandOnSocket = async (call: UserCall, asked: Command, line: TextSocket): Promise<Answer> => {
     const id = call.params.thread_id!
     try {
+      if (!(await readerOf(services, call).isValid?.())) {
+        line.reset('revoked')
+        throw fail('not_authenticated')
+      }
       // The owner of the thread may have changed since the socket was opened.
       const owner = await store.threads.ownerOf(id)
       if (owner !== undefined && owner !== null && owner !== call.user.id) throw fail('thread_not_found', { id })
-      return await asUser(call.user.id, () => execute(call, asked))
+      return await asUser(call.user.id, async () => {
+        if (policy) await new Authorizer(policy, services, call).thread('read', id)
+        return execute(call, asked)
+      })
     } catch (error) {
       if (error instanceof Failure) return errorAnswer(asked.id, codeOf(error), error.message)
       log.error({ err: error, thread_id: id }, 'a protocol command failed')
@@ -203,7 +210,7 @@ export function protocolRoutes(services: Services): Route[] {
     const text = positionText(call) ?? ''
     const seq = seqIn(text)
     if (seq !== null) return { seq, epoch: epochIn(text) }
-    return since ? { seq: since, epoch: null } : null
+    return since?.seq ? since : null
   }
 
   const events = (call: UserCall<SubscriptionParams>): Promise<typeof HANDLED> =>
@@ -237,7 +244,7 @@ export function protocolRoutes(services: Services): Route[] {
         reader: readerOf(services, call),
         share: call.share,
         join: (request) => registry.readers.joinThread(call.params.thread_id!, request, place),
-        command: (asked) => commandOnSocket(call, asked),
+        command: (asked) => commandOnSocket(call, asked, line),
         parse: (text) => parseJson(Buffer.from(text))
       })
       return HANDLED

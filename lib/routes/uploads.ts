@@ -5,6 +5,7 @@ import { VIRTUAL_ROOT, PathError } from '../files/paths.ts'
 import { UploadError } from '../files/upload-receiver.ts'
 import type { Received, Upload } from '../files/publication.ts'
 import type { Reply, UserCall } from '../http/call.ts'
+import { askForBody } from '../http/request.ts'
 import { type Route, route } from '../http/route.ts'
 import { issue } from '../http/schema.ts'
 import type { Services } from './services.ts'
@@ -18,6 +19,7 @@ export function uploadRoutes({ uploads, store, isValid }: Pick<Services, 'upload
       if (call.grant === null || !(await isValid(call.grant))) throw fail('token_revoked')
       if ((await store.threads.ownerOf(threadId)) !== owner) throw fail('thread_not_found', { id: threadId })
     }
+    askForBody(call.req)
     const received = await uploads.receive(call.req, threadId, call.user.id, check).catch(refused)
     return { json: receivedView(received, threadId) }
   }
@@ -42,7 +44,8 @@ export function uploadRoutes({ uploads, store, isValid }: Pick<Services, 'upload
   const path = '/api/threads/{thread_id}/uploads'
   const reading = { method: 'GET', permission: 'threads:read', thread: 'read' } as const
   const sending = { method: 'POST', permission: 'threads:write', thread: 'read', bodyLimit: 'streamed' } as const
-  const removing = { method: 'DELETE', permission: 'threads:delete', thread: 'write' } as const
+  // A page uploads before it creates its thread, and may think better of it.
+  const removing = { method: 'DELETE', permission: 'threads:delete', thread: 'read' } as const
   return [
     route({ ...sending, path, handler: upload }),
     route({ ...reading, path: `${path}/list`, handler: list }),

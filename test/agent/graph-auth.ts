@@ -5,12 +5,14 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client } from '@langchain/langgraph-sdk'
 import t, { type Test } from 'tap'
+import { WebSocket } from 'ws'
 import { AuthHandlers } from '../../lib/agent/langgraph/auth-handlers.ts'
 import { AccessPolicy } from '../../lib/auth/policy.ts'
 import { withPolicy } from '../../lib/routes/authorization.ts'
-import { at, listIn, openSite, textIn } from '../fixtures/gateway.ts'
+import { at, listIn, openSite, textIn, until } from '../fixtures/gateway.ts'
 import { type GraphSite, graphSite, graphsFolder } from '../fixtures/graphs.ts'
 import { table } from '../fixtures/openapi.ts'
+import { eventsPath, ProtocolClient } from '../fixtures/protocol.ts'
 
 const AUTH = { auth: { path: './auth.mjs:auth', disable_studio_auth: true } }
 const FOO = { messages: [{ role: 'human', content: 'foo' }] }
@@ -345,6 +347,51 @@ t.test('a search under a filter finds all items that it holds for, however long 
   t.equal(listIn(found.body, 'items').length, 100)
   const last = await ask('POST', '/store/items/search', { namespace_prefix: ['many'], limit: 5, offset: 97 })
   t.equal(listIn(last.body, 'items').length, 3)
+})
+
+t.test('who the rules no longer know keeps neither a stream nor a WebSocket, and starts nothing on one', async (t) => {
+  const folder = graphsFolder(t, 'newest', { agent: 'graph' }, { auth: { path: './leaving.mjs' } })
+  writeFileSync(
+    join(folder, 'leaving.mjs'),
+    `import { Auth, HTTPException } from '@langchain/langgraph-sdk/auth'
+     const known = new Set(['john', 'jane'])
+     export default new Auth().authenticate((request) => {
+       const name = request.headers.get('x-person')
+       if (request.url.endsWith('?forget')) known.delete(name)
+       if (!known.has(name)) throw new HTTPException(401, { message: 'gone' })
+       return { identity: 'the same' }
+     })`
+  )
+  const streams = { heartbeat_ms: 200 }
+  const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: folder }, streams } })
+  const head = (name: string) => ({ 'x-person': name, 'content-type': 'application/json' })
+  const made = await fetch(`${site.url}/threads`, { method: 'POST', headers: head('john'), body: '{}' })
+  const thread = textIn(await made.json(), 'thread_id')
+  const socket = async (name: string) => {
+    const ws = new WebSocket(`${site.url.replace('http', 'ws')}${eventsPath(thread)}`, { headers: head(name) })
+    const client = new ProtocolClient(ws)
+    t.teardown(() => client.close())
+    await new Promise((resolve, reject) => ws.once('open', resolve).once('error', reject))
+    return client
+  }
+  const [gone, stays] = [await socket('john'), await socket('jane')]
+  const stream = await fetch(`${site.url}/threads/${thread}/stream`, { headers: head('john') })
+  const ended = stream.text().then(
+    () => 'ended',
+    () => 'reset'
+  )
+  t.equal(
+    (await fetch(`${site.url}/threads?forget`, { method: 'POST', headers: head('john'), body: '{}' })).status,
+    401
+  )
+  void gone.command('run.start', { assistant_id: 'agent', input: { messages: [] } })
+  await until(() => gone.closed !== null, 'its WebSocket is closed')
+  t.equal(gone.closed?.code, 4401)
+  t.equal(await ended, 'reset')
+  const runs = await fetch(`${site.url}/threads/${thread}/runs`, { headers: head('jane') })
+  t.strictSame(await runs.json(), [], 'no run was started on it')
+  // The same user by another credential, which still holds.
+  t.match(await stays.command('state.get'), { type: 'success' })
 })
 
 t.test('rules that are none, fail or do not answer are said, and let nobody in', async (t) => {

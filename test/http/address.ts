@@ -107,3 +107,18 @@ t.test('https is what a trusted proxy says first; another one is not believed, a
 t.test('an endless X-Real-IP is cut, so that it fills no table', async (t) => {
   t.equal(proxies('127.0.0.1').addressOf(from('127.0.0.1', { 'x-real-ip': 'x'.repeat(8_000) })).length, 64)
 })
+
+t.test('with trusted_hops X-Forwarded-For counts from the right, and X-Real-IP no more', async (t) => {
+  const hops = (count: number) => new Proxies(['10.0.0.0/8'], () => {}, count)
+  const asked = (list: string) => from('10.0.0.1', { 'x-forwarded-for': list, 'x-real-ip': '6.6.6.6' })
+  t.equal(hops(1).addressOf(asked('6.6.6.6, 203.0.113.7')), '203.0.113.7')
+  t.equal(hops(2).addressOf(asked('6.6.6.6,203.0.113.7 , 10.0.0.2')), '203.0.113.7')
+  t.equal(hops(1).addressOf(asked('203.0.113.7:4711')), '203.0.113.7')
+  t.equal(hops(1).addressOf(asked('[2001:db8::1]:4711')), '2001:db8::1')
+  t.equal(hops(1).addressOf(asked('::ffff:203.0.113.7')), '203.0.113.7')
+  for (const list of ['', 'unknown', '6.6.6.6,', '6.6.6.6, nobody'])
+    t.equal(hops(1).addressOf(asked(list)), '10.0.0.1', list)
+  t.equal(hops(3).addressOf(asked('6.6.6.6, 203.0.113.7')), '10.0.0.1', 'fewer have added to it')
+  t.equal(hops(1).addressOf(from('11.0.0.1', { 'x-forwarded-for': '6.6.6.6' })), '11.0.0.1', 'of a stranger')
+  t.equal(hops(1).allowanceOf(from('10.0.0.1', { 'x-real-ip': '6.6.6.6' })), null)
+})

@@ -1,9 +1,22 @@
 // What strangers send to do harm, sent to a real gateway: it answers with a refusal, and neither a file nor a process comes of it.
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { delimiter, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { BOUNDARY, FORM_TYPE, formOf, headOf, upload } from '../fixtures/form.ts'
-import { asked, at, homeOf, listIn, openSite, Person, PASSWORD, type Site, textIn, until } from '../fixtures/gateway.ts'
+import {
+  asked,
+  at,
+  homeOf,
+  listIn,
+  openSite,
+  Person,
+  PASSWORD,
+  type Site,
+  signIn,
+  textIn,
+  until
+} from '../fixtures/gateway.ts'
 import { HOSTILE_SERVERS, hostileArchives } from '../fixtures/hostile.ts'
 import { A_SERVER } from '../fixtures/tool-server.ts'
 import { zipOf } from '../fixtures/zip.ts'
@@ -152,7 +165,8 @@ const TAMED: Readonly<Record<string, string>> = {
   '~': '~',
   '$(id)': '$(id)',
   'a;b': 'a;b',
-  '\u202egnp.exe': '\u202egnp.exe',
+  '\u202egnp.exe': 'gnp.exe',
+  'photo_\u2066gpj.\u2069exe\u200f': 'photo_gpj.exe',
   'e\u0301.txt': 'é.txt',
   __proto__: '__proto__',
   constructor: 'constructor'
@@ -321,4 +335,64 @@ t.test('a folder or anything else that is no file is no archive', async (t) => {
   mkdirSync(join(site.home, folder, 'folder.skill'))
   for (const path of ['/mnt/user-data/uploads/folder.skill', '/mnt/user-data/uploads', '/mnt/user-data/uploads/a.txt'])
     t.match(await admin.post('/api/skills/install', { thread_id: thread, path }), { status: 400 }, path)
+})
+
+/** What the server sends to a request of these lines, until it closes or `isEnough`. */
+function knock({ url }: Site, lines: readonly string[], isEnough = (_: string) => false): Promise<string> {
+  const { hostname, port } = new URL(url)
+  return new Promise((resolve) => {
+    const socket = connect(Number(port), hostname)
+    let text = ''
+    socket.on('data', (part) => {
+      text += part
+      if (isEnough(text)) socket.destroy()
+    })
+    socket.on('close', () => resolve(text))
+    socket.on('error', () => {})
+    socket.write(`${lines.join('\r\n')}\r\n\r\n`)
+  })
+}
+
+t.test('a request with two Host headers is none, whatever it asks for', async (t) => {
+  const site = await openSite(t, { config: {} })
+  for (const [path, hosts] of [
+    ['/health', ['a', 'b']],
+    ['/health', ['a', 'a']],
+    ['/api/threads', ['127.0.0.1', 'elsewhere.example']]
+  ] as const) {
+    const lines = [`GET ${path} HTTP/1.1`, ...hosts.map((host) => `Host: ${host}`), 'Connection: close']
+    t.match(await knock(site, lines), /^HTTP\/1\.1 400 /)
+  }
+  t.match(await knock(site, ['GET /health HTTP/1.1', 'Host: a', 'Connection: close']), /^HTTP\/1\.1 200 /)
+})
+
+t.test('a body is asked for when its sender may send it, and not before [RFC 9110 10.1.1]', async (t) => {
+  const site = await openSite(t, { config: {} })
+  const person = await signIn(site)
+  const thread = await person.thread()
+  const { cookie = '', 'x-csrf-token': csrf = '' } = person.headers()
+  const lines = (method: string, path: string, ...more: string[]) => [
+    `${method} ${path} HTTP/1.1`,
+    'Host: 127.0.0.1',
+    'Expect: 100-continue',
+    'Content-Type: multipart/form-data; boundary=b',
+    ...more
+  ]
+  const mine = [`Cookie: ${cookie}`, `X-CSRF-Token: ${csrf}`]
+  const foreign = '/api/threads/00000000-0000-4000-8000-000000000000'
+  for (const [asked, status] of [
+    [lines('POST', '/api/threads', 'Content-Length: 2'), 403],
+    [lines('POST', '/api/threads', 'Content-Length: 2', 'Authorization: Bearer clq_none'), 401],
+    [lines('POST', '/nowhere', 'Content-Length: 2', ...mine), 404],
+    [lines('POST', '/api/threads', 'Content-Length: 90000000', ...mine), 413],
+    [lines('PATCH', foreign, 'Content-Length: 2', ...mine), 404]
+  ] as const) {
+    const text = await knock(site, asked)
+    t.match(text, new RegExp(`^HTTP/1\\.1 ${status} `), asked[0]!)
+    t.match(text, /\r\nConnection: close\r\n/i, 'what comes next on it could be the body')
+  }
+  for (const path of ['/api/threads', `/api/threads/${thread}/uploads`]) {
+    const text = await knock(site, lines('POST', path, 'Content-Length: 2', ...mine), (text) => text.length > 0)
+    t.match(text, /^HTTP\/1\.1 100 Continue/, path)
+  }
 })

@@ -210,3 +210,48 @@ for (const [who, column] of Object.entries(COLUMNS)) {
     }
   )
 }
+
+t.test(
+  'no answer in JSON may be kept for another or taken for something else, from any route, to anybody',
+  async (t) => {
+    const site = await openSite(t, { config: {} })
+    const [owner, nobody] = [await signIn(site, 'owner'), new Person(site.url)]
+    const placeOf = places(owner, 'sqlite')
+    for (const [name, { reach }] of Object.entries(EXPECTED)) {
+      // Leaving and new passwords would end what the others are asked with.
+      const answers = [await ask(nobody, name, nowhere())]
+      if (reach !== 'public' && !name.includes('/auth/')) answers.push(await ask(owner, name, await placeOf(name)))
+      for (const { status, headers } of answers) {
+        if (!headers.get('content-type')?.startsWith('application/json')) continue
+        t.equal(headers.get('x-content-type-options'), 'nosniff', `${name}: ${status}`)
+        const cache = headers.get('cache-control') ?? ''
+        const mayBeKept = name === 'GET /openapi.json' && status === 200 ? /^public, / : /^private, no-store/
+        t.match(cache, headers.has('etag') ? /^private, no-cache/ : mayBeKept, `${name}: ${status}`)
+      }
+    }
+  }
+)
+
+t.test('a page may delete what it has uploaded to a thread that it has not created yet', async (t) => {
+  const site = await openSite(t, { config: {} })
+  const [person, other] = [await signIn(site), await signIn(site)]
+  const path = `/api/threads/${randomUUID()}/uploads`
+  const { body, headers } = EXPECTED['POST /api/threads/{thread_id}/uploads']!
+  t.equal((await person.ask('POST', path, { body, headers: headers! })).status, 200)
+  t.equal((await other.ask('DELETE', `${path}/new.txt`)).status, 404)
+  t.equal((await person.ask('DELETE', `${path}/new.txt`)).status, 200)
+  t.strictSame(listIn((await person.get(`${path}/list`)).body, 'files'), [])
+  t.equal((await person.ask('DELETE', `${path}/new.txt`)).status, 404)
+})
+
+t.test('what Accept names with a weight of 0 is refused, by LangGraph’s clients and for the page', async (t) => {
+  const site = await openSite(t, { config: {} })
+  const person = await signIn(site)
+  const missing = (accept: string) => person.get(`/threads/${randomUUID()}`, { headers: { accept } })
+  t.match((await missing('application/json')).body, { detail: String })
+  t.match((await missing('text/plain, application/json;q=0')).headers.get('content-type'), 'text/plain')
+  const home = async (accept: string) => (await person.get('/', { headers: { accept } })).headers.get('content-type')
+  t.match(await home('application/json'), 'application/json')
+  t.match(await home('application/json;q=0, */*'), 'text/html')
+  t.match(await home('text/html;q=0, application/json'), 'application/json')
+})

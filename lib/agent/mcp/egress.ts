@@ -5,39 +5,30 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net'
 import { pipeline, Readable, Transform } from 'node:stream'
 import { JsonShape } from '../../json-shape.ts'
-
-type Range = readonly [network: string, prefix: number]
+import { networkOf } from '../../networks.ts'
 
 /** Ranges that are not public, or are answered by the host of a virtual machine. */
 const CLOSED_4 = listOf([
-  ['0.0.0.0', 8],
-  ['10.0.0.0', 8],
-  ['100.64.0.0', 10],
-  ['127.0.0.0', 8],
-  ['168.63.129.16', 32],
-  ['169.254.0.0', 16],
-  ['172.16.0.0', 12],
-  ['192.0.0.0', 24],
-  ['192.0.2.0', 24],
-  ['192.88.99.0', 24],
-  ['192.168.0.0', 16],
-  ['198.18.0.0', 15],
-  ['198.51.100.0', 24],
-  ['203.0.113.0', 24],
-  ['224.0.0.0', 4],
-  ['240.0.0.0', 4]
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '168.63.129.16/32',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.88.99.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/4',
+  '240.0.0.0/4'
 ])
 
 /** Everything outside of 2000::/3, the public range, and its parts that embed IPv4 addresses or are reserved. */
-const CLOSED_6 = listOf([
-  ['::', 3],
-  ['4000::', 2],
-  ['8000::', 1],
-  ['2001::', 23],
-  ['2001:db8::', 32],
-  ['2002::', 16],
-  ['3fff::', 20]
-])
+const CLOSED_6 = listOf(['::/3', '4000::/2', '8000::/1', '2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'])
 
 /** DNS lookup; replaceable for tests. */
 export type Resolve = (host: string) => Promise<readonly string[]>
@@ -68,7 +59,7 @@ export class Egress {
   /** @param allowed private CIDR ranges that are allowed. @throws Error for an invalid range */
   constructor(allowed: readonly string[], resolve: Resolve = systemAddresses, option = 'mcp.allowed_networks') {
     this.#option = option
-    this.#open = listOf(allowed.map(rangeOf))
+    this.#open = listOf(allowed)
     this.#resolve = resolve
     // Our own agents, whose connections were all checked when they were opened.
     const options = { keepAlive: true, lookup: this.#lookup }
@@ -225,17 +216,13 @@ async function systemAddresses(host: string): Promise<readonly string[]> {
   return (await lookup(host, { all: true })).map(({ address }) => address)
 }
 
-function listOf(networks: readonly Range[]): BlockList {
+/** @throws Error for what is no network */
+function listOf(networks: readonly string[]): BlockList {
   const list = new BlockList()
-  for (const [network, prefix] of networks) list.addSubnet(network, prefix, isIPv4(network) ? 'ipv4' : 'ipv6')
+  for (const text of networks) {
+    const network = networkOf(text)
+    if (network === null) throw new Error(`"${text}" is not a network: write 10.0.0.0/8 or fd00::/8`)
+    list.addSubnet(network.address, network.bits, network.family)
+  }
   return list
-}
-
-function rangeOf(text: string): Range {
-  const [network = '', bits] = text.split('/')
-  const family = isIP(network)
-  const prefix = bits === undefined ? (family === 4 ? 32 : 128) : Number(bits)
-  if (family === 0 || !Number.isInteger(prefix) || prefix < 0 || prefix > (family === 4 ? 32 : 128))
-    throw new Error(`"${text}" is not a network: write 10.0.0.0/8 or fd00::/8`)
-  return [network, prefix]
 }

@@ -263,9 +263,9 @@ export class ProtocolSocket {
     let from = ORDINAL_MAX
     for (const { name, params } of fresh) {
       const { since } = params
-      this.#subscriptions.add(name, params, toldUpTo, since ? { seq: since, epoch: null } : null)
+      this.#subscriptions.add(name, params, toldUpTo, since?.seq ? since : null)
       toldUpTo = NOTHING_TOLD
-      from = Math.min(from, since ? frameAt(since).ordinal - 1 : 0)
+      from = Math.min(from, since?.seq ? frameAt(since.seq).ordinal - 1 : 0)
     }
     this.#feed = null
     this.#joiner.restart(from)

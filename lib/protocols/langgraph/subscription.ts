@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import * as v from 'valibot'
 import { bit, type Filter, Kind } from '../../run/log/filter.ts'
-import { CHANNELS, type ProtocolEvent } from './event.ts'
+import { CHANNELS, epochIn, type ProtocolEvent, seqIn } from './event.ts'
 
 const CHANNELS_MAX = 64
 const NAMESPACES_MAX = 64
@@ -11,6 +11,12 @@ const NAME_MAX = 256
 
 const name = v.pipe(v.string(), v.maxLength(NAME_MAX))
 const namespace = v.pipe(v.array(name), v.maxLength(SEGMENTS_MAX))
+/** The number of an event, or its id, which says besides of which attempt it is: some events may have been lost since. */
+const position = v.pipe(
+  v.union([v.pipe(v.number(), v.safeInteger(), v.minValue(0)), v.pipe(v.string(), v.maxLength(64))]),
+  v.check((given) => seqIn(String(given)) !== null, 'Value error, must be the number of an event, or its id'),
+  v.transform((given): Since => ({ seq: seqIn(String(given))!, epoch: epochIn(String(given)) }))
+)
 const whole = v.pipe(v.number(), v.safeInteger(), v.minValue(0))
 
 /** As a body, or the parameters of a subscription. Fields beside these are ignored. */
@@ -18,13 +24,19 @@ export const subscriptionFields = {
   channels: v.pipe(v.array(name), v.minLength(1), v.maxLength(CHANNELS_MAX)),
   namespaces: v.nullish(v.pipe(v.array(namespace), v.maxLength(NAMESPACES_MAX))),
   depth: v.nullish(whole),
-  since: v.nullish(whole)
+  since: v.nullish(position)
 }
 export const subscriptionParams = v.object(subscriptionFields)
 export type SubscriptionParams = v.InferOutput<typeof subscriptionParams>
 
 export function isChannel(given: string): boolean {
   return (CHANNELS as readonly string[]).includes(given) || /^custom:./.test(given)
+}
+
+/** A client's position: the number of the last event it got, and of which attempt, if it says so. */
+export interface Since {
+  readonly seq: number
+  readonly epoch: number | null
 }
 
 /** A subscription's filter. */

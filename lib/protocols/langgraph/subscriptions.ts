@@ -4,7 +4,7 @@ import type { RunLog } from '../../run/log/run-log.ts'
 import type { Position } from '../../run/log/sse.ts'
 import { frameAt, type ProtocolEvent, seqOf } from './event.ts'
 import type { Selection } from './feed.ts'
-import { anyOf, type EventFilter, eventFilter, type SubscriptionParams } from './subscription.ts'
+import { anyOf, type EventFilter, eventFilter, type Since, type SubscriptionParams } from './subscription.ts'
 
 interface Subscription {
   readonly filter: EventFilter
@@ -12,12 +12,6 @@ interface Subscription {
   readonly from: number
   /** Claimed by the client: it may have seen what a crash has undone. */
   readonly isClaimed: boolean
-}
-
-/** A client's position: the number of the last event it got, and of which attempt, if it says so. */
-export interface Since {
-  readonly seq: number
-  readonly epoch: number | null
 }
 
 /** Before every event. */

@@ -199,7 +199,7 @@ async function allTogether(
   await commit(outcomes, () => batch.flush())
 }
 
-/** Each group under a savepoint, in order, so that a failing one fails alone. */
+/** Each group under a savepoint, in the order of `queuesOf`, so that a failing one fails alone. */
 async function oneByOne(
   connection: PgConnection,
   groups: readonly Group[],
@@ -208,18 +208,19 @@ async function oneByOne(
 ): Promise<void> {
   await lockThreads(connection, threadsOf(groups.flatMap((group) => group.ops)))
   const outcomes: Outcome[] = []
-  for (const group of groups) {
+  for (const at of queuesOf(groups).flat()) {
+    const group = groups[at]!
     await connection.rows('SAVEPOINT one_group')
     try {
       const batch = new Batch(connection, group.ops, writerId)
       await batch.load(threadsOf(group.ops))
       const results = await applyGroup(group, batch)
       await batch.flush()
-      outcomes.push({ ok: true, results })
+      outcomes[at] = { ok: true, results }
     } catch (error) {
       throwIfUnavailable(error)
       await connection.rows('ROLLBACK TO SAVEPOINT one_group')
-      outcomes.push(refusal(error))
+      outcomes[at] = refusal(error)
     }
     await connection.rows('RELEASE SAVEPOINT one_group')
   }
