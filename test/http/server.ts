@@ -144,7 +144,7 @@ t.test('a thread or run id that can be none is 422, before anybody looks for it'
     aRoute({ path: '/api/threads/{thread_id}', thread: 'write' }),
     aRoute({ path: '/api/runs/{run_id}' })
   ])
-  for (const id of ['a%0a', 'a.b', '%20', 'a%2fb', 'x'.repeat(65), '..', 'ü']) {
+  for (const id of ['a%0a', 'a.b', '%20', 'a%2fb', 'x'.repeat(65), 'ü']) {
     t.match(
       await door.knock('GET', `/api/threads/${encodeURI(decodeURIComponent(id)).replaceAll('a/b', 'a%2fb')}`, {
         as: 'u'
