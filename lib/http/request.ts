@@ -77,14 +77,14 @@ export function firstOf(header: string | string[] | undefined): string | undefin
  * @throws Failure bad_path; method_not_allowed for TRACE, which fetch does not allow
  */
 export function requestOf(req: IncomingMessage, more: RequestInit = {}, spelling?: string): Request {
-  const { method = 'GET', headers } = req
+  const { method = 'GET', url = '/', headers } = req
   const { path, search } = targetOf(req)
   const own = spelling ?? spellingsOf(path)[0] ?? path
   const { host = 'localhost' } = headers
   // Behind a number sign the address would end, and the query would not be the one that our routes read.
   const address = URL.parse(`http://${host}${own}${search && `?${search.replaceAll('#', '%23')}`}`)
   // Neither credentials, which fetch refuses, nor another path.
-  if (address === null || /[/?#@\\]/.test(host)) throw new Failure('bad_path')
+  if (address === null || /[/?#@\\]/.test(host) || /^[^/?#]*:\/\/[^/?#]*@/.test(url)) throw new Failure('bad_path')
   if (method === 'TRACE') throw new Failure('method_not_allowed')
   const given = new Headers()
   for (const [name, value] of Object.entries(headers))
