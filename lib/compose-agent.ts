@@ -1,5 +1,6 @@
 // Assembles the agent: models, tools, tool servers, middlewares, memory and skills. The part of gateway.ts that knows
 // what an agent consists of.
+import { ofHeap } from './budget.ts'
 import { completeOnce as askOnce } from './agent/model-call.ts'
 import { demoModels } from './agent/demo.ts'
 import { createAgent } from './agent/lead.ts'
@@ -235,8 +236,15 @@ function configuredModels(config: Config, log: Log): Models {
   )
 }
 
+/** The part of the heap that one event may be at most, and one answer: while an answer is folded, stored and shown it is there many times. */
+const HEAP_PARTS = { event: 64, answer: 48 }
+
 function answerLimits({ event_characters, answer_characters, answer_calls }: Config['agent']) {
-  return { eventCharacters: event_characters, characters: answer_characters, calls: answer_calls }
+  return {
+    eventCharacters: ofHeap(event_characters, HEAP_PARTS.event),
+    characters: ofHeap(answer_characters, HEAP_PARTS.answer),
+    calls: answer_calls
+  }
 }
 
 interface MiddlewareParts {

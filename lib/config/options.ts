@@ -206,9 +206,10 @@ export const Options = v.object({
     // noticed late, by runs.timeout_s at the latest.
     idle_timeout_ms: whole(30_000, 0, DAY_MS),
     // Characters of one event that a model or graph server sends, counted while it arrives. Without it an event without an end
-    // takes all memory.
+    // takes all memory. At most a 64th of the heap.
     event_characters: whole(33_554_432, 65_536),
     // Characters of one answer: its text, its reasoning and its tool calls. Without it an endless answer takes all memory.
+    // At most a 48th of the heap.
     answer_characters: whole(67_108_864, 65_536),
     // Tool calls of one answer.
     answer_calls: whole(256, 1, 100_000)

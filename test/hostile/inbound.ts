@@ -312,7 +312,7 @@ async function waited(t: Test, person: Person, what: string): Promise<void> {
   t.equal(status, 200, `${what}: ${JSON.stringify(body)?.slice(0, 100)}`)
 }
 
-t.test('streams of models', { todo: 'A.3' }, async (t) => {
+t.test('streams of models', async (t) => {
   const flood = await FloodServer.start(t, (shape) => events(shape, delta))
   const models = [{ name: 'm', provider: 'openai', base_url: `${flood.url}/v1`, api_key: 'k', model: 'm' }]
   const runs = { timeout_s: TIMEOUT_S }
@@ -328,7 +328,7 @@ t.test('streams of models', { todo: 'A.3' }, async (t) => {
   t.ok(flood.asked >= SHAPES.length)
 })
 
-t.test('streams and answers of LangGraph servers', { todo: 'A.3' }, async (t) => {
+t.test('streams and answers of LangGraph servers', async (t) => {
   const message = (n: number, content: string) => JSON.stringify([{ type: 'AIMessageChunk', id: `m${n}`, content }, {}])
   const flood = await FloodServer.start(t, function* (shape) {
     for (const piece of events(shape, message)) yield piece.replace(/^data: \[/, 'event: messages\ndata: [')
