@@ -9,6 +9,7 @@ import { type CommitObserver, Committer, WriteRefused } from './run/commit/commi
 import { recover, type RecoveryParts } from './run/lifecycle/recovery.ts'
 import type { RegistryOptions } from './run/lifecycle/registry.ts'
 import { withTimeout } from './run/lifecycle/with-timeout.ts'
+import { currentUserId } from './scope.ts'
 import { type ScopedWriter, scopedWriter } from './store/scoped.ts'
 import type { Store } from './store/store.ts'
 
@@ -76,12 +77,25 @@ export function registryOptions(config: Config): RegistryOptions {
   }
 }
 
+/** Writes after which a thread looks otherwise in a list: its title, its metadata, whether it is there. */
+const CHANGES_THREADS: ReadonlySet<string> = new Set(['thread.create', 'thread.patch', 'thread.remove', 'state.update'])
+
+function threadOf(op: object): string {
+  const { thread_id, thread } = op as { readonly thread_id?: string; readonly thread?: { readonly thread_id: string } }
+  return thread_id ?? thread?.thread_id ?? ''
+}
+
 /** A refused write of a request has lost a race, e.g. against the thread's removal: a conflict, not a failure. */
-export function mapWriteErrors(committer: Committer): ScopedWriter {
+export function mapWriteErrors(
+  committer: Committer,
+  onThread: (userId: string | null, threadId: string) => void
+): ScopedWriter {
   return scopedWriter({
     async write(op) {
       try {
-        return await committer.write(op, 'limited')
+        const result = await committer.write(op, 'limited')
+        if (CHANGES_THREADS.has(op.name)) onThread(currentUserId(), threadOf(op))
+        return result
       } catch (error) {
         if (error instanceof WriteRefused) throw fail('changed_meanwhile')
         throw error

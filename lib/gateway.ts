@@ -130,7 +130,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     stuck: () => committer.stuck,
     trouble: () => health.failure(() => committer.write({ name: 'store.ping' }, 'limited'))
   })
-  const writer = mapWriteErrors(committer)
+  const writer = mapWriteErrors(committer, (userId, threadId) => registry.tellOfThread(userId, threadId))
   const scoped = scopedStore(store)
   const project = config.agent.runtime === 'graphs' ? projectSettings(config.agent.config ?? '') : null
   const items = new Items(scoped.items, writer, { ...config.items, ttl: project?.itemTtl ?? null })

@@ -2,8 +2,9 @@
 // filter they return applies to what is found, and is written into the metadata of what is created.
 import { isDeepStrictEqual } from 'node:util'
 import type { AccessPolicy } from '../auth/policy.ts'
-import { fail } from '../errors.ts'
+import { fail, Refused } from '../errors.ts'
 import type { Call, HANDLED, Reply, UserCall } from '../http/call.ts'
+import { searchParams } from '../http/query-list.ts'
 import type { Route } from '../http/route.ts'
 import { isObject, type Json, type JsonObject, type Permission } from '../types.ts'
 import {
@@ -154,6 +155,12 @@ const ASKED: Readonly<Record<string, Authorization>> = {
   'POST /api/runs/crons/count': searching('crons', ZERO),
   'PATCH /api/runs/crons/{cron_id}': ofCron('update'),
   'DELETE /api/runs/crons/{cron_id}': ofCron('delete'),
+  'GET /api/stream': async (call, ask) => {
+    const threads = searchParams(call).get('threads') ?? '*'
+    if (threads === '*') throw new Refused(403, 'Where the project has rules of its own, a stream names its threads')
+    for (const id of threads.split(',').filter(Boolean)) await ask.thread('read', id)
+    return call
+  },
   'POST /api/runs': startingRun,
   'POST /api/runs/stream': startingRun,
   'POST /api/runs/wait': startingRun,

@@ -26,6 +26,7 @@ import type { Services } from './services.ts'
 import { skillRoutes } from './skills.ts'
 import { stateRoutes } from './state.ts'
 import { suggestionRoutes } from './suggestions.ts'
+import { liveStreamRoutes } from './live-stream.ts'
 import { threadStreamRoutes } from './thread-stream.ts'
 import { threadRoutes } from './threads.ts'
 import { uiRoutes } from './ui.ts'
@@ -51,6 +52,7 @@ export function routes(services: Services, auth: AuthServices, { disabled = [], 
     ...threadRoutes(services), //   /api/threads
     ...stateRoutes(services), //    /api/threads/{thread_id}/state, /history
     ...runRoutes(services), //      /api/threads/{thread_id}/runs, /api/runs
+    ...liveStreamRoutes(services), // /api/stream
     ...threadStreamRoutes(services), // /api/threads/{thread_id}/stream
     ...protocolRoutes(services), //  /api/threads/{thread_id}/commands, /stream/events
     ...frameRoutes(services), //    .../runs/{run_id}/frames/{n}

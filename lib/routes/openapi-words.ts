@@ -262,6 +262,20 @@ export const WORDS: Readonly<Record<string, Told>> = {
     query: position,
     headers: resume
   }),
+  'GET /api/stream': told(
+    'The runs of many threads as one stream, and news of all threads; also over a WebSocket',
+    { ...stream, 101: null },
+    [429],
+    {
+      query: {
+        threads: '`*` (default): runs in flight and all that begin; or up to 64 thread ids, separated by commas',
+        cursor: 'Resume: ids of frames, separated by commas',
+        last_event_id: 'The same',
+        stream_mode: 'Only these modes'
+      },
+      headers: { 'Last-Event-ID': 'The same' }
+    }
+  ),
   [`GET ${T}/stream`]: told(
     'All runs of a thread as one stream: those in flight and later ones, or from a position',
     stream,

@@ -6,6 +6,7 @@ import { HEARTBEAT } from '../run/log/sse.ts'
 import { HANDLED } from '../http/call.ts'
 import { isUnplaced } from '../run/run-kwargs.ts'
 import { modesIn, openEvents, positionText, readerOf } from './join-request.ts'
+import type { ScopedStore } from '../store/scoped.ts'
 import type { Services } from './services.ts'
 
 const PAGE = 100
@@ -18,16 +19,7 @@ export function threadStreamRoutes(services: Services): Route[] {
     const threadId = call.params.thread_id!
     const text = positionText(call)
     if (text !== undefined) return readThreadPosition(text) ?? { ordinal: 1, position: null }
-    const [oldest] = (await store.runs.inFlight(threadId)).filter((run) => !isUnplaced(run))
-    return { ordinal: oldest?.ordinal ?? (await newestOf(threadId)) + 1, position: null }
-  }
-
-  /** Ordinal of the newest run. Delayed runs are listed first and have none yet. */
-  const newestOf = async (threadId: string, offset = 0): Promise<number> => {
-    const runs = await store.runs.list(threadId, { limit: PAGE, offset })
-    const placed = runs.find((run) => !isUnplaced(run))
-    if (placed || runs.length < PAGE) return placed?.ordinal ?? 0
-    return newestOf(threadId, offset + PAGE)
+    return { ordinal: await firstUnfinished(store, threadId), position: null }
   }
 
   const join = (call: Call): Promise<typeof HANDLED> =>
@@ -44,7 +36,10 @@ export function threadStreamRoutes(services: Services): Route[] {
           heartbeat: HEARTBEAT,
           after: start.ordinal - 1,
           feed: (run, log) =>
-            new FrameFeed(run, log, run.ordinal === start.ordinal ? start.position : null, isLifecycle)
+            new FrameFeed(run, log, run.ordinal === start.ordinal ? start.position : null, {
+              modes: isLifecycle ? 'lifecycle' : null,
+              prefix: `${run.ordinal}:`
+            })
         },
         place
       )
@@ -62,4 +57,18 @@ export function threadStreamRoutes(services: Services): Route[] {
       handler: join
     })
   ]
+}
+
+/** Ordinal of the oldest run in flight; none: of the next run. */
+export async function firstUnfinished(store: Pick<ScopedStore, 'runs'>, threadId: string): Promise<number> {
+  const [oldest] = (await store.runs.inFlight(threadId)).filter((run) => !isUnplaced(run))
+  return oldest?.ordinal ?? (await newestOf(store, threadId)) + 1
+}
+
+/** Ordinal of the newest run. Delayed runs are listed first and have none yet. */
+async function newestOf(store: Pick<ScopedStore, 'runs'>, threadId: string, offset = 0): Promise<number> {
+  const runs = await store.runs.list(threadId, { limit: PAGE, offset })
+  const placed = runs.find((run) => !isUnplaced(run))
+  if (placed || runs.length < PAGE) return placed?.ordinal ?? 0
+  return newestOf(store, threadId, offset + PAGE)
 }

@@ -147,6 +147,21 @@ function readsContract(t: Test, open: Open): void {
     t.strictSame(await store.runs.inFlight('missing'), [])
   })
 
+  test('begun gives the newest runs behind a key, oldest first, and the greatest key of all', async (t, store) => {
+    const one = await addThread(store, { user_id: 'ann' })
+    const two = await addThread(store, { user_id: 'bob' })
+    const first = await addEndedRun(store, one.thread_id)
+    const second = await addRun(store, one.thread_id)
+    const theirs = await addRun(store, two.thread_id, { user_id: 'bob' })
+    const keyOf = async (run: Run) => (await store.runs.get(run.run_id, null))!.key
+    const all = await store.runs.begun(0, 10, null)
+    t.strictSame(idsOf(all.runs), idsOf([first, second, theirs]))
+    t.equal(all.newest, await keyOf(theirs))
+    t.strictSame(idsOf((await store.runs.begun(0, 2, null)).runs), idsOf([second, theirs]))
+    t.strictSame(idsOf((await store.runs.begun(await keyOf(first), 10, 'bob')).runs), idsOf([theirs]))
+    t.strictSame((await store.runs.begun(all.newest, 10, null)).runs, [])
+  })
+
   test('unfinished gives every run that is not terminal, of all threads and users, oldest first', async (t, store) => {
     t.strictSame(await store.runs.unfinished(null), [])
     const one = await addThread(store, { user_id: 'ann' })

@@ -27,6 +27,7 @@ const LOGS = [
   'GET /api/threads/{thread_id}/runs/{run_id}/stream',
   'GET /api/runs/{run_id}/stream',
   'GET /api/threads/{thread_id}/stream',
+  'GET /api/stream',
   'GET /api/threads/{thread_id}/runs/{run_id}/frames/{n}'
 ]
 

@@ -191,7 +191,7 @@ export class Cluster implements PeerListener {
       case 'watch':
         return registry.watchers.watched(from, message.threads)
       case 'admitted':
-        return registry.watchers.tell(message.thread)
+        return registry.watchers.tell(message.thread, message.of)
       case 'cancel':
         return void registry.cancel(message.run, message.action)
       case 'creator':

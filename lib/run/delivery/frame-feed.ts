@@ -24,21 +24,31 @@ export function readThreadPosition(text: string): ThreadPosition | null {
   return ordinal === undefined ? null : { ordinal: Number(ordinal), position: readPosition(cursor) }
 }
 
-/** Readers at the same position share these bytes. */
-const marked = new WeakMap<Buffer, Buffer>()
+/** How a reader of several runs sees one. */
+export interface FeedOptions {
+  /** null: the modes the run was created with; `lifecycle`: only its start and its end. */
+  readonly modes: readonly string[] | 'lifecycle' | null
+  /** Stands before the position of each frame. */
+  readonly prefix: string
+}
+
+/** Readers at the same position share these bytes, by what stands before it. */
+const marked = new WeakMap<Buffer, { readonly prefix: string; readonly bytes: Buffer }>()
 
 export class FrameFeed implements RunFeed {
   readonly filter: Filter
   readonly #run: Run
   readonly #log: RunLog
   readonly #start: Position
+  readonly #prefix: string
   #next: number | null = null
   #accumulator: Accumulator | null = null
   #hasEnded = false
 
   /** @param start the reader's position in the run */
-  constructor(run: Run, log: RunLog, start: Position, isLifecycle: boolean) {
-    this.filter = isLifecycle ? LIFECYCLE : filterOf(modesOf(run))
+  constructor(run: Run, log: RunLog, start: Position, { modes, prefix }: FeedOptions) {
+    this.filter = modes === 'lifecycle' ? LIFECYCLE : filterOf(modes ?? modesOf(run))
+    this.#prefix = prefix
     this.#run = run
     this.#log = log
     this.#start = start
@@ -75,11 +85,11 @@ export class FrameFeed implements RunFeed {
 
   #marked(bytes: Buffer): Buffer {
     const known = marked.get(bytes)
-    if (known) return known
+    if (known?.prefix === this.#prefix) return known.bytes
     // JSON contains no raw line ends, so this line is always a frame's position. Compared byte by byte.
-    const text = bytes.toString('latin1').replaceAll('\nid: ', `\nid: ${this.#run.ordinal}:`)
+    const text = bytes.toString('latin1').replaceAll('\nid: ', `\nid: ${this.#prefix}`)
     const made = Buffer.from(text, 'latin1')
-    marked.set(bytes, made)
+    marked.set(bytes, { prefix: this.#prefix, bytes: made })
     return made
   }
 
@@ -87,8 +97,8 @@ export class FrameFeed implements RunFeed {
     this.#hasEnded = true
     const { head, epoch, run } = this.#log
     if (this.#hasAll()) return 'end'
-    const { run_id, thread_id, ordinal } = this.#run
-    const id = `${ordinal}:${cursorText(epoch, head)}`
+    const { run_id, thread_id } = this.#run
+    const id = this.#prefix + cursorText(epoch, head)
     const error = stopError(run)
     const done = frameText('metadata', JSON.stringify({ status: 'run_done', run_id, thread_id }), id)
     const bytes = Buffer.from((error ? frameText('error', JSON.stringify(error), id) : '') + done)

@@ -1,7 +1,7 @@
-// One reader of a thread on one stream: all its runs, past and future, one after the other. Like a reader of one run it
-// is a cursor and a socket, never a queue: which run it is in, and where in that run's log.
+// One reader of threads on one stream: of each all its runs, past and future, one after the other. Like a reader of one run it is cursors
+// and a socket, never a queue: of each thread, which run it is in, and where in that run's log.
 //
-// After the last run it waits until the next one starts. It ends only when it is closed.
+// Behind the last run of a thread it waits until the next one starts. It ends only when it is closed.
 import type { ResetReason, StreamWriter } from '../../stream-writer.ts'
 import type { Run } from '../../types.ts'
 import { counters } from '../log/counters.ts'
@@ -33,7 +33,7 @@ export interface OpenedRun {
   left(): void
 }
 
-interface ThreadRuns {
+export interface ThreadRuns {
   /** The next run after this ordinal; null: none yet. */
   after(ordinal: number): Promise<Run | null>
   /** null: it is gone, or not available here now. */
@@ -42,7 +42,15 @@ interface ThreadRuns {
   watch(listener: () => void): () => void
 }
 
-export interface ThreadRequest {
+/** Where a reader starts in a thread, and how it sees each run. */
+export interface ThreadStart {
+  /** It starts after the run with this ordinal. */
+  readonly after: number
+  /** A cursor at the beginning of a run's log. */
+  feed(run: Run, log: RunLog): RunFeed
+}
+
+export interface StreamRequest {
   readonly writer: StreamWriter
   readonly reader: Reader
   readonly heartbeat: Buffer
@@ -50,103 +58,103 @@ export interface ThreadRequest {
   heardAt?(): number
   /** The socket has space again: other data may be sent on it, if `isAtBorder`. */
   onDrain?(): void
-  /** It starts after the run with this ordinal. */
-  readonly after: number
-  /** A cursor at the beginning of a run's log. */
-  feed(run: Run, log: RunLog): RunFeed
 }
+
+export interface ThreadRequest extends StreamRequest, ThreadStart {}
 
 interface Current extends OpenedRun {
   readonly ordinal: number
   readonly feed: RunFeed
 }
 
-export class ThreadJoiner implements LogReader, OpenStream {
-  readonly reader: Reader
-  readonly isEnding = false
-  readonly #request: ThreadRequest
+/** What a thread needs of its joiner. */
+interface ReaderHost {
+  /** There may be something to send of this thread. */
+  pump(thread: ThreadReader, loaded: Loaded | null): void
+  fail(error: unknown): void
+  reset(): void
+}
+
+/** One thread as its reader sees it. */
+class ThreadReader implements LogReader {
+  readonly #start: ThreadStart
   readonly #runs: ThreadRuns
-  readonly #hooks: ReaderHooks
+  readonly #host: ReaderHost
   readonly #unwatch: () => void
-  #current: Current | null = null
+  current: Current | null = null
   /** Ordinal of the last run sent. */
-  #ordinal: number
+  ordinal: number
   /** Incremented by every restart, to cancel whatever was waiting before. */
   #round = 0
   #isFinding = false
   /** There may be another run since the last query. */
   #mayFollow = true
-  #isLoading = false
-  readonly #socket: PacedWriter
+  isLoading = false
   #isGone = false
-  /** State at the last heartbeat, and how many have found the same. */
-  #heardAt = 0
-  #unanswered = 0
 
-  constructor(request: ThreadRequest, runs: ThreadRuns, hooks: ReaderHooks) {
-    this.#request = request
-    this.#socket = new PacedWriter(request.writer)
+  constructor(start: ThreadStart, runs: ThreadRuns, host: ReaderHost) {
+    this.#start = start
     this.#runs = runs
-    this.#hooks = hooks
-    this.reader = request.reader
-    this.#ordinal = request.after
-    request.writer.onDrain(() => this.#drained())
-    request.writer.onClose(() => this.#leave('left'))
+    this.#host = host
+    this.ordinal = start.after
     this.#unwatch = runs.watch(() => {
       this.#mayFollow = true
-      this.pump()
+      host.pump(this, null)
     })
   }
 
   get filter(): Filter {
-    return this.#current?.feed.filter ?? NOTHING
+    return this.current?.feed.filter ?? NOTHING
+  }
+  /** Everything was sent, and the store knows no further run. */
+  get isIdle(): boolean {
+    return this.current === null && !this.#isFinding && !this.#mayFollow
   }
 
-  /** Restarts after the run with this ordinal. */
+  pump(loaded: Loaded | null): void {
+    this.#host.pump(this, loaded)
+  }
+
+  reset(): void {
+    this.#host.reset()
+  }
+
+  /** What follows; null: nothing now. */
+  next(loaded: Loaded | null): (Fed & object) | null {
+    while (!this.isLoading) {
+      const { current } = this
+      if (!current) {
+        this.#find().catch((error: unknown) => this.#host.fail(error))
+        return null
+      }
+      const fed = current.feed.next(loaded)
+      if (typeof fed === 'object') return fed
+      if (fed === 'tail') return null
+      if (fed === 'behind') this.#load(current.feed).catch((error: unknown) => this.#host.fail(error))
+      else this.#ended(current)
+    }
+    return null
+  }
+
   restart(after: number): void {
     this.#detach()
     this.#round++
-    this.#ordinal = after
+    this.ordinal = after
     this.#mayFollow = true
     this.#isFinding = false
-    this.#isLoading = false
-    this.pump()
-  }
-
-  /** Sends what there is, as far as the socket takes it. Safe to call at any time; never throws. */
-  pump(loaded: Loaded | null = null): void {
-    try {
-      this.#pump(loaded)
-    } catch (error) {
-      this.reset('broken')
-      this.#hooks.onTrouble(error, this)
-    }
-  }
-
-  #pump(loaded: Loaded | null): void {
-    while (!this.#isGone && !this.#socket.isFull && !this.#isLoading) {
-      const current = this.#current
-      if (!current) return void this.#find().catch((error: unknown) => this.#hooks.onTrouble(error, this))
-      const fed = current.feed.next(loaded)
-      if (fed === 'tail') return
-      if (fed === 'behind') this.#load(current.feed).catch((error: unknown) => this.#hooks.onTrouble(error, this))
-      else if (fed === 'end') this.#ended(current)
-      else {
-        counters.frames += fed.count
-        this.#socket.send(fed.bytes)
-      }
-    }
+    this.isLoading = false
+    this.#host.pump(this, null)
   }
 
   #ended({ ordinal }: Current): void {
     this.#detach()
-    this.#ordinal = ordinal
+    this.ordinal = ordinal
     this.#mayFollow = true
   }
 
   #detach(): void {
-    const current = this.#current
-    this.#current = null
+    const { current } = this
+    this.current = null
     current?.log.detach(this)
     current?.left()
   }
@@ -158,20 +166,19 @@ export class ThreadJoiner implements LogReader, OpenStream {
     const round = this.#round
     const isOver = () => this.#isGone || round !== this.#round
     try {
-      while (this.#mayFollow && !this.#current) {
+      while (this.#mayFollow && !this.current) {
         this.#mayFollow = false
-        const run = await this.#runs.after(this.#ordinal)
+        const run = await this.#runs.after(this.ordinal)
         if (isOver()) return
         if (run) await this.#open(run, isOver)
         if (isOver()) return
       }
     } catch (error) {
       // The store does not answer: the client reconnects.
-      if (!isOver()) this.reset('broken')
-      return this.#hooks.onTrouble(error, this)
+      return isOver() ? undefined : this.#host.fail(error)
     }
     this.#isFinding = false
-    this.pump()
+    this.#host.pump(this, null)
   }
 
   async #open(run: Run, isOver: () => boolean): Promise<void> {
@@ -179,26 +186,126 @@ export class ThreadJoiner implements LogReader, OpenStream {
     if (isOver()) return opened?.left()
     if (!opened) {
       // Deleted meanwhile: skip it.
-      this.#ordinal = run.ordinal
+      this.ordinal = run.ordinal
       this.#mayFollow = true
       return
     }
-    this.#current = { ...opened, ordinal: run.ordinal, feed: this.#request.feed(run, opened.log) }
+    this.current = { ...opened, ordinal: run.ordinal, feed: this.#start.feed(run, opened.log) }
     opened.log.attach(this)
   }
 
   /** Catches up from the store; behind it the log is asked again what follows. */
   async #load(feed: RunFeed): Promise<void> {
-    this.#isLoading = true
+    this.isLoading = true
     const round = this.#round
     try {
       const loaded = await feed.load()
       if (round !== this.#round) return
-      this.#isLoading = false
-      this.pump(loaded)
-    } catch {
-      if (round === this.#round) this.reset('broken')
+      this.isLoading = false
+      this.#host.pump(this, loaded)
+    } catch (error) {
+      if (round === this.#round && !this.#isGone) this.#host.fail(error)
     }
+  }
+
+  leave(): void {
+    this.#isGone = true
+    this.#unwatch()
+    this.#detach()
+  }
+}
+
+/** Reads any number of threads at once. */
+export class ThreadsJoiner implements OpenStream {
+  readonly reader: Reader
+  readonly isEnding = false
+  readonly #request: StreamRequest
+  readonly #hooks: ReaderHooks
+  /** By thread. */
+  protected readonly threads = new Map<string, ThreadReader>()
+  readonly #socket: PacedWriter
+  #isGone = false
+  /** State at the last heartbeat, and how many have found the same. */
+  #heardAt = 0
+  #unanswered = 0
+
+  constructor(request: StreamRequest, hooks: ReaderHooks) {
+    this.#request = request
+    this.#socket = new PacedWriter(request.writer)
+    this.#hooks = hooks
+    this.reader = request.reader
+    request.writer.onDrain(() => this.#drained())
+    request.writer.onClose(() => this.#leave('left'))
+  }
+
+  get isGone(): boolean {
+    return this.#isGone
+  }
+
+  has(threadId: string): boolean {
+    return this.threads.has(threadId)
+  }
+
+  /** Reads a thread as well, from the next `pump` on. */
+  add(threadId: string, start: ThreadStart, runs: ThreadRuns): void {
+    if (this.#isGone) return
+    const thread = new ThreadReader(start, runs, {
+      pump: (one, loaded) => this.#pumpOne(one, loaded),
+      fail: (error) => this.#fail(error),
+      reset: () => this.reset()
+    })
+    this.threads.set(threadId, thread)
+  }
+
+  /** Drops the threads of which everything was sent. Returns the ordinal of the last run of each. */
+  dropIdle(): ReadonlyMap<string, number> {
+    const dropped = new Map<string, number>()
+    for (const [threadId, thread] of this.threads) {
+      if (!thread.isIdle) continue
+      thread.leave()
+      this.threads.delete(threadId)
+      dropped.set(threadId, thread.ordinal)
+    }
+    return dropped
+  }
+
+  /** Sends what there is, as far as the socket takes it. Safe to call at any time; never throws. */
+  pump(): void {
+    // One piece of each in turn, so that a long one holds up no other.
+    let waiting = [...this.threads.values()]
+    while (waiting.length > 0 && !this.#isGone && !this.#socket.isFull)
+      waiting = waiting.filter((thread) => this.#step(thread, null))
+  }
+
+  #pumpOne(thread: ThreadReader, loaded: Loaded | null): void {
+    while (this.#step(thread, loaded));
+  }
+
+  /** Sends one piece of a thread; false: there is none, or no space for it. */
+  #step(thread: ThreadReader, loaded: Loaded | null): boolean {
+    if (this.#isGone || this.#socket.isFull) return false
+    try {
+      const fed = thread.next(loaded)
+      if (!fed) return false
+      counters.frames += fed.count
+      this.#socket.send(fed.bytes)
+      return true
+    } catch (error) {
+      this.#fail(error)
+      return false
+    }
+  }
+
+  #fail(error: unknown): void {
+    this.reset('broken')
+    this.#hooks.onTrouble(error, this)
+  }
+
+  /** Sends something that is not of a run; false: there is no space for it now. */
+  send(bytes: Buffer): boolean {
+    if (this.#isGone || this.#socket.isFull) return false
+    this.#socket.send(bytes)
+    return true
   }
 
   #drained(): void {
@@ -206,14 +313,6 @@ export class ThreadJoiner implements LogReader, OpenStream {
     this.#socket.drained()
     this.#request.onDrain?.()
     this.pump()
-  }
-
-  /** Ordinal of the last run sent. */
-  get ordinal(): number {
-    return this.#ordinal
-  }
-  get isInRun(): boolean {
-    return this.#current !== null
   }
 
   /** Between two pieces: other data may be sent on the same socket. */
@@ -249,10 +348,37 @@ export class ThreadJoiner implements LogReader, OpenStream {
     if (this.#isGone) return
     this.#isGone = true
     this.#socket.drop()
-    this.#unwatch()
-    this.#detach()
+    for (const thread of this.threads.values()) thread.leave()
+    this.threads.clear()
     this.#hooks.onLeave(this, why)
   }
 }
 
+/** Reads one thread. */
+export class ThreadJoiner extends ThreadsJoiner {
+  /** Ordinal of the last run sent. */
+  #ordinal: number
+
+  constructor(request: ThreadRequest, runs: ThreadRuns, hooks: ReaderHooks) {
+    super(request, hooks)
+    this.#ordinal = request.after
+    this.add(ONLY, request, runs)
+  }
+
+  /** Restarts after the run with this ordinal. */
+  restart(after: number): void {
+    this.threads.get(ONLY)?.restart(after)
+  }
+
+  /** Ordinal of the last run sent. */
+  get ordinal(): number {
+    this.#ordinal = this.threads.get(ONLY)?.ordinal ?? this.#ordinal
+    return this.#ordinal
+  }
+  get isInRun(): boolean {
+    return this.threads.get(ONLY)?.current != null
+  }
+}
+
+const ONLY = ''
 const NOTHING: Filter = { mask: 0, accumulate: false }

@@ -22,7 +22,7 @@ import { StateCache } from '../log/state-cache.ts'
 import { isUnplaced, startsAt } from '../run-kwargs.ts'
 import { RunQuota } from './run-quota.ts'
 import { RunReaders } from './run-readers.ts'
-import { ThreadWatchers } from './thread-watchers.ts'
+import { newsKey, ThreadWatchers } from './thread-watchers.ts'
 import { withTimeout } from './with-timeout.ts'
 import { warnUnexpected } from '../../unexpected.ts'
 
@@ -181,7 +181,7 @@ export class Registry {
     const ahead = this.#queues.of(run.thread_id)
     const admission = await this.#deps.committer.write({ name: 'run.create', run, autoFollowUp, isLater }, 'limited')
     if (admission.outcome !== 'created') return admission
-    this.#tellOfRun(run.thread_id)
+    this.#tellOfRun(run)
     const { peers } = this.#deps.store
     if (peers && admission.owner !== peers.id) {
       // Another process owns the thread's earlier runs, so it takes this one too.
@@ -282,7 +282,7 @@ export class Registry {
         this.subscriptions?.stored(runId, isOver)
         if (placing === 0 || actor.phase === 'pending') return
         placing--
-        this.#tellOfRun(run.thread_id)
+        this.#tellOfRun(run)
       },
       isFollowed: (runId) => this.subscriptions?.has(runId) ?? false
     }
@@ -290,18 +290,26 @@ export class Registry {
     this.#actors.set(run.run_id, actor)
     this.readers.forgetLookups()
     this.watchers.tell(run.thread_id)
+    this.watchers.tell(newsKey(run.user_id), run.thread_id)
     actor.closed.then(() => this.#closed(actor)).catch(warnUnexpected)
     this.#queues.add(actor)
   }
 
   /** Wakes those who wait for the next run of the thread. */
-  #tellOfRun(threadId: string): void {
+  #tellOfRun({ thread_id, user_id }: Pick<Run, 'thread_id' | 'user_id'>): void {
     this.readers.forgetLookups()
-    this.watchers.admitted(threadId)
+    this.watchers.admitted(thread_id)
+    this.tellOfThread(user_id, thread_id)
+  }
+
+  /** A thread of the user was changed: whoever watches all of them is told. */
+  tellOfThread(userId: string | null, threadId: string): void {
+    this.watchers.admitted(newsKey(userId), threadId)
   }
 
   #closed(actor: RunActor): void {
     const { run_id, key } = actor.run
+    this.tellOfThread(actor.run.user_id, actor.run.thread_id)
     // It was abandoned; another process may have handed it back meanwhile.
     if (this.#actors.get(run_id) !== actor) return
     this.#actors.delete(run_id)

@@ -4,7 +4,14 @@ import { isInFlight, type Run } from '../../types.ts'
 import type { RemoteRuns } from '../cluster/remote-runs.ts'
 import { Joiner, type JoinerStanding, type JoinRequest } from '../delivery/joiner.ts'
 import type { CloseReason, OpenStream, Place, ReaderHooks, Streams } from '../delivery/streams.ts'
-import { type OpenedRun, ThreadJoiner, type ThreadRequest } from '../delivery/thread-joiner.ts'
+import {
+  type OpenedRun,
+  type StreamRequest,
+  ThreadJoiner,
+  type ThreadRequest,
+  type ThreadRuns,
+  ThreadsJoiner
+} from '../delivery/thread-joiner.ts'
 import { filterOf } from '../log/filter.ts'
 import { RunLog } from '../log/run-log.ts'
 import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
@@ -35,6 +42,11 @@ export class RunReaders {
     onLeave: (joiner) => this.#left(joiner),
     onTrouble: (error, { runId }) =>
       this.#deps.log.error({ err: error, run_id: runId }, 'a reader of a run failed and was reset')
+  }
+
+  readonly #threadHooks: ReaderHooks = {
+    onLeave: (joiner) => this.#left(joiner),
+    onTrouble: (error) => this.#deps.log.error({ err: error }, 'a reader of threads failed and was reset')
   }
 
   constructor(deps: RunReadersDeps) {
@@ -126,19 +138,32 @@ export class RunReaders {
 
   /** Attaches a reader to a thread: to all its runs after ordinal `request.after`, including future ones. `place`: its reserved place. */
   joinThread(threadId: string, request: ThreadRequest, place: Place): ThreadJoiner {
-    const { log, watchers } = this.#deps
-    const { userId } = request.reader
-    const runs = {
-      after: (ordinal: number) => this.#runAfter(threadId, ordinal, userId),
-      open: (run: Run) => this.#openFor(run),
-      watch: (listener: () => void) => watchers.watch(threadId, listener)
-    }
-    const joiner = new ThreadJoiner(request, runs, {
-      onLeave: (gone) => this.#left(gone),
-      onTrouble: (error) => log.error({ err: error, thread_id: threadId }, 'a reader of a thread failed and was reset')
+    const joiner = new ThreadJoiner(request, this.runsOf(threadId, request.reader.userId), this.#threadHooks)
+    this.#add(joiner, place)
+    return joiner
+  }
+
+  /** Attaches a reader to threads that are `add`ed to it, with `runsOf` each. `onLeave`: it is gone. */
+  joinThreads(request: StreamRequest, place: Place, onLeave: () => void): ThreadsJoiner {
+    const hooks = this.#threadHooks
+    const joiner = new ThreadsJoiner(request, {
+      ...hooks,
+      onLeave: (gone, why) => {
+        onLeave()
+        hooks.onLeave(gone, why)
+      }
     })
     this.#add(joiner, place)
     return joiner
+  }
+
+  /** The runs of a thread, as its readers find and open them. */
+  runsOf(threadId: string, userId: string | null): ThreadRuns {
+    return {
+      after: (ordinal) => this.#runAfter(threadId, ordinal, userId),
+      open: (run) => this.#openFor(run),
+      watch: (listener) => this.#deps.watchers.watch(threadId, listener)
+    }
   }
 
   /** One query for all readers that wait at the same position. */

@@ -10,8 +10,16 @@ const FORGOTTEN_AFTER_MS = 4 * REPEAT_MS
 /** Threads in one message. */
 const THREADS_MAX = 50
 
+/** Under which name changes of a user's threads are watched. */
+export function newsKey(userId: string | null): string {
+  return `user:${userId ?? ''}`
+}
+
+/** @param of the thread that has changed, where several are watched by one name */
+type Listener = (of?: string) => void
+
 export class ThreadWatchers {
-  readonly #byThread = new Map<string, Set<() => void>>()
+  readonly #byThread = new Map<string, Set<Listener>>()
   /** Other processes that watch a thread. */
   readonly #peersByThread = new PeerInterests(FORGOTTEN_AFTER_MS)
   readonly #peers: Pick<Peers, 'tell'> | undefined
@@ -27,7 +35,7 @@ export class ThreadWatchers {
     return this.#byThread.size + this.#peersByThread.size
   }
 
-  watch(threadId: string, listener: () => void): () => void {
+  watch(threadId: string, listener: Listener): () => void {
     const known = this.#byThread.get(threadId)
     const listeners = known ?? new Set()
     listeners.add(listener)
@@ -51,15 +59,16 @@ export class ThreadWatchers {
       if (this.#peersByThread.add(threadId, peer)) this.#peers?.tell(peer, { kind: 'admitted', thread: threadId })
   }
 
-  /** A run of the thread was admitted here. */
-  admitted(threadId: string): void {
-    this.tell(threadId)
-    for (const peer of this.#peersByThread.of(threadId)) this.#peers?.tell(peer, { kind: 'admitted', thread: threadId })
+  /** A run of the thread was admitted here; or one of the threads of a user, `of`, has changed. */
+  admitted(threadId: string, of?: string): void {
+    this.tell(threadId, of)
+    for (const peer of this.#peersByThread.of(threadId))
+      this.#peers?.tell(peer, { kind: 'admitted', thread: threadId, ...(of !== undefined && { of }) })
   }
 
   /** There may be another run in the thread. */
-  tell(threadId: string): void {
-    for (const listener of this.#byThread.get(threadId) ?? []) listener()
+  tell(threadId: string, of?: string): void {
+    for (const listener of this.#byThread.get(threadId) ?? []) listener(of)
   }
 
   /** Recent messages may have been lost. */

@@ -12,8 +12,8 @@ export type PeerMessage =
   | { readonly kind: 'cancel'; readonly run: string; readonly action: 'interrupt' | 'rollback' }
   /** Readers here wait for the next run of these threads: announce it. */
   | { readonly kind: 'watch'; readonly threads: readonly string[] }
-  /** There may be another run in the thread. */
-  | { readonly kind: 'admitted'; readonly thread: string }
+  /** There may be another run in the thread; or, where `thread` names a user, his thread `of` has changed. */
+  | { readonly kind: 'admitted'; readonly thread: string; readonly of?: string }
   /** The creator of this run, or a reader whose disconnect ends it, has opened a stream here or left it. */
   | { readonly kind: 'creator'; readonly run: string; readonly isHere: boolean; readonly isAsked?: boolean }
   /** Cancel your runs of this thread, and reply when their agents have stopped. */

@@ -59,6 +59,8 @@ export interface RunReads {
   inFlight(threadId: string): Promise<Run[]>
   /** The user's runs that are not terminal, oldest first; null: everybody's, which recovery finds after a crash. */
   unfinished(user: Owner): Promise<Run[]>
+  /** The user's newest runs with a key above `after`, oldest first, `limit` at most; `newest`: the greatest key of all runs. */
+  begun(after: number, limit: number, user: Owner): Promise<{ readonly newest: number; readonly runs: readonly Run[] }>
   /** Token sums over the thread's finished runs, however they ended, in one aggregation. */
   tokens(threadId: string, user: Owner): Promise<TokenUsage>
 }

@@ -81,6 +81,7 @@ const LIST_SHORT = `WITH page AS (
 const AFTER = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND ordinal > $3 AND ordinal < ${UNPLACED}
     AND ${visibleTo(1)} ORDER BY ordinal LIMIT 1`
 const UNFINISHED = `SELECT ${COLUMNS} FROM runs WHERE ${IN_FLIGHT} AND ${visibleTo(1)} ORDER BY key`
+const BEGUN = `SELECT ${COLUMNS} FROM runs WHERE key > $2 AND ${visibleTo(1)} ORDER BY key DESC LIMIT $3`
 // PostgreSQL sums bigint as numeric, which arrives as text.
 const TOKENS = `SELECT coalesce(model_name, 'unknown') AS model, count(*) AS runs,
     CAST(sum(total_input_tokens) AS bigint) AS input, CAST(sum(total_output_tokens) AS bigint) AS output,
@@ -104,6 +105,10 @@ export function runReads(run: RunSteps): RunReads {
     after: (threadId, ordinal, user) => one(AFTER, user, threadId, ordinal),
     inFlight: (threadId) => all(IN_FLIGHT_OF_THREAD, threadId),
     unfinished: (user) => all(UNFINISHED, user),
+    begun: async (after, limit, user) => {
+      const [last] = await run(ask<{ newest: number }>('SELECT coalesce(max(key), 0) AS newest FROM runs'))
+      return { newest: last!.newest, runs: (await all(BEGUN, user, after, limit)).reverse() }
+    },
     tokens: async (threadId, user) => toUsage(await run(ask<UsageRow>(TOKENS, user, threadId)))
   }
 }

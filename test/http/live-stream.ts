@@ -1,0 +1,181 @@
+// Many threads in one stream: every frame of every run once and in order, whatever is cut, over both transports.
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { WebSocket } from 'ws'
+import { asked, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import type { Frame, Stream } from '../fixtures/stream.ts'
+
+/** A client of the stream that keeps its place. */
+class Live {
+  readonly byRun = new Map<string, Frame[]>()
+  readonly news: Frame[] = []
+  #place: string | null = null
+  readonly #open = new Map<string, string>()
+
+  get cursor(): string {
+    return [...(this.#place === null ? [] : [this.#place]), ...this.#open.values()].join(',')
+  }
+
+  take(frame: Frame): void {
+    const { event, data, id } = frame
+    if (event === 'begun') for (const { run_id } of JSON.parse(data).runs) this.#begin(run_id)
+    if (id?.startsWith('@')) this.#place = id
+    if (!id?.includes(':')) return void this.news.push(frame)
+    const [runId = ''] = id.split(':')
+    this.#begin(runId)
+    this.byRun.set(runId, [...(this.byRun.get(runId) ?? []), frame])
+    if (data.includes('"run_done"')) this.#open.delete(runId)
+    else this.#open.set(runId, id)
+  }
+
+  #begin(runId: string): void {
+    if (!this.byRun.has(runId)) this.byRun.set(runId, [])
+    if (!this.#open.has(runId)) this.#open.set(runId, runId)
+  }
+
+  hasEnded(runId: string): boolean {
+    return this.byRun.get(runId)?.at(-1)?.data.includes('"run_done"') ?? false
+  }
+}
+
+const MODES = 'stream_mode=messages-tuple'
+
+function openLive(person: Person, live: Live, threads = '*'): Promise<Stream> {
+  return person.open('GET', `/api/stream?threads=${threads}&${MODES}&cursor=${encodeURIComponent(live.cursor)}`)
+}
+
+/** Frames of a run as its own stream has them: event, data and position. */
+async function whole(person: Person, path: string): Promise<unknown[]> {
+  const frames = await (await person.join(path, null, ['messages-tuple'])).whole()
+  return frames.filter(({ event }) => event !== 'end').map(({ event, data, id }) => [event, data, id])
+}
+
+function toldOf(live: Live, runId: string): unknown[] {
+  const frames = live.byRun.get(runId) ?? []
+  return frames.slice(0, -1).map(({ event, data, id }) => [event, data, id?.slice(runId.length + 1)])
+}
+
+const idOf = (path: string) => path.split('/').at(-1)!
+
+async function open(t: Test): Promise<Person> {
+  return signIn(await openSite(t, { config: { streams: { heartbeat_ms: 200 } } }))
+}
+
+t.test(
+  'readers of all threads that cut anywhere and come back see each frame of each run once, in order',
+  async (t) => {
+    const person = await open(t)
+    const threads = await Promise.all([1, 2, 3].map(() => person.thread()))
+    const seed = Number(process.env.PROPERTY_SEED ?? 7)
+    const step = fc.record({
+      /** Frames until the cut. */
+      frames: fc.integer({ min: 1, max: 60 }),
+      /** Runs that begin while it is away, and how long each is. */
+      begins: fc.array(fc.record({ thread: fc.nat({ max: 2 }), deltas: fc.nat({ max: 40 }) }), { maxLength: 2 })
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 6 }), async (steps) => {
+        const live = new Live()
+        const paths: string[] = []
+        const start = async (thread: number, deltas: number) => {
+          const more = { multitask_strategy: 'enqueue' }
+          paths.push(await person.run(threads[thread]!, `/demo deltas=${deltas} rate=400`, more))
+        }
+        let stream = await openLive(person, live)
+        // Its place is known before anything begins.
+        await stream.untilFrames(1)
+        await start(0, 30)
+        for (const { frames, begins } of steps) {
+          const isOver = (path: string) => live.hasEnded(idOf(path)) || hasEndedIn(stream, idOf(path))
+          await until(() => stream.frames.length >= frames || paths.every(isOver), 'frames')
+          const seen = stream.frames.slice(0, frames)
+          for (const frame of seen) live.take(frame)
+          stream.leave()
+          for (const { thread, deltas } of begins) await start(thread, deltas)
+          stream = await openLive(person, live)
+        }
+        let taken = 0
+        const takeAll = () => {
+          while (taken < stream.frames.length) live.take(stream.frames[taken++]!)
+          return paths.every((path) => live.hasEnded(idOf(path)))
+        }
+        await until(takeAll, 'the ends of all runs')
+        stream.leave()
+        for (const path of paths) t.same(toldOf(live, idOf(path)), await whole(person, path))
+      }),
+      { seed, numRuns: 5 }
+    )
+  }
+)
+
+function hasEndedIn({ frames }: Stream, runId: string): boolean {
+  return frames.some(({ id, data }) => id?.startsWith(`${runId}:`) && data.includes('"run_done"'))
+}
+
+t.test('named threads are read from their position, others are only news', async (t) => {
+  const person = await open(t)
+  const [mine, other] = [await person.thread(), await person.thread()]
+  const live = new Live()
+  const stream = await openLive(person, live, mine)
+  await stream.untilFrames(1)
+  const path = await person.run(mine, '/demo deltas=20 rate=0')
+  await person.post(`/api/threads/${other}/runs/wait`, asked('/demo deltas=3 rate=0'))
+  await person.post(`/api/threads/${other}/state`, { values: { title: 'Another name' } })
+  await until(() => hasEndedIn(stream, idOf(path)), 'the end')
+  const isNews = ({ event, data }: Frame) => event === 'thread' && data.includes(other)
+  await until(() => stream.frames.some(isNews), 'news of the other')
+  for (const frame of stream.frames) live.take(frame)
+  t.same([...live.byRun.keys()], [idOf(path)])
+  t.same(toldOf(live, idOf(path)), await whole(person, path))
+  await person.ask('DELETE', `/api/threads/${other}`)
+  const count = stream.frames.filter(isNews).length
+  await until(() => stream.frames.filter(isNews).length > count - 1, 'news of its removal')
+  stream.leave()
+})
+
+t.test('a WebSocket has the same events, and heartbeats that a page can see', async (t) => {
+  const person = await open(t)
+  const thread = await person.thread()
+  const socket = new WebSocket(`${person.url.replace('http', 'ws')}/api/stream?threads=${thread}&${MODES}`, {
+    headers: person.headers()
+  })
+  let text = ''
+  socket.on('message', (data) => {
+    text += String(data)
+  })
+  await until(() => text.includes('event: open'), 'its begin')
+  const path = await person.run(thread, '/demo deltas=10 rate=0')
+  await until(() => text.includes('run_done') && text.includes(': heartbeat\n'), 'the end of the run')
+  for (const [event, data, id] of (await whole(person, path)) as string[][])
+    t.ok(text.includes(`event: ${event}\ndata: ${data}\nid: ${idOf(path)}:${id}\n\n`))
+  const closed = new Promise((resolve) => socket.on('close', resolve))
+  await person.post('/api/v1/auth/logout')
+  t.equal(await closed, 4401, 'signed out')
+})
+
+t.test(
+  'threads of others are 404, too many and cursors that are too long 422, and a place that is too old a resync',
+  async (t) => {
+    const site = await openSite(t)
+    const [person, other] = [await signIn(site), await signIn(site, 'other')]
+    const foreign = await other.thread()
+    t.equal((await person.get(`/api/stream?threads=${foreign}`)).status, 404)
+    t.equal(
+      (await person.get(`/api/stream?threads=${Array.from({ length: 65 }, (_, i) => `t${i}`).join()}`)).status,
+      422
+    )
+    t.equal((await person.get(`/api/stream?cursor=${'a'.repeat(4097)}`)).status, 422)
+    const path = await other.run(foreign, '/demo deltas=2 rate=0')
+    await (await other.join(path)).whole()
+    const stream = await person.open('GET', `/api/stream?cursor=${encodeURIComponent(`@999999,${idOf(path)}`)}`)
+    await stream.until(({ frames }) => frames.some(({ event }) => event === 'resync'))
+    await person.run(await person.thread(), '/demo deltas=2 rate=0')
+    await until(() => stream.frames.some(({ data }) => data.includes('run_done')), 'a run of one’s own')
+    t.notOk(
+      stream.frames.some(({ id, data }) => `${id} ${data}`.includes(idOf(path))),
+      'nothing of another’s run'
+    )
+    t.match(textIn({ a: stream.frames.find(({ event }) => event === 'open')!.data }, 'a'), /heartbeat_ms/)
+    stream.leave()
+  }
+)
