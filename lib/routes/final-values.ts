@@ -1,8 +1,17 @@
 // What a run has answered: the values of its last state, and what only its stream had.
 import type { StatePort } from '../agent/states.ts'
 import type { RunReaders } from '../run/lifecycle/run-readers.ts'
-import { lastStateIn } from '../run/log/last-state.ts'
+import { Kind } from '../run/log/filter.ts'
+import { framesFrom } from '../run/log/oversized-reader.ts'
+import type { RunLog } from '../run/log/run-log.ts'
+import { dataOf } from '../run/log/sse.ts'
 import type { JsonObject, Run } from '../types.ts'
+
+/** So many frames may follow it. */
+const LOOK_BACK = 100
+/** Not one of a graph inside of the graph, and none that only asks. */
+const SHOWN = 'event: values\ndata: '
+const ASKING = `${SHOWN}{"__interrupt__":`
 
 /** @returns JSON; null: it has none */
 export async function finalValuesOf(
@@ -16,4 +25,15 @@ export async function finalValuesOf(
   // Both are states, written as JSON by us.
   const members = (json: string) => JSON.parse(json) as JsonObject
   return shown === null ? final.json : JSON.stringify({ ...members(shown), ...members(final.json) })
+}
+
+/** The state a run has shown last, which may have what no checkpoint keeps, as JSON; null: it is further back, or its frames are gone. */
+async function lastStateIn(log: RunLog): Promise<string | null> {
+  let last: string | null = null
+  for await (const { kind, bytes } of framesFrom(log, Math.max(0, log.head - LOOK_BACK))) {
+    if (kind !== Kind.state) continue
+    const head = bytes.toString('utf8', 0, ASKING.length)
+    if (head.startsWith(SHOWN) && head !== ASKING) last = dataOf(bytes)
+  }
+  return last
 }
