@@ -84,3 +84,5 @@ function tokensOf(store: Store, writer: Writer): ApiTokens {
   const { apiTokens } = scopedStore(store)
   return new ApiTokens({ reads: apiTokens, writer: scopedWriter(writer), log: { warn: () => {} }, onRevoked: () => {} })
 }
+
+export { pruneDatabase } from './store/open.ts'

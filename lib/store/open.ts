@@ -6,13 +6,14 @@
 // | db                | the database's own, warns | the database's own              |
 // | jsonl             | beside it, in files that no restart knows | beside it, in files |
 // | a module          | beside it                 | beside it                       |
+import { existsSync } from 'node:fs'
 import { isServed } from '../files/lock.ts'
 import { openJsonlEvents } from './jsonl/events.ts'
 import { openMemoryEvents } from './memory/event-store.ts'
 import { openMemoryStore } from './memory/open.ts'
 import { type ModuleRef, openDatabaseModule, openEventModule } from './module.ts'
 import { openSplitStore } from './split/open.ts'
-import { openSqliteStore } from './sqlite/open.ts'
+import { openSqliteStore, pruneFile } from './sqlite/open.ts'
 import type { EventStore, Store, Warn } from './store.ts'
 
 export interface DatabaseOptions {
@@ -76,6 +77,21 @@ export async function openDatabase({ home, database, runs }: StoreOptions, warn:
       return openPostgresStore(postgres_url, { onMigrated, ...(runs && { leaseMs: runs.lease_ms }) })
     }
   }
+}
+
+/**
+ * Takes what was deleted out of the database file, also beside a running server.
+ * @throws Error when the database is no file of ours, or is locked for too long.
+ */
+export async function pruneDatabase({
+  database
+}: StoreOptions): Promise<{ readonly before: number; readonly after: number }> {
+  const { backend, sqlite_path } = database
+  if (backend === 'postgres') throw new Error('PostgreSQL does this itself: run VACUUM FULL on the database')
+  if (backend !== 'sqlite') throw new Error('only a SQLite file can be pruned')
+  if (!existsSync(sqlite_path))
+    throw new Error(`There is no database ${sqlite_path}: name the server's --config or --home`)
+  return pruneFile(sqlite_path)
 }
 
 /** Null: events are in the database. */

@@ -1,5 +1,5 @@
 // The SQLite store under all suites, on real files.
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type Database from 'better-sqlite3'
@@ -10,7 +10,7 @@ import { frameWrites } from '../../lib/store/sqlite/frames.ts'
 import type { Reader } from '../../lib/store/sqlite/reader.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'
 import { migrationsIn } from '../../lib/store/sql/migrations.ts'
-import { openSqliteStore, readsOf } from '../../lib/store/sqlite/open.ts'
+import { openSqliteStore, pruneFile, readsOf } from '../../lib/store/sqlite/open.ts'
 import { framesOf } from '../../lib/run/log/segment.ts'
 import { type Group, type Segment, type Store, StoreUnavailable, type ThreadQuery } from '../../lib/store/store.ts'
 import type { Json, Run } from '../../lib/types.ts'
@@ -448,3 +448,50 @@ async function framesFrom(store: Store, key: number, n: number): Promise<string[
     .filter((frame) => frame.n >= n)
     .map(({ n, epoch, kind, bytes }) => `${epoch}-${n} ${kind} ${bytes.toString()}`)
 }
+
+/** What stands in the database's files, as text. */
+function bytesIn(file: string): string {
+  return ['', '-wal'].map((end) => (existsSync(file + end) ? readFileSync(file + end, 'latin1') : '')).join('')
+}
+
+async function writeAndDelete(store: Store, secret: string): Promise<void> {
+  const { thread_id } = await addThread(store, { metadata: { secret } })
+  const run = await addRun(store, thread_id)
+  const events = Array.from({ length: 50 }, (_, n) => ({
+    ...anEvent(n),
+    content: { text: `${secret} ${'x'.repeat(500)}` }
+  }))
+  await write(store, { name: 'events.append', thread_id, run_id: run.run_id, user_id: null, events })
+  await write(store, aSettlement(run))
+  await write(store, { name: 'thread.remove', thread_id, user: null })
+}
+
+t.test('what was deleted is in no file: overwritten, and gone from the log when that is emptied', async (t) => {
+  const file = join(t.testdir(), 'colloquy.db')
+  const secret = 'a-secret-of-somebody-who-left'
+  const store = await openSqliteStore(file, { truncateMs: 100 })
+  t.teardown(() => store.close())
+  await writeAndDelete(store, secret)
+  await until(() => !bytesIn(file).includes(secret), 'the secret is gone')
+  t.pass('it is')
+})
+
+t.test(
+  'a file that another version has written is freed of what that one deleted by `prune`, beside a server',
+  async (t) => {
+    const file = join(t.testdir(), 'colloquy.db')
+    const secret = 'a-secret-of-long-ago'
+    const store = await openSqliteStore(file)
+    t.teardown(() => store.close())
+    const old = new Sqlite(file)
+    old.pragma('secure_delete = OFF')
+    old.exec(`CREATE TABLE old (text TEXT); INSERT INTO old VALUES ('${secret}')`)
+    old.exec('DELETE FROM old')
+    old.pragma('wal_checkpoint(TRUNCATE)')
+    old.close()
+    t.match(bytesIn(file), secret)
+    await pruneFile(file)
+    t.notMatch(bytesIn(file), secret)
+    await addThread(store)
+  }
+)

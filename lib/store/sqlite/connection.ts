@@ -18,9 +18,26 @@ export function connect(source: string | Buffer): Database.Database {
   db.pragma('journal_mode = WAL')
   db.pragma('synchronous = NORMAL')
   db.pragma('foreign_keys = ON')
+  // What is deleted is overwritten: a file that is copied or stolen has no more than the API shows.
+  db.pragma('secure_delete = ON')
   db.pragma(`wal_autocheckpoint = ${WAL_PAGES_MAX}`)
   db.pragma(`journal_size_limit = ${WAL_SIZE_MAX}`)
   return db
+}
+
+/**
+ * Empties the WAL file, in which pages stand as they were before a deletion. False: somebody writes, or reads an older state, and it is to
+ * be tried again.
+ */
+export function truncateWal(db: Database.Database): boolean {
+  const [result] = db.pragma('wal_checkpoint(TRUNCATE)') as { readonly busy: number }[]
+  return result?.busy === 0
+}
+
+/** Rewrites the file without what was deleted before `secure_delete` was on. @throws Error while somebody keeps the file locked */
+export function vacuum(db: Database.Database): void {
+  db.exec('VACUUM')
+  if (!truncateWal(db)) throw new Error('the write-ahead log is in use: try again')
 }
 
 /** Values for $1, $2... of a statement. A loop, because fromEntries costs a fifth of a small read. */

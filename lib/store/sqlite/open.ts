@@ -7,7 +7,7 @@ import type Database from 'better-sqlite3'
 import type { Store } from '../store.ts'
 import { sqlReads } from '../sql/nouns.ts'
 import { checkpointReads } from './checkpoints.ts'
-import { connect } from './connection.ts'
+import { connect, vacuum } from './connection.ts'
 import { frameReads } from './frames.ts'
 import { originReads } from './origins.ts'
 import { type Reader, ReaderThread } from './reader.ts'
@@ -20,6 +20,8 @@ import { WriterThread } from './writer.ts'
 interface SqliteOptions extends MigrationOptions {
   /** The writer thread's script. Default: worker.ts. */
   readonly worker?: URL
+  /** See WriteAheadLog. */
+  readonly truncateMs?: number
 }
 
 /**
@@ -35,7 +37,7 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
     first.close()
   }
   const writer = await WriterThread.start(path, options.worker)
-  const wal = new WriteAheadLog(path)
+  const wal = new WriteAheadLog(path, options.truncateMs)
   const db = connect(path)
   db.pragma('query_only = ON')
   const reader = new ReaderThread(path)
@@ -64,6 +66,18 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
       db.close()
     }
   }
+}
+
+/** Rewrites the file without what was deleted; returns its bytes before and after. @throws Error while it is locked */
+export async function pruneFile(path: string): Promise<{ readonly before: number; readonly after: number }> {
+  const before = await bytesOf(path)
+  const db = connect(path)
+  try {
+    vacuum(db)
+  } finally {
+    db.close()
+  }
+  return { before, after: await bytesOf(path) }
 }
 
 /** All reads on a connection. `reader`: runs statements that may take long. `search` must be told of writes. */

@@ -1,10 +1,14 @@
 // The worker thread that checkpoints the WAL.
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
-import { connect } from './connection.ts'
+import { connect, truncateWal } from './connection.ts'
 
 /** Maximum rounds in a row: commits made during one are checkpointed by the next, until a round sees none. */
 const ROUNDS_MAX = 4
+
+/** Commits wait while TRUNCATE waits for a reader, in ms. */
+const TRUNCATE_WAITS_MS = 50
+const TRUNCATE_AGAIN_MS = 1000
 
 /** Result of the pragma: pages in the WAL, and how many of them are checkpointed. */
 interface CheckpointResult {
@@ -23,10 +27,15 @@ function checkpoint(db: Database.Database): void {
 function serve(path: string): void {
   const port = parentPort!
   const db = connect(path)
-  port.on('message', (message: 'checkpoint' | 'stop') => {
-    if (message === 'checkpoint') {
+  db.pragma(`busy_timeout = ${TRUNCATE_WAITS_MS}`)
+  const truncate = (): void => {
+    if (db.open && !truncateWal(db)) setTimeout(truncate, TRUNCATE_AGAIN_MS).unref()
+  }
+  port.on('message', (message: 'checkpoint' | 'truncate' | 'stop') => {
+    if (message !== 'stop') {
       try {
         checkpoint(db)
+        if (message === 'truncate') truncate()
       } catch {
         // A full or failing disk: the writer meets and reports it too. The data stays in the WAL.
       }

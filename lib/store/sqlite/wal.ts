@@ -9,6 +9,8 @@ import { scriptOf, stopped } from './worker-thread.ts'
 const OPS_MAX = 2000
 /** With fewer ops, checkpoint this long after the first, in ms: rarely, because it costs two syncs of the disk. */
 const REST_MS = 2000
+/** So long after a commit, in ms, the file is emptied: until then it has pages as they were before a deletion. */
+const TRUNCATE_MS = 15 * 60_000
 /** Enough for a connection. */
 const HEAP_MB = 32
 
@@ -19,19 +21,29 @@ export class WriteAheadLog {
   /** Ops committed since the last checkpoint was requested. */
   #ops = 0
   #rest: NodeJS.Timeout | null = null
+  #truncation: NodeJS.Timeout | null = null
+  readonly #truncateMs: number
   #stopped: Promise<void> | null = null
 
-  constructor(path: string) {
+  constructor(path: string, truncateMs = TRUNCATE_MS) {
     this.#path = path
+    this.#truncateMs = truncateMs
   }
 
   /** That many ops were committed. */
   grew(ops: number): void {
     if (this.#stopped !== null) return
     this.#ops += ops
+    this.#truncation ??= setTimeout(() => this.#truncate(), this.#truncateMs).unref()
     if (this.#ops >= OPS_MAX) return this.checkpoint()
     // Data is as safe in the WAL as in the file: this must not keep the process alive.
     this.#rest ??= setTimeout(() => this.checkpoint(), REST_MS).unref()
+  }
+
+  #truncate(): void {
+    this.#truncation = null
+    this.#worker ??= this.#start()
+    this.#worker.postMessage('truncate')
   }
 
   checkpoint(): void {
@@ -66,6 +78,7 @@ export class WriteAheadLog {
 
   async #end(): Promise<void> {
     if (this.#rest) clearTimeout(this.#rest)
+    if (this.#truncation) clearTimeout(this.#truncation)
     await stopped(this.#worker)
   }
 }
