@@ -1,6 +1,6 @@
 // The conversation view: messages, progress of the run, and the composer.
 import { signal, useSignal } from '@preact/signals'
-import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { TranscriptMessage } from '../client/colloquy.ts'
 import { call } from './api.ts'
 import { ArtifactPanel, nameOf } from './artifacts.ts'
@@ -116,6 +116,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
           )}
           ${waitsForWords && html`<div class="waiting" role="status"><i></i><i></i><i></i><span>${conversation.progress.value ?? ''}</span></div>`}
           ${lastAi?.type === 'human' && !isRunning && newestRun && stopOf(newestRun) && html`<p class="cut">${stopOf(newestRun)}</p>`}
+          ${isRunning && html`<${Silence} conversation=${conversation} />`}
           ${conversation.failure.value && !isRunning && html`<${Failed} conversation=${conversation} />`}
           ${
             !isRunning &&
@@ -158,6 +159,25 @@ export function Chat({ conversation, onSent }: ChatProps) {
       ${isDropping.value && html`<div class="drop">Drop files to attach them</div>`}
     </main>
     ${openFile.value && html`<${ArtifactPanel} threadId=${conversation.threadId} path=${openFile.value} onClose=${() => (openFile.value = null)} />`}`
+}
+
+/** Seconds without a word from which on a run's silence is shown. */
+const SILENCE_S = 8
+
+/** How long nothing has come of a run, and what it waits for. */
+function Silence({ conversation }: { readonly conversation: Conversation }) {
+  const messages = conversation.messages.value
+  const progress = conversation.progress.value
+  const [seconds, setSeconds] = useState(0)
+  useEffect(() => {
+    setSeconds(0)
+    const timer = setInterval(() => setSeconds((count) => count + 1), 1000)
+    return () => clearInterval(timer)
+  }, [messages, progress])
+  if (seconds < SILENCE_S) return null
+  const tool = rowsOf(messages).at(-1)
+  const open = tool?.message.calls.find((_, i) => !tool.results[i])
+  return html`<p class="hint">Waiting for ${open ? open.name : 'the agent'}: nothing for ${seconds} s.</p>`
 }
 
 function Failed({ conversation }: { readonly conversation: Conversation }) {

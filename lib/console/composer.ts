@@ -105,6 +105,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
     <textarea
       ref=${area}
       id="composer"
+      dir="auto"
       rows="1"
       value=${text}
       readOnly=${isWaiting}

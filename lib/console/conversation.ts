@@ -70,7 +70,7 @@ export class Conversation {
   #loadAbort = new AbortController()
   #isClosed = false
   #isDue = false
-  #looks: ReturnType<typeof setInterval> | null = null
+  readonly #looks = setInterval(() => void this.#look(), LOOK_MS)
   readonly #onTab = ({ data }: MessageEvent) => void this.#heard(data)
   readonly #onVisible = () => {
     if (document.hidden) return
@@ -87,7 +87,6 @@ export class Conversation {
     tabs.addEventListener('message', this.#onTab)
     document.addEventListener('visibilitychange', this.#onVisible)
     addEventListener('online', this.#onOnline)
-    this.#looks = setInterval(() => void this.#look(), LOOK_MS)
     if (!isNew) void this.load()
   }
 
@@ -96,7 +95,7 @@ export class Conversation {
     this.#stream?.close()
     this.#loadAbort.abort()
     this.connection.closed()
-    if (this.#looks) clearInterval(this.#looks)
+    clearInterval(this.#looks)
     tabs.removeEventListener('message', this.#onTab)
     document.removeEventListener('visibilitychange', this.#onVisible)
     removeEventListener('online', this.#onOnline)

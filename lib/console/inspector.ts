@@ -48,12 +48,25 @@ interface ViewProps {
   readonly otherId: string | null
 }
 
+/** What Escape closes or leaves first. */
+const NEARER = 'dialog[open], [role=menu], #search:focus, .edit :focus, .chat[inert]'
+
 export function View({ conversation, runId, otherId }: ViewProps) {
   const run = useRun(conversation, runId)
   const close = () => go(threadLink(conversation.threadId))
   useEffect(() => {
     if (otherId) tab.value = 'compare'
   }, [otherId])
+  useEffect(() => {
+    // Before the page, where Escape stops the answer.
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key !== 'Escape' || event.isComposing || document.querySelector(NEARER)) return
+      event.stopImmediatePropagation()
+      close()
+    }
+    addEventListener('keydown', onKey, true)
+    return () => removeEventListener('keydown', onKey, true)
+  }, [conversation])
   return html`<aside class="panel run" aria-label="The inside of a run">
     <header>
       <h2><${Icon} name="pulse" /> Run ${runId.slice(0, 8)}</h2>

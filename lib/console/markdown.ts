@@ -36,7 +36,7 @@ export function Markdown({ text }: { readonly text: string }) {
   before.current = blocks
   // Elements of their own for each render: a kept one would keep the whole page as it was, by its parent.
   return html`<div class="markdown">${blocks.map(
-    ({ clean }, i) => html`<div key=${i} class="block" dangerouslySetInnerHTML=${{ __html: clean }} />`
+    ({ clean }, i) => html`<div key=${i} class="block" dir="auto" dangerouslySetInnerHTML=${{ __html: clean }} />`
   )}</div>`
 }
 

@@ -68,7 +68,7 @@ function Human({ message, conversation, isRunning, branch, branches }: MessagePr
         )}
       </ul>`
     }
-    <div class="bubble">${text}</div>
+    <div class="bubble" dir="auto">${text}</div>
     <div class="actions">
       ${
         branches.length > 1 &&
@@ -121,7 +121,7 @@ function Edit({ message, conversation, text, onClose }: EditProps) {
     onClose()
   }
   return html`<form class="message human edit" onSubmit=${submit} onKeyDown=${onKeyDown}>
-    <textarea ref=${area} name="text" aria-label="Edit your message" rows="4">${text}</textarea>
+    <textarea ref=${area} name="text" dir="auto" aria-label="Edit your message" rows="4">${text}</textarea>
     <div class="row end">
       <button type="button" class="plain" onClick=${onClose}>Cancel</button>
       <button class="primary" disabled=${isSending.value}>Send again</button>

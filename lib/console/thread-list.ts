@@ -131,7 +131,7 @@ function Item({ thread, isOpen, isStop, menu, onRename, onDelete }: ItemProps) {
   return html`<li ref=${box} data-thread=${id} class=${classes('thread', isOpen && 'open')} onKeyDown=${onKeyDown}>
     <a href=${threadLink(id)} tabindex=${tabindex} aria-current=${isOpen ? 'page' : undefined}>
       ${isPinned(thread) && html`<${Icon} name="pin" />`}
-      <span class="title">${title}</span>
+      <span class="title" dir="auto">${title}</span>
       ${
         thread.status === 'running'
           ? html`<span class="dot" role="img" aria-label="answering"></span>`

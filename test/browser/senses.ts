@@ -183,6 +183,23 @@ browserTest('with keys alone: what is done with a message leaves the focus where
   await visitor.answered()
 })
 
+browserTest(
+  'a silence is shown in seconds, and what is waited for; words stand in the direction of their script',
+  async (t) => {
+    const site = await openSite(t)
+    const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+    const { page } = visitor
+    await visitor.open()
+    await visitor.say('مرحبا\n/demo pause=600000')
+    await page.getByText(/Waiting for the agent: nothing for \d+ s\./).waitFor()
+    const direction = (of: string) => page.evaluate(`getComputedStyle(document.querySelector('${of}')).direction`)
+    t.equal(await direction('.bubble'), 'rtl')
+    await page.keyboard.press('Escape')
+    await page.locator('.cut').getByText('Stopped.').waitFor()
+    t.equal(await page.getByText(/nothing for/).count(), 0)
+  }
+)
+
 browserTest('from the list the composer is three stops away, and arrows lead through the list', async (t) => {
   const site = await openSite(t)
   const person = await account(site.url, 'ada@example.com')
