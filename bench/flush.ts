@@ -52,7 +52,7 @@ class FrameSource implements Source {
   }
 
   get pendingBytes(): number {
-    return this.#log.pendingBytes
+    return this.#log.unstored.bytes
   }
 
   take(): Group | null {

@@ -78,10 +78,8 @@ interface InFlightBatch {
   readonly ops: readonly Op[]
   /** n of the last frame; null: no frames. */
   readonly last: number | null
-  /** Bytes of its frames. */
+  /** Its bytes, about. */
   readonly bytes: number
-  /** Bytes of its events and checkpoints, about. */
-  readonly recordBytes: number
   /** It contains the run's end. */
   readonly settles: boolean
 }
@@ -119,7 +117,8 @@ export class Recorder implements Source {
     this.log = log
     this.#journal = journal
     this.#state = new StateBuilder(run, log, extraKinds(modesOf(run)))
-    this.#kept = deps.keepsStates ? new KeptState(run) : null
+    this.#kept = deps.keepsStates ? new KeptState(run, log.unstored) : null
+    journal.unstored = log.unstored
     this.#records = { run, log, journal, state: this.#state, kept: this.#kept }
     this.#share = new BudgetShare(feeds.budget, deps.options.pendingBytes)
     this.#deps = deps
@@ -337,18 +336,13 @@ export class Recorder implements Source {
   /** True: there is space for more. */
   #appended(): boolean {
     this.#feeds.committer.schedule(this, false)
-    this.#share.use(this.pendingBytes)
+    this.#share.use(this.log.unstored.bytes)
     return this.#share.hasSpace()
   }
 
   /** Unstored bytes; events and checkpoints are estimated. */
   get pendingBytes(): number {
-    return this.log.pendingBytes + this.#recordBytes() + (this.#inFlight?.recordBytes ?? 0)
-  }
-
-  /** Not a getter: a private getter is slower in V8, and this is read for every delta. */
-  #recordBytes(): number {
-    return this.#journal.pendingBytes + this.#state.pendingBytes + (this.#kept?.pendingBytes ?? 0)
+    return this.log.unstored.bytes
   }
 
   // ------------------------------------------------------------------------------------------------------ the end
@@ -391,7 +385,7 @@ export class Recorder implements Source {
 
   /** Unstored frames stay in memory for current readers; nobody waits for them to be stored. */
   giveUpStoring(): void {
-    this.log.commit(this.log.head - 1, this.log.pendingBytes)
+    this.log.commit(this.log.head - 1, this.log.unstored.bytes)
     this.#share.use(0)
   }
 
@@ -437,10 +431,10 @@ export class Recorder implements Source {
   take(): Group | null {
     if (this.#isAbandoned) return null
     const { thread_id, run_id, user_id } = this.#run
-    const recordBytes = this.#recordBytes()
+    // Nothing of it is in flight: the committer takes when it has answered.
+    const { bytes } = this.log.unstored
     const ops = [...this.#ops, ...this.#state.takeOps()]
     this.#ops = []
-    this.#kept?.taken()
     const events = this.#journal.takeEvents()
     if (events.length) ops.push({ name: 'events.append', thread_id, run_id, user_id, events })
     const segments = this.log.take()
@@ -453,8 +447,7 @@ export class Recorder implements Source {
       this.#tellCommitted(true)
       return null
     }
-    const bytes = segments.reduce((sum, segment) => sum + segment.data.length, 0)
-    this.#inFlight = { ops, last: segments.at(-1)?.last ?? null, bytes, recordBytes, settles: settlement !== null }
+    this.#inFlight = { ops, last: segments.at(-1)?.last ?? null, bytes, settles: settlement !== null }
     const { owner } = this.#deps
     return { ops, ...(owner !== undefined && { owner }) }
   }
@@ -469,8 +462,9 @@ export class Recorder implements Source {
     this.#inFlight = null
     if (!outcome.ok) return this.#feeds.events.onRefused(outcome.message, batch?.ops ?? [])
     if (!batch || this.#isAbandoned) return
-    if (batch.last !== null) this.log.commit(batch.last, batch.bytes)
-    this.#share.use(batch.settles ? 0 : this.pendingBytes)
+    if (batch.last === null) this.log.unstored.bytes -= batch.bytes
+    else this.log.commit(batch.last, batch.bytes)
+    this.#share.use(batch.settles ? 0 : this.log.unstored.bytes)
     this.#share.wake()
     this.#tellCommitted(false)
     this.#feeds.events.onStored(batch.settles)

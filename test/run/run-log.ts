@@ -20,7 +20,7 @@ t.test('a frame leaves memory only after its commit', async (t) => {
   commit(log)
   t.ok(log.first > 4000, 'what is stored and behind the window is gone')
   t.equal(log.head, 5000)
-  t.equal(log.pendingBytes, 0)
+  t.equal(log.unstored.bytes, 0)
 })
 
 t.test('a state leaves memory with the frame that refers to it, and both count for the window', async (t) => {

@@ -24,6 +24,7 @@ import {
 import { estimateBytes } from './estimate-bytes.ts'
 import { asChatCompletion, asJson, cutTrace, interruptedResult, modelIn } from './event-content.ts'
 import { LiveMessages } from './message.ts'
+import type { Unstored } from './run-log.ts'
 
 export interface JournalOptions {
   /** Bytes of a trace's content [Events 4]; 0: no limit. */
@@ -42,7 +43,8 @@ type Totals = { -readonly [K in keyof RunTotals]: RunTotals[K] }
 export class Journal {
   readonly #options: JournalOptions
   #events: NewEvent[] = []
-  #pendingBytes = 0
+  /** Where its events are counted, estimated: with all else of its run, once it has a log. */
+  unstored: Unstored = { bytes: 0 }
   #k = 0
   #llmCalls = 0
   /** Open model calls: several may be in progress. */
@@ -112,11 +114,6 @@ export class Journal {
     return this.#openCalls.size > 0
   }
 
-  /** Estimated bytes of the events not handed over yet. */
-  get pendingBytes(): number {
-    return this.#pendingBytes
-  }
-
   /** The run is over and stored. Drops its texts: one that is a slice of another keeps all of that one alive. */
   release(): void {
     this.messages.breakOff('')
@@ -130,7 +127,6 @@ export class Journal {
   takeEvents(): NewEvent[] {
     const events = this.#events
     this.#events = []
-    this.#pendingBytes = 0
     return events
   }
 
@@ -337,7 +333,7 @@ export class Journal {
   #add(event_type: string, category: EventCategory, content: Json, metadata: JsonObject): void {
     const kept =
       category === 'trace' ? cutTrace(content, metadata, this.#options.maxTraceContent) : { content, metadata }
-    this.#pendingBytes += estimateBytes(kept.content) + estimateBytes(kept.metadata)
+    this.unstored.bytes += estimateBytes(kept.content) + estimateBytes(kept.metadata)
     this.#events.push({ event_type, category, created_at: timestamp(), k: this.#k++, ...kept })
   }
 }

@@ -1,6 +1,7 @@
 // What a run knows of a state its agent keeps itself: the values shown last, and the agent's newest checkpoint.
 import type { StateWrite } from '../../agent/runtime.ts'
 import { displayName, type TitleOptions, titleOf } from '../../thread/title.ts'
+import type { Unstored } from './run-log.ts'
 import { isObject, type Json, type Message, type Run, UNPLACED } from '../../types.ts'
 
 export class KeptState {
@@ -11,28 +12,20 @@ export class KeptState {
   json: string | null = null
   /** This run showed messages before any values: it is the first of its thread. */
   readonly #isFirst: boolean
-  #pendingBytes = 0
+  readonly #unstored: Unstored
 
-  constructor(run: Run) {
+  constructor(run: Run, unstored: Unstored) {
+    this.#unstored = unstored
     this.checkpointId = null
     this.#isFirst = run.ordinal % UNPLACED === 1
   }
 
-  /** Estimated bytes of what is written but not taken yet. */
-  get pendingBytes(): number {
-    return this.#pendingBytes
-  }
-
   written(write: StateWrite): void {
     if (write.name === 'graph.put') {
-      this.#pendingBytes += write.checkpoint.length + write.metadata.length
-      for (const { data } of write.values) this.#pendingBytes += data.length
+      this.#unstored.bytes += write.checkpoint.length + write.metadata.length
+      for (const { data } of write.values) this.#unstored.bytes += data.length
       if (write.ns === '') this.checkpointId = write.checkpoint_id
-    } else for (const { data } of write.writes) this.#pendingBytes += data.length
-  }
-
-  taken(): void {
-    this.#pendingBytes = 0
+    } else for (const { data } of write.writes) this.#unstored.bytes += data.length
   }
 
   shown(json: string): void {

@@ -46,6 +46,11 @@ export interface Scheduler {
   schedule(log: RunLog): void
 }
 
+/** One running count of what is not stored yet: it is asked for with every delta. */
+export interface Unstored {
+  bytes: number
+}
+
 export interface LogOptions {
   /** Bytes of stored frames that stay in memory, with the states they refer to. */
   readonly windowBytes: number
@@ -75,6 +80,8 @@ export class RunLog {
   /** Owned by the ticker: last delivery, and whether it is due. Fields are cheaper than rebuilding a Set every tick. */
   deliveredAt = 0
   isDue = false
+  /** Bytes of the run that are not stored yet: of its frames, and of events and checkpoints, estimated, which others add. */
+  readonly unstored: Unstored = { bytes: 0 }
   /** With durability sync, only stored frames are shown. */
   readonly #isSync: boolean
   /** Only stored frames are shown: always with durability sync, and for a later attempt until its first frame is stored. */
@@ -96,7 +103,6 @@ export class RunLog {
   /** First n not handed to the committer yet. */
   #taken: number
   #committed: number
-  #pendingBytes = 0
   #isClosed: boolean
   /** Of a replica: number of store reads, and how many there had been when a reader came with an unknown position. */
   #readsBegun = 0
@@ -182,10 +188,6 @@ export class RunLog {
   get isClosed(): boolean {
     return this.#isClosed
   }
-  /** Bytes of frames not stored yet. */
-  get pendingBytes(): number {
-    return this.#pendingBytes
-  }
   /** Bytes of all its frames; undefined: not all of them are in memory. */
   get wholeBytes(): number | undefined {
     return this.first === 0 ? this.#slabs.bytes : undefined
@@ -238,7 +240,7 @@ export class RunLog {
   }
 
   #appended(length: number): number {
-    this.#pendingBytes += length
+    this.unstored.bytes += length
     if (!this.isDue && !this.#showsStored && this.#readers.size > 0) this.#scheduler?.schedule(this)
     return this.#head++
   }
@@ -252,10 +254,10 @@ export class RunLog {
     return segments
   }
 
-  /** Frames up to and including `last` are stored: those outside the window leave memory. */
+  /** Frames up to and including `last` are stored, and `bytes` in all: those outside the window leave memory. */
   commit(last: number, bytes: number): void {
     this.#committed = last + 1
-    this.#pendingBytes -= bytes
+    this.unstored.bytes -= bytes
     if (this.#showsStored && !this.isDue && this.#readers.size > 0) this.#scheduler?.schedule(this)
     this.#showsStored = this.#isSync
     this.#slabs.shrink(this.#windowBytes, this.#committed)

@@ -29,7 +29,6 @@ export class StateBuilder {
   #step = -1
   #next: readonly string[] = []
   #ops: Op[] = []
-  #pendingBytes = 0
 
   constructor(run: Run, log: RunLog, extras: number) {
     this.#run = run
@@ -139,7 +138,7 @@ export class StateBuilder {
     this.#ops.push({ name: 'checkpoint.put', ...checkpoint })
     let bytes = 0
     for (const { json } of checkpoint.bodies) bytes += json.length
-    this.#pendingBytes += bytes
+    this.#log.unstored.bytes += bytes
     if (this.#extras !== 0) this.#appendExtras(node, next, metadata, before)
     // Shares its texts with the previous state, except new ones; has its own list of them.
     const interrupts = interruptsIn(saved.channel(INTERRUPTS))
@@ -166,16 +165,10 @@ export class StateBuilder {
     }
   }
 
-  /** Estimated bytes of the checkpoints not handed over yet. */
-  get pendingBytes(): number {
-    return this.#pendingBytes
-  }
-
   /** Checkpoints not handed over yet. */
   takeOps(): Op[] {
     const ops = this.#ops
     this.#ops = []
-    this.#pendingBytes = 0
     return ops
   }
 

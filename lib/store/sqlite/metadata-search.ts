@@ -1,7 +1,7 @@
 // Searches threads by metadata, starting from the rarest term.
 import type Database from 'better-sqlite3'
 import { COLUMNS, orderOf, sortColumn, type ThreadRow, toThread } from '../sql/threads.ts'
-import type { Group, ThreadPage, ThreadQuery } from '../store.ts'
+import type { ThreadPage, ThreadQuery } from '../store.ts'
 import { TotalsCache } from './totals-cache.ts'
 import type { Reader } from './reader.ts'
 import type { IndexOwner } from './metadata-index.ts'
@@ -112,7 +112,7 @@ export class MetadataSearch {
   /** By SQL text; there is one per way, column and direction. */
   readonly #pages = new Map<string, Database.Statement<object, ThreadRow>>()
   /** Totals of searches for a single term, by owner and term. */
-  readonly #known = new TotalsCache<string, readonly SizeRow[]>(['thread.create', 'thread.patch', 'thread.remove'])
+  readonly #known = new TotalsCache<string, readonly SizeRow[]>()
 
   constructor(db: Database.Database, reader: Reader) {
     this.#db = db
@@ -145,9 +145,9 @@ export class MetadataSearch {
     return { threads: rows.map(toThread), total }
   }
 
-  /** Called after writes, before they are acknowledged [Store 4]. */
-  written(groups: readonly Group[]): void {
-    this.#known.written(groups)
+  /** Threads or their metadata have changed. */
+  clearTotals(): void {
+    this.#known.clear()
   }
 
   #prepared(sql: string): Database.Statement<object, ThreadRow> {

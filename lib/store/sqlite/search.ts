@@ -5,7 +5,7 @@ import { countStatement, isShort, pageStatement, type SearchDialect } from '../s
 import { type ThreadRow, toThread } from '../sql/threads.ts'
 import type { Group, ThreadPage, ThreadQuery } from '../store.ts'
 import { bindings } from './connection.ts'
-import { TotalsCache } from './totals-cache.ts'
+import { threadChanges, TotalsCache } from './totals-cache.ts'
 import type { Reader } from './reader.ts'
 import { MetadataSearch } from './metadata-search.ts'
 import { indexEntries } from './metadata-index.ts'
@@ -22,7 +22,7 @@ type Ask = <Row>(sql: string, params: object) => Row[] | Promise<Row[]>
 /** Searches for an owner; null sees everything. */
 export class ThreadSearch {
   readonly #byTerms: MetadataSearch
-  readonly #totals = new TotalsCache<Owner, number>(['thread.create', 'thread.remove'])
+  readonly #totals = new TotalsCache<Owner, number>()
   readonly #here: Ask
   readonly #beside: Ask
 
@@ -42,8 +42,11 @@ export class ThreadSearch {
 
   /** Called after writes, before they are acknowledged [Store 4]. */
   written(groups: readonly Group[]): void {
-    this.#totals.written(groups)
-    this.#byTerms.written(groups)
+    const changes = threadChanges(groups)
+    if (changes.size === 0) return
+    this.#byTerms.clearTotals()
+    // A patch moves no thread to another list.
+    if (changes.has('thread.create') || changes.has('thread.remove')) this.#totals.clear()
   }
 
   /** Reads the owner's threads in order, or those with the ids. */

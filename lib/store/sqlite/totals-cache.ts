@@ -6,13 +6,7 @@ const COUNTS_MAX = 10_000
 
 export class TotalsCache<Key, Count> {
   readonly #known = new Map<Key, Count>()
-  readonly #changing: readonly OpName[]
   #version = 0
-
-  /** `changing`: ops that invalidate all totals. */
-  constructor(changing: readonly OpName[]) {
-    this.#changing = changing
-  }
 
   known(key: Key): Count | undefined {
     return this.#known.get(key)
@@ -30,11 +24,18 @@ export class TotalsCache<Key, Count> {
     this.#known.set(key, count)
   }
 
-  /** Called after writes, before they are acknowledged [Store 4]. */
-  written(groups: readonly Group[]): void {
-    if (groups.some(({ ops }) => ops.some(({ name }) => this.#changing.includes(name)))) {
-      this.#version++
-      this.#known.clear()
-    }
+  /** Drops all totals: what they count has changed. */
+  clear(): void {
+    this.#version++
+    this.#known.clear()
   }
+}
+
+const CHANGES: readonly OpName[] = ['thread.create', 'thread.patch', 'thread.remove']
+
+/** How groups change the threads that are searched: nearly all are frames, which change nothing. */
+export function threadChanges(groups: readonly Group[]): Set<OpName> {
+  const found = new Set<OpName>()
+  for (const { ops } of groups) for (const { name } of ops) if (CHANGES.includes(name)) found.add(name)
+  return found
 }
