@@ -4,12 +4,25 @@ import { COMMIT, VERSION } from '../lib/version.ts'
 import { bench } from './bench.ts'
 import { type Command, helpOf, UsageError } from './command.ts'
 import { demo } from './demo.ts'
+import { dropJob, listJobs, retryJob } from './jobs.ts'
 import { prune } from './prune.ts'
 import { resetAdmin } from './reset-admin.ts'
 import { serve } from './serve.ts'
 import { createToken, listTokens, revokeToken } from './token.ts'
 
-const COMMANDS: readonly Command[] = [serve, demo, resetAdmin, prune, createToken, listTokens, revokeToken, bench]
+const COMMANDS: readonly Command[] = [
+  serve,
+  demo,
+  resetAdmin,
+  prune,
+  createToken,
+  listTokens,
+  revokeToken,
+  listJobs,
+  retryJob,
+  dropJob,
+  bench
+]
 
 const HELP = ['--help', '-h']
 

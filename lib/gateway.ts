@@ -1,6 +1,7 @@
 // Composition: configuration -> store -> committer -> registry -> routes -> server. The list at the end of compose() is the order in
 // which everything starts; it stops in reverse.
 import { ofHeap } from './budget.ts'
+import { randomUUID } from 'node:crypto'
 import { extname } from 'node:path'
 import { contained } from './agent/contained.ts'
 import type { Agent } from './agent/runtime.ts'
@@ -18,6 +19,7 @@ import { composeServers } from './compose-http.ts'
 import { type Component, Components } from './components.ts'
 import { drained, mapWriteErrors, newCommitter, placeOfEvents, registryOptions, takeOver } from './compose-run.ts'
 import { type Config, unusedOptions } from './config.ts'
+import { Failure, fail } from './errors.ts'
 import { holderBefore, leaveHolder, lockPremises } from './files/lock.ts'
 import { Artifacts } from './files/artifacts.ts'
 import { Documents } from './files/documents.ts'
@@ -26,6 +28,11 @@ import { Uploads } from './files/uploads.ts'
 import { isLoopbackName } from './http/guards.ts'
 import { listen } from './http/listen.ts'
 import type { Log } from './http/server.ts'
+import { type TurnRefused, turnDeed } from './jobs/cron-runs.ts'
+import { Removals } from './jobs/removals.ts'
+import { JobRunner } from './jobs/runner.ts'
+
+import { Webhooks } from './jobs/webhooks.ts'
 import { Items } from './memory/items.ts'
 import { callerOfRun } from './loopback.ts'
 import { Metrics } from './metrics.ts'
@@ -37,21 +44,20 @@ import { runView } from './routes/run-request.ts'
 import { removeThread } from './routes/remove-thread.ts'
 import type { Services } from './routes/services.ts'
 import { Cluster } from './run/cluster/cluster.ts'
+import { type CommitObserver, WriteRefused } from './run/commit/committer.ts'
 import { WriteHealthCheck } from './run/commit/write-health-check.ts'
 import { Readiness } from './run/lifecycle/readiness.ts'
 import { Registry } from './run/lifecycle/registry.ts'
 import { Runs } from './run/lifecycle/runs.ts'
-import { CronRunner } from './run/schedule/cron-runner.ts'
-import { Webhooks } from './run/schedule/webhooks.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
 import { Assistants } from './thread/assistants.ts'
 import { withShownStates } from './thread/shown-states.ts'
-import { ThreadExpiry } from './thread/expiry.ts'
 import { StoredStates } from './thread/stored-states.ts'
 import { openStore } from './store/open.ts'
 import { scopedStore } from './store/scoped.ts'
 import { COMMIT, VERSION } from './version.ts'
-import type { Store } from './store/store.ts'
+import type { Op, Store } from './store/store.ts'
+import type { Cron, Run } from './types.ts'
 import { warnUnexpected } from './unexpected.ts'
 
 export interface Gateway {
@@ -77,6 +83,11 @@ export interface GatewayParts {
   readonly onListening?: () => void
 }
 
+const DAY_MS = 86_400_000
+/** How long a thread that was made for one run stays when its run never comes to its end, in minutes. */
+const UNUSED_MINUTES = 60
+/** Retries of what only this service is asked for. */
+const PATIENT = { attempts: 10, retryMs: 5_000, retryMsMax: 3_600_000 } as const
 /** Timeout for pending responses after all streams were reset, in ms. */
 const CLOSE_MS = 5000
 
@@ -125,7 +136,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
 
   const hour = new MetricsHour(async () => (await metrics.text()).body)
   const health = new WriteHealthCheck()
-  const committer = newCommitter(config, log, store, [metrics, health])
+  const observers: CommitObserver[] = [metrics, health]
+  const committer = newCommitter(config, log, store, observers)
   const readiness = new Readiness({
     stuck: () => committer.stuck,
     trouble: () => health.failure(() => committer.write({ name: 'store.ping' }, 'limited'))
@@ -199,7 +211,6 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const egress = new Egress(config.webhooks.allowed_networks, undefined, 'webhooks.allowed_networks')
   const webhooks = new Webhooks({
     store,
-    writer,
     view: runView,
     valuesOf: (run) => finalValuesOf(run, states, registry.readers),
     post: async (address, init, run) => {
@@ -208,7 +219,24 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       if (caller === null) throw new Error('the run has no user')
       return app.call(address, init, await innerCalls.principalFor(caller))
     },
-    options: config.webhooks,
+    options: config.webhooks
+  })
+  const writeAll: Services['writeAll'] = (ops, owner) =>
+    committer.writeAll(ops, 'limited', owner).catch((error: unknown) => {
+      throw error instanceof WriteRefused ? fail('changed_meanwhile') : error
+    })
+  const removals = new Removals({
+    store,
+    remove: (threadId, finish, owner) =>
+      removeThread(services, threadId, null, { finish, owner }).then(
+        () => true,
+        (error: unknown) => {
+          if (error instanceof Failure && error.status < 500) return error.code === 'thread_not_found'
+          throw error
+        }
+      ),
+    change: (op) => writer.write(op),
+    graceMs: config.runs.temporary_grace_ms,
     log
   })
   const services: Services = {
@@ -216,8 +244,19 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     store: scoped,
     writer,
     registry,
-    runs: new Runs({ store, writer, registry, states, webhooks, notReady: () => readiness.reason }),
+    writeAll,
+    runs: new Runs({
+      store,
+      writer,
+      registry,
+      states,
+      keptWebhooks: (threadId, runId) => webhooks.kept(threadId, runId),
+      writeAll: (ops) => writeAll(ops),
+      removalOf: ({ thread_id, user_id }) => ({ ...Removals.ttl(thread_id, user_id, UNUSED_MINUTES), payload: '{}' }),
+      notReady: () => readiness.reason
+    }),
     webhooks,
+    removals,
     states,
     assistants: new Assistants({ store: store.assistants, graphs: () => states.graphs(), takesAnyName: !agent.states }),
     agent,
@@ -239,17 +278,43 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       return removeFiles(threadId, owner)
     }
   }
-  const crons = new CronRunner({
-    crons: store.crons,
-    writer,
-    runs: services.runs,
-    orderOf: (cron, key) => orderOfCron(services, cron, key),
-    removeThread: async (run, userId) => {
-      await webhooks.prepare(run)
-      await removeThread(services, run.thread_id, userId)
+  const startTurn = async (cron: Cron, finish: Op, owner: string): Promise<Run | TurnRefused> => {
+    const also = { ops: [finish], owner }
+    const { thread_id, assistant_id: assistantId, cron_id } = cron
+    try {
+      const order = await orderOfCron(services, cron)
+      if (thread_id !== null) return await services.runs.start(thread_id, order, also)
+      const metadata = { ...cron.metadata, cron_id }
+      return await services.runs.startStateless({ ...order, threadId: null, assistantId, metadata }, also)
+    } catch (error) {
+      if (!(error instanceof Failure) || error.status >= 500) throw error
+      return { refused: error.message, isGone: error.code === 'thread_not_found' && thread_id !== null }
+    }
+  }
+  const self = randomUUID()
+  const jobs = new JobRunner({
+    reads: store.jobs,
+    owner: () => store.peers?.id ?? self,
+    write: (ops, owner) =>
+      committer.writeAll(ops, 'endless', owner).catch((error: unknown) => {
+        if (error instanceof WriteRefused) return null
+        throw error
+      }),
+    types: {
+      webhook: {
+        deed: webhooks.deed,
+        attempts: config.webhooks.attempts,
+        retryMs: config.webhooks.retry_ms,
+        retryMsMax: DAY_MS,
+        // What was deleted is kept nowhere.
+        keepsDead: async ({ thread_id }) => thread_id !== null && (await store.threads.ownerOf(thread_id)) !== undefined
+      },
+      removal: { ...PATIENT, deed: removals.deed },
+      ...(config.crons.enabled && { turn: { ...PATIENT, deed: turnDeed({ store, writer, start: startTurn, log }) } })
     },
     log
   })
+  observers.push(jobs)
   const { server, metricsServer } = composeServers({
     config,
     log,
@@ -268,12 +333,6 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     threadOwner: (threadId) => store.threads.ownerOf(threadId),
     metrics,
     notYet: readiness.notYet
-  })
-  const expiry = new ThreadExpiry({
-    store,
-    writer,
-    remove: (threadId) => removeThread(services, threadId, null),
-    onTrouble: (error) => log.warn({ err: error }, 'expired threads could not be removed')
   })
   const sweeper = new Sweeper(committer, config.streams.retention_hours, (error) =>
     log.warn({ err: error }, 'old frames could not be deleted')
@@ -328,11 +387,10 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     agentServices,
     documents,
     door, // from here on it listens; requests wait until the runs are taken care of
-    webhooks,
     runs,
     sweeper,
-    expiry,
-    ...(config.crons.enabled ? [crons] : []),
+    removals,
+    jobs,
     admission // the first to stop: no new runs
   ]
   for (const component of order) await components.start(component)

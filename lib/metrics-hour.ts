@@ -6,7 +6,7 @@ const FRESH_MS = 4_000
 const HOUR_MS = 3_600_000
 /** The metrics charts use: few enough for an hour of them to be a small response. */
 const NAMES =
-  /^(colloquy_(runs|streams_open|joiners|commit_queue|store_bytes|logins_refused_total|frames_delivered_total|delivered_bytes_total|(run_duration|event_loop_delay|commit_duration)_seconds_(sum|count))|process_resident_memory_bytes)(\{|$)/
+  /^(colloquy_(runs|streams_open|joiners|commit_queue|jobs|store_bytes|logins_refused_total|frames_delivered_total|delivered_bytes_total|(run_duration|event_loop_delay|commit_duration)_seconds_(sum|count))|process_resident_memory_bytes)(\{|$)/
 
 /** Columns of equal length. A value's name is its line of /metrics without the number; null: it did not exist at that time. */
 export interface Hour {

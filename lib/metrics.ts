@@ -189,6 +189,17 @@ export class Metrics implements AgentObserver, CommitObserver {
       async () => ({ ...(await store.size?.().catch(() => null)) }),
       'part'
     )
+    this.#gauge(
+      'colloquy_jobs',
+      'Webhooks, turns of crons and removals of threads to come, and those that failed for good',
+      async () => {
+        const counts = await store.jobs.counts().catch(() => [])
+        const sum = (isMeant: boolean) =>
+          counts.reduce((total, { is_dead, jobs }) => total + (is_dead === isMeant ? jobs : 0), 0)
+        return { waiting: sum(false), dead: sum(true) }
+      },
+      'state'
+    )
     this.#ofLease(cluster)
   }
 

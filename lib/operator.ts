@@ -8,8 +8,10 @@ import type { Config } from './config.ts'
 import { Committer } from './run/commit/committer.ts'
 import { openDatabase } from './store/open.ts'
 import { scopedStore, scopedWriter } from './store/scoped.ts'
-import type { Store, Writer } from './store/store.ts'
-import type { ApiToken, User } from './types.ts'
+import type { Job, Store, Writer } from './store/store.ts'
+import type { ApiToken, JobKind, User } from './types.ts'
+
+const JOBS_PAGE = 1000
 
 /**
  * Gives an administrator a new password, left in a file of the home.
@@ -53,6 +55,37 @@ export function listApiTokens(config: Config, email: string): Promise<ApiToken[]
 export function revokeApiToken(config: Config, token_id: string): Promise<void> {
   return beside(config, async (store, writer) => {
     if (!(await tokensOf(store, writer).revoke(token_id, null))) throw new Error(`There is no API token ${token_id}`)
+  })
+}
+
+/**
+ * All jobs, or those that have failed for good.
+ * @throws Error when there is no SQL database.
+ */
+export function listJobs(config: Config, isDead: boolean): Promise<Job[]> {
+  return beside(config, async ({ jobs }) => {
+    const all: Job[] = []
+    for (let page: Job[] = []; all.length === 0 || page.length === JOBS_PAGE; all.push(...page)) {
+      page = await jobs.list({ isDead, limit: JOBS_PAGE, offset: all.length })
+      if (page.length === 0) break
+    }
+    return all
+  })
+}
+
+/**
+ * Makes a job due now, or deletes it. A running server finds it at its next look.
+ * @throws Error when there is no SQL database, or no such job.
+ */
+export function changeJob(config: Config, kind: JobKind, key: string, how: 'retry' | 'drop'): Promise<void> {
+  return beside(config, async ({ jobs }, writer) => {
+    const thread_id = (await jobs.get(kind, key))?.thread_id ?? null
+    const job = { kind, key, thread_id }
+    const isDone =
+      how === 'retry'
+        ? await writer.write({ name: 'job.change', ...job, due: 0 })
+        : await writer.write({ name: 'job.remove', ...job })
+    if (!isDone) throw new Error(`There is no ${kind} ${key}`)
   })
 }
 

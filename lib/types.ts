@@ -232,6 +232,9 @@ export interface StoreItem {
   readonly updated_at: Timestamp
 }
 
+/** webhook: the end of a run is sent; turn: a cron starts a run; removal: a thread is deleted. */
+export type JobKind = 'webhook' | 'turn' | 'removal'
+
 /** A cron: a recurring run. */
 export interface Cron {
   readonly cron_id: string

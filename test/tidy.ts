@@ -25,6 +25,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   scope: [],
   loopback: ['types'],
   'loop-turns': [],
+  poller: ['scope'],
+  jobs: ['types', 'poller', 'store/store'],
   budget: [],
   'json-shape': [],
   networks: [],
@@ -109,6 +111,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'run/delivery'
   ],
   routes: [
+    'jobs',
     'unexpected',
     'protocols',
     'types',
@@ -143,7 +146,6 @@ const ROOMS_OF_RUN: Readonly<Record<string, readonly string[]>> = {
   delivery: ['log'],
   commit: [],
   cluster: ['log', 'lifecycle'],
-  schedule: ['lifecycle'],
   lifecycle: ['log', 'delivery', 'commit', 'cluster']
 }
 

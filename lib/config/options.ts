@@ -123,6 +123,8 @@ const runs = section({
   // What happens to a run cut by a crash. error: it ends with what it had said. resume: a graph's run continues from
   // its last stored superstep, three attempts at most; agents that are not graphs cannot, and end.
   on_restart: choice(['error', 'resume'], 'error'),
+  // Milliseconds the thread of a stateless run is kept after its run and its last reader, for a client that was cut off.
+  temporary_grace_ms: whole(60_000, 1, DAY_MS),
   // Timeout of one run in seconds.
   timeout_s: whole(3_600, 0, 2_000_000),
   // Pending and running runs per user. Without it one user's runs take the model, the memory and the disk from all.

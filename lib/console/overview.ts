@@ -43,6 +43,8 @@ const FIGURES: readonly Figure[] = [
   { name: 'Database', read: gauge('colloquy_store_bytes', 'database'), show: bytes },
   { name: 'Write-ahead log', read: gauge('colloquy_store_bytes', 'wal'), show: bytes },
   { name: 'Refused sign-ins', read: rate('colloquy_logins_refused_total'), show: perSecond },
+  { name: 'Jobs to come', read: gauge('colloquy_jobs', 'waiting'), show: whole },
+  { name: 'Jobs that failed', read: gauge('colloquy_jobs', 'dead'), show: whole },
   { name: 'Memory', read: gauge('process_resident_memory_bytes'), show: bytes }
 ]
 

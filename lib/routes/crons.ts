@@ -7,7 +7,7 @@ import { type Route, route } from '../http/route.ts'
 import { isWithin, listOf, metadata, objectOf } from '../http/schema.ts'
 import { callerOfRun } from '../loopback.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
-import { nextRunDate, ScheduleInvalid } from '../run/schedule/cron-time.ts'
+import { nextRunDate, ScheduleInvalid } from '../jobs/cron-time.ts'
 import { Containment } from '../thread/contains.ts'
 import { type Cron, isObject, type JsonObject, timestamp, type Timestamp } from '../types.ts'
 import { costly, tooLong } from './input.ts'
@@ -71,8 +71,9 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
     checkStrategy(call, body.multitask_strategy)
     const assistant = await assistants.resolve(body.assistant_id ?? null, user.id)
     if (!assistant) throw fail('assistant_unknown', { id: body.assistant_id ?? '' })
-    const now = timestamp()
-    const cron = scheduled({
+    // Clocks of processes differ: a turn is due by that of the database.
+    const now = await store.jobs.now()
+    const cron = scheduled(Date.parse(now), {
       cron_id: randomUUID(),
       user_id: user.id,
       assistant_id: body.assistant_id ?? null,
@@ -106,7 +107,8 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
     const { schedule, timezone, enabled, on_run_completed, end_time, metadata: more } = given
     const payload = withRights({ ...before.payload, ...payloadOf(given) }, call)
     if (!isWithin({ ...payload, metadata: more ?? before.metadata }, CRON_BYTES)) throw tooLong(['body'], CRON_BYTES)
-    const set = scheduled({
+    const now = await store.jobs.now()
+    const set = scheduled(Date.parse(now), {
       ...before,
       schedule: schedule ?? before.schedule,
       timezone: timezone === undefined ? before.timezone : timezone,
@@ -116,7 +118,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
       metadata: more ?? before.metadata,
       payload
     })
-    const after = await writer.write({ name: 'cron.update', cron_id, set, now: timestamp() })
+    const after = await writer.write({ name: 'cron.update', cron_id, set, now })
     if (!after) throw fail('cron_not_found', { id: cron_id })
     return { json: after }
   }
@@ -166,8 +168,8 @@ function payloadOf(fields: Fields): JsonObject {
   return Object.fromEntries(known) as JsonObject
 }
 
-/** The run of a cron that is due; `key`: its idempotency key. */
-export function orderOfCron(services: Services, cron: Cron, key: string): Promise<RunOrder> {
+/** The run of a cron that is due. */
+export function orderOfCron(services: Services, cron: Cron): Promise<RunOrder> {
   const { cron_id, thread_id: threadId, user_id: userId, payload, metadata } = cron
   // Validated when it was stored.
   const { caller, ...fields } = payload
@@ -176,7 +178,8 @@ export function orderOfCron(services: Services, cron: Cron, key: string): Promis
     threadId,
     caller: callerOfRun(userId, isObject(caller) ? caller : {}),
     body,
-    key,
+    key: null,
+    isTemporary: threadId === null && cron.on_run_completed === 'delete',
     path: `/crons/${cron_id}`,
     creator: null,
     isLangGraph: true
@@ -185,13 +188,13 @@ export function orderOfCron(services: Services, cron: Cron, key: string): Promis
 
 /**
  * Computes its next run date.
- * @throws Failure for a schedule that is invalid or never matches
+ * @throws Failure for a schedule that is invalid or never matches, and an end that is past
  */
-function scheduled(cron: Cron): Cron {
+function scheduled(now: number, cron: Cron): Cron {
   try {
-    const next_run_date = nextRunDate(cron, Date.now())
-    if (next_run_date === null && cron.enabled && nextRunDate({ ...cron, end_time: null }, Date.now()) === null)
-      throw new ScheduleInvalid('it never matches')
+    if (cron.end_time !== null && Date.parse(cron.end_time) <= now) throw new ScheduleInvalid('its end_time is past')
+    const next_run_date = nextRunDate(cron, now)
+    if (next_run_date === null && cron.enabled) throw new ScheduleInvalid('it never matches before its end')
     return { ...cron, next_run_date }
   } catch (error) {
     if (error instanceof ScheduleInvalid) throw fail('schedule_invalid', { reason: error.message })

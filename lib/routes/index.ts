@@ -14,6 +14,7 @@ import { frameRoutes } from './frames.ts'
 import { healthRoutes } from './health.ts'
 import { itemRoutes } from './items.ts'
 import { invitationRoutes } from './invitations.ts'
+import { jobRoutes } from './jobs.ts'
 import { mcpRoutes } from './mcp.ts'
 import { memoryRoutes } from './memory.ts'
 import { messageRoutes } from './messages.ts'
@@ -48,6 +49,7 @@ export function routes(services: Services, auth: AuthServices, { disabled = [], 
     ...authRoutes(auth), //         /api/v1/auth/...
     ...apiTokenRoutes(auth), //     /api/v1/auth/tokens
     ...invitationRoutes(auth), //   /api/v1/auth/invitations
+    ...jobRoutes(services), //  /api/v1/admin/jobs
     ...assistantRoutes(services), // /api/assistants
     ...threadRoutes(services), //   /api/threads
     ...stateRoutes(services), //    /api/threads/{thread_id}/state, /history

@@ -194,6 +194,10 @@ export const WORDS: Readonly<Record<string, Told>> = {
     'List invitations; administrators only',
     one(shaped({ invitations: listOf(ref('Invitation')) }))
   ),
+  'GET /api/v1/admin/jobs': told(
+    'List jobs: webhooks, turns of crons and removals of threads; administrators only',
+    one(shaped({ jobs: listOf(anObject), counts: listOf(anObject) }))
+  ),
   [`DELETE ${AUTH}/invitations/{invitation_id}`]: told('Revoke an invitation; administrators only', success),
 
   'POST /api/assistants': told('Create an assistant for a graph, at version 1', one(ref('Assistant')), [404, 409]),

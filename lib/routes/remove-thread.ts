@@ -1,5 +1,6 @@
 // Deletes threads: runs are cancelled first, files are deleted last.
 import { fail } from '../errors.ts'
+import type { Op } from '../store/store.ts'
 import type { JsonObject } from '../types.ts'
 import type { Services } from './services.ts'
 
@@ -7,19 +8,28 @@ import type { Services } from './services.ts'
 const DELETE_WAIT_MS = 5000
 const PAGE = 100
 
-export type RemovalServices = Pick<Services, 'store' | 'writer' | 'registry' | 'removeFiles'>
+export type RemovalServices = Pick<Services, 'store' | 'writeAll' | 'registry' | 'removeFiles' | 'webhooks'>
+
+/** The claim of a removal that is a job: ended with it, and refused while a run is in flight. */
+interface RemovalClaim {
+  readonly finish: Op
+  readonly owner: string
+}
 
 /** Deletes one thread of the caller. True: it had files. @throws Failure when there is no such thread */
 export async function removeThread(
   services: RemovalServices,
   threadId: string,
-  userId: string | null
+  userId: string | null,
+  claim: RemovalClaim | null = null
 ): Promise<boolean> {
-  const { store, writer, registry, removeFiles } = services
-  await registry.cancelThread(threadId, DELETE_WAIT_MS)
+  const { store, writeAll, registry, removeFiles, webhooks } = services
+  if (!claim) await registry.cancelThread(threadId, DELETE_WAIT_MS)
   const owner = await store.threads.ownerOf(threadId)
-  if (!(await writer.write({ name: 'thread.remove', thread_id: threadId, user: userId })))
-    throw fail('thread_not_found', { id: threadId })
+  const kept = await webhooks.kept(threadId)
+  const removal: Op = { name: 'thread.remove', thread_id: threadId, user: userId, ifIdle: claim !== null }
+  const results = await writeAll([...(claim ? [claim.finish] : []), ...kept, removal], claim?.owner)
+  if (results.at(-1) !== true) throw fail('thread_not_found', { id: threadId })
   // Cancels runs that were admitted meanwhile: agents must stop before files are deleted.
   await registry.cancelThread(threadId, DELETE_WAIT_MS)
   // Without a record of the thread, only the caller's files are deleted.

@@ -187,7 +187,7 @@ export async function orderFor(
       graph_id: assistant.graphId,
       ...(caller?.authUser && { auth_user: caller.authUser }),
       ...(caller?.permissions && { permissions: [...caller.permissions] }),
-      ...(request.isTemporary && { temporary: true })
+      ...(request.isTemporary && { temporary: config.runs.temporary_grace_ms })
     },
     error: null,
     stop_reason: null,

@@ -10,12 +10,13 @@ import { deferredJson } from '../http/streaming-response.ts'
 import { type Route, route } from '../http/route.ts'
 import { badId, isId, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { ROLLED_BACK } from '../run/run-end.ts'
-import { isCreator } from '../run/run-kwargs.ts'
+import { graceOf, isCreator } from '../run/run-kwargs.ts'
 import type { RunOrder, StatelessOrder } from '../run/lifecycle/runs.ts'
 import type { JoinRequest } from '../run/delivery/joiner.ts'
 import type { OpenStream, Place } from '../run/delivery/streams.ts'
 import { readPosition, stopError } from '../run/log/sse.ts'
 import { isVisible } from '../scope.ts'
+import type { StreamWriter } from '../stream-writer.ts'
 import { isInFlight, type Run } from '../types.ts'
 import { finalValuesOf } from './final-values.ts'
 import {
@@ -33,7 +34,6 @@ import { runOf } from './run-of.ts'
 import { callerIn, checkStrategy, keyOf, orderFor, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
 import { alreadyEnded, runsAtOnceRoutes } from './runs-at-once.ts'
 import type { Services } from './services.ts'
-import { isForOnce, TemporaryThreads } from './temporary-thread.ts'
 
 const cancelQuery = objectOf({
   wait: v.optional(queryBoolean, 'false'),
@@ -62,7 +62,6 @@ const listQuery = objectOf({
 
 export function runRoutes(services: Services): Route[] {
   const { config, store, registry, runs, states } = services
-  const temporary = new TemporaryThreads(services)
 
   // ------------------------------------------------------------------------------------------------ create
 
@@ -107,10 +106,11 @@ export function runRoutes(services: Services): Route[] {
     return runs.startStateless(statelessOrder(call, await orderOf(call, staysOpen, at), threadId))
   }
 
-  const createInBackground = async (call: Call<RunBody>, at?: number): Promise<Run> => {
-    const run = await createStateless(call, false, at)
-    if (temporary.has(run)) temporary.removeLater(run)
-    return run
+  const createInBackground = (call: Call<RunBody>, at?: number): Promise<Run> => createStateless(call, false, at)
+
+  /** Keeps the thread that was made for a run, while its response is open and for a while after. */
+  const keeping = (run: Run, wire: Pick<StreamWriter, 'onClose'>, isNew: boolean): void => {
+    if (graceOf(run) !== null) wire.onClose(services.removals.hold(run.thread_id, isNew))
   }
 
   /** Reserves a stream before the run is created: refusing afterwards would make the client retry and start a second run. */
@@ -122,7 +122,8 @@ export function runRoutes(services: Services): Route[] {
   const stream = (call: Call<RunBody>, made: () => Promise<Run>): Promise<typeof HANDLED> =>
     holdingPlace(call, async (place) => {
       const run = await made()
-      const wire = temporary.around(run, openEvents(services, call, headersOf(run, 'stream')))
+      const wire = openEvents(services, call, headersOf(run, 'stream'))
+      keeping(run, wire, true)
       const modes = call.body.stream_mode ?? null
       await registry.readers.join(run, { ...readingOf(call), wire, modes, isCreator: true }, place)
       return HANDLED
@@ -168,9 +169,7 @@ export function runRoutes(services: Services): Route[] {
       reply.reset()
       return HANDLED
     }
-    const final = await finalJson(ended, call)
-    if (temporary.has(run)) await temporary.remove(run)
-    reply.end(final)
+    reply.end(await finalJson(ended, call))
     return HANDLED
   }
 
@@ -249,7 +248,8 @@ export function runRoutes(services: Services): Route[] {
   const joined = (call: Call, run: Run): Promise<typeof HANDLED> =>
     holdingPlace(call, async (place) => {
       const headers = { Location: `${pathOf(run)}/stream${filterQuery(call)}` }
-      const wire = temporary.around(run, openEvents(services, call, headers))
+      const wire = openEvents(services, call, headers)
+      keeping(run, wire, false)
       const asks = { modes: modesIn(call), isSnapshot: wantsSnapshot(call), endsRun: endsByLeaving(call) }
       const request = { ...readingOf(call), wire, ...asks }
       await registry.readers.join(run, request, place)
@@ -313,6 +313,11 @@ export function runRoutes(services: Services): Route[] {
     route({ ...watching, path: `${run}/stream`, handler: async (call) => joined(call, await watchedRunOf(call)) }),
     route({ ...stopping, path: `${run}/stream`, permission: 'runs:read', handler: cancelThenStream })
   ]
+}
+
+/** Whether its thread is made for it alone. LangGraph's clients expect that by default; others keep the thread. */
+function isForOnce({ on_completion: wanted }: RunBody, isLangGraph: boolean): boolean {
+  return wanted ? wanted === 'delete' || wanted === 'complete' : isLangGraph
 }
 
 /** Content-Location identifies the run, Location is where to resume its stream. */

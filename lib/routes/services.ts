@@ -10,13 +10,15 @@ import type { Paths } from '../files/paths.ts'
 import type { Uploads } from '../files/uploads.ts'
 import type { CustomApp } from '../http/custom-app.ts'
 import type { Log } from '../http/server.ts'
+import type { Removals } from '../jobs/removals.ts'
+import type { Webhooks } from '../jobs/webhooks.ts'
 import type { Items } from '../memory/items.ts'
 import type { Memories } from '../memory/memories.ts'
 import type { Registry } from '../run/lifecycle/registry.ts'
 import type { Runs } from '../run/lifecycle/runs.ts'
-import type { Webhooks } from '../run/schedule/webhooks.ts'
 import type { Skills } from '../skills/skills.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
+import type { Op } from '../store/store.ts'
 import type { Assistants } from '../thread/assistants.ts'
 import type { JsonObject, Grant } from '../types.ts'
 import type { ConfigurableHeaders } from './configurable-headers.ts'
@@ -25,9 +27,12 @@ export interface Services {
   readonly config: Config
   readonly store: ScopedStore
   readonly writer: ScopedWriter
+  /** One group: all of it is written, or nothing. `owner`: only while this process is that [Store 10]. */
+  writeAll(ops: readonly Op[], owner?: string): Promise<readonly unknown[]>
   readonly registry: Registry
   readonly runs: Runs
-  readonly webhooks: Pick<Webhooks, 'prepare'>
+  readonly webhooks: Pick<Webhooks, 'kept'>
+  readonly removals: Pick<Removals, 'hold'>
   readonly states: StatePort
   readonly assistants: Assistants
   readonly agent: Agent

@@ -1,7 +1,8 @@
 // A thread as sent to clients: in the client's dialect, with its state if wanted, reduced to the requested fields.
 import { isLangGraphClient } from '../http/langgraph-client.ts'
 import type { Call } from '../http/call.ts'
-import type { ThreadTtl } from '../store/store.ts'
+import { minutesIn } from '../jobs/removals.ts'
+import type { Job } from '../store/store.ts'
 import { threadView } from '../thread/checkpoint.ts'
 import { isObject, type Json, type JsonObject, type Thread } from '../types.ts'
 import { pick } from './page.ts'
@@ -22,17 +23,18 @@ export function recordText(
   call: Pick<Call, 'req'>,
   thread: Thread,
   state: ShownState,
-  ttl: ThreadTtl | null = null
+  removal: Job | null = null
 ): string {
   const status = thread.status === 'running' ? 'busy' : thread.status
   return threadView(thread, state.json, state.interrupts, {
     ...(isLangGraphClient(call) && { status, state_updated_at: thread.updated_at }),
-    ...(ttl?.made_at === thread.created_at && ttlView(ttl))
+    ...(removal && ttlView(removal))
   })
 }
 
-function ttlView({ minutes, expires_at }: ThreadTtl): JsonObject {
-  return { ttl: { strategy: 'delete', ttl_minutes: minutes, expires_at } }
+function ttlView({ payload, due_at: expires_at }: Job): JsonObject | null {
+  const ttl_minutes = minutesIn(payload)
+  return ttl_minutes > 0 ? { ttl: { strategy: 'delete', ttl_minutes, expires_at } } : null
 }
 
 /** The selected members of a record, and the extracted values. */

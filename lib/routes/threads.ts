@@ -9,7 +9,8 @@ import { id, isWithin, json, jsonObject, listOf, metadata, METADATA_LENGTH_MAX, 
 import { withoutReserved } from '../reserved.ts'
 import { legacyThread } from '../thread/checkpoint.ts'
 import { storedJson } from '../thread/state.ts'
-import type { ThreadTtl } from '../store/store.ts'
+import { minutesIn, Removals } from '../jobs/removals.ts'
+import type { Job } from '../store/store.ts'
 import { newThread } from '../thread/thread.ts'
 import { isObject, type JsonObject, type Thread, timestamp } from '../types.ts'
 import { stamped } from './authorizer.ts'
@@ -24,7 +25,6 @@ const PRUNED_MAX = 100
 const SUPERSTEPS_MAX = 1000
 /** Ten years. */
 const TTL_MINUTES_MAX = 5_256_000
-const MINUTE_MS = 60_000
 const NO_STATE = { json: '{}', interrupts: {} }
 /** Maximum metadata keys a thread may accumulate. */
 const KEPT_KEYS_MAX = 1024
@@ -85,21 +85,25 @@ export function threadRoutes(services: Services): Route[] {
       assistant_id: body.assistant_id ?? null,
       metadata: body.metadata ?? {}
     }
-    const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
+    const ttl = body.ttl ? Removals.ttl(threadId, user.id, body.ttl) : null
+    const made = await writer.write({
+      name: 'thread.create',
+      ...newThread(given, timestamp()),
+      ...(ttl && { removal: ttl })
+    })
     // The id belongs to another user: answered as if it did not exist.
     if (!made) throw fail('thread_not_found', { id: threadId })
     // Creating a thread is idempotent [spec], but LangGraph's clients expect a 409 unless `if_exists` says otherwise.
     const raises = body.if_exists === 'raise' || (!body.if_exists && isLangGraphClient(call))
     if (!made.created && raises) throw fail('thread_exists')
     if (made.created && body.supersteps?.length) await build(made.thread, body.supersteps, user.id)
-    const ttl = made.created && body.ttl ? await setTtl(made.thread, body.ttl) : null
-    return { jsonText: recordText(call, made.thread, NO_STATE, ttl) }
+    const removal = made.created && ttl ? await store.jobs.get('removal', threadId) : null
+    return { jsonText: recordText(call, made.thread, NO_STATE, removal) }
   }
 
-  const setTtl = async ({ thread_id, created_at: made_at }: Thread, minutes: number): Promise<ThreadTtl> => {
-    const ttl = { thread_id, made_at, minutes, expires_at: timestamp(Date.now() + minutes * MINUTE_MS) }
-    await writer.write({ name: 'ttl.set', ttl })
-    return ttl
+  const setTtl = async ({ thread_id, user_id }: Thread, minutes: number): Promise<Job | null> => {
+    await writer.write({ name: 'job.put', job: Removals.ttl(thread_id, user_id, minutes) })
+    return store.jobs.get('removal', thread_id)
   }
 
   /** Imports a history. If it is invalid, the thread is deleted again. */
@@ -169,11 +173,18 @@ export function threadRoutes(services: Services): Route[] {
 
   const get = async (call: UserCall<unknown, v.InferOutput<typeof getQuery>>) => {
     const threadId = call.params.thread_id!
-    const [thread, state] = await Promise.all([store.threads.get(threadId), states.values(threadId, null)])
+    const reads = [
+      store.threads.get(threadId),
+      states.values(threadId, null),
+      store.jobs.get('removal', threadId)
+    ] as const
+    const [thread, state, removal] = await Promise.all(reads)
+    // Made for a run that has ended: its runs are there until nobody can need them.
+    if (thread && removal && minutesIn(removal.payload) === 0 && thread.status !== 'running')
+      throw fail('thread_not_found', { id: threadId })
     if (thread) {
       const wantsTtl = call.query.include !== undefined || isLangGraphClient(call)
-      const ttl = wantsTtl ? await store.ttls.get(threadId) : null
-      return { jsonText: recordText(call, thread, state ?? NO_STATE, ttl) }
+      return { jsonText: recordText(call, thread, state ?? NO_STATE, wantsTtl ? removal : null) }
     }
     const stored = await store.checkpoints.load(threadId, null)
     if (!stored) throw fail('thread_not_found', { id: threadId })

@@ -1,7 +1,7 @@
 // Closes the records of a run, whatever has ended it: readers see the end, the history has it, and the state is one that
 // the next run can start from.
 import { lastChunkJson, shortChunk, shortWhole, wholeJson } from '../conversation/wire.ts'
-import type { Op, Settlement } from '../store/store.ts'
+import type { NewJob, Op, Settlement } from '../store/store.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
 import { type AiMessage, type Message, NO_TOTALS, type Run, type RunTotals, timestamp } from '../types.ts'
 import { Kind } from './log/filter.ts'
@@ -10,7 +10,7 @@ import type { KeptState } from './log/kept-state.ts'
 import type { RunLog } from './log/run-log.ts'
 import type { StateBuilder } from './log/state-builder.ts'
 import { ASKING, type RunEnd, threadStatusAfter } from './run-end.ts'
-import { feedbackKeysOf, inputOf, lastHuman } from './run-kwargs.ts'
+import { feedbackKeysOf, graceOf, inputOf, lastHuman, webhookOf } from './run-kwargs.ts'
 
 /** Frames for readers, events for the history, and the state. */
 export interface RunRecords {
@@ -156,13 +156,8 @@ export function bareEnd(run: Run, end: RunEnd): Op {
 type Known = 'title' | 'model_name' | 'last_cursor' | 'final_checkpoint_id' | 'first_human_message' | 'last_ai_message'
 
 /** A run that was only queued leaves the thread alone: another one may be running. */
-function rowOf(
-  { run_id, thread_id }: Run,
-  end: RunEnd,
-  wasOpen: boolean,
-  known: Pick<Settlement, Known>,
-  totals: RunTotals
-): Settlement {
+function rowOf(run: Run, end: RunEnd, wasOpen: boolean, known: Pick<Settlement, Known>, totals: RunTotals): Settlement {
+  const { run_id, thread_id } = run
   return {
     run_id,
     thread_id,
@@ -177,9 +172,33 @@ function rowOf(
     first_human_message: known.first_human_message,
     last_ai_message: known.last_ai_message,
     now: timestamp(),
+    jobs: jobsAfter(run, end),
     // The only spread, and last: members behind one are added one by one, which costs more than the rest of the end.
     ...totals
   }
+}
+
+/** Metadata that is sent of a run that is gone, in characters. */
+const METADATA_MAX = 8_000
+const ERROR_MAX = 8_000
+const NO_JOBS: readonly NewJob[] = []
+
+/** Its webhook, and the removal of a thread that was made for it. */
+function jobsAfter(run: Run, { status, error }: RunEnd): readonly NewJob[] {
+  const url = webhookOf(run)
+  const graceMs = graceOf(run)
+  if (url === null && graceMs === null) return NO_JOBS
+  const { run_id, thread_id, user_id, assistant_id, multitask_strategy, created_at } = run
+  const jobs: NewJob[] = []
+  if (url !== null) {
+    const metadata = JSON.stringify(run.metadata).length <= METADATA_MAX ? run.metadata : {}
+    const ended = { run_id, thread_id, assistant_id, status, metadata, multitask_strategy, created_at }
+    const short = { ...ended, updated_at: timestamp(), error: error?.slice(0, ERROR_MAX) ?? null }
+    const payload = JSON.stringify({ url, run: short })
+    jobs.push({ kind: 'webhook', key: run_id, user_id, thread_id, due: 0, payload })
+  }
+  if (graceMs !== null) jobs.push({ kind: 'removal', key: thread_id, user_id, thread_id, due: graceMs, payload: '{}' })
+  return jobs
 }
 
 export function endedRow(run: Run, settlement: Settlement): Run {

@@ -15,6 +15,14 @@ export function webhookOf({ kwargs }: Pick<Run, 'kwargs'>): string | null {
   return typeof kwargs.webhook === 'string' ? kwargs.webhook : null
 }
 
+/** Of versions that did not keep it in the run, in ms. */
+const GRACE_MS = 60_000
+
+/** How long the thread that was made for it outlives it, in ms; null: it stays. */
+export function graceOf({ kwargs: { temporary } }: Pick<Run, 'kwargs'>): number | null {
+  return typeof temporary === 'number' ? temporary : temporary === true ? GRACE_MS : null
+}
+
 /** Keys for which its creator wants to know where feedback is put. */
 export function feedbackKeysOf({ kwargs }: Pick<Run, 'kwargs'>): string[] {
   const keys = kwargs.feedback_keys

@@ -18,7 +18,7 @@ const USER_AT = {
   threads: { get: 1, ownerOf: null, search: 1 },
   runs: { get: 1, byKey: 1, list: 2, after: 2, inFlight: null, unfinished: 0, begun: 2, tokens: 1 },
   events: { listMessages: 2, listMessagesByRun: 3, listEvents: 3, nextSeq: null, lastK: null, runsOfMessages: 2 },
-  crons: { get: 1, list: 0, areDue: null },
+  crons: { get: 1, list: 0 },
   items: { get: 2, search: 1, namespaces: 1 },
   feedback: { list: 2, stats: null, byRuns: 2 }
 } as const satisfies Partial<{ [Noun in keyof Store]: UsersAt<NonNullable<Store[Noun]>> }>
@@ -36,7 +36,7 @@ type ScopedNouns = {
 }
 
 /** What handlers read from: an omitted user is the current one. */
-export interface ScopedStore extends Pick<Store, 'users' | 'frames' | 'checkpoints' | 'ttls'>, ScopedNouns {}
+export interface ScopedStore extends Pick<Store, 'users' | 'frames' | 'checkpoints' | 'jobs'>, ScopedNouns {}
 
 /** An op as handlers write it. `name` is separate: the compiler infers K from it. */
 type AskedOp<K extends OpName> = {
@@ -51,10 +51,10 @@ export interface ScopedWriter {
 }
 
 export function scopedStore(store: Store): ScopedStore {
-  const { users, frames, checkpoints, ttls } = store
+  const { users, frames, checkpoints, jobs } = store
   // The table has every method of these nouns, or it would not compile.
   const nouns = Object.keys(USER_AT).map((noun) => [noun, scoped(store, noun as keyof ScopedNouns)])
-  return { users, frames, checkpoints, ttls, ...(Object.fromEntries(nouns) as ScopedNouns) }
+  return { users, frames, checkpoints, jobs, ...(Object.fromEntries(nouns) as ScopedNouns) }
 }
 
 /** Each method is called on its own object, because a store may be made of class instances. */

@@ -34,13 +34,12 @@ import type { FeedbackReads } from './ports/feedback.ts'
 import type { FrameReads } from './ports/frames.ts'
 import type { GraphStateReads } from './ports/graph-states.ts'
 import type { ItemReads } from './ports/items.ts'
+import type { JobReads } from './ports/jobs.ts'
 import type { Group, Outcome } from './ports/ops.ts'
 import type { Peers } from './ports/peers.ts'
 import type { RunReads } from './ports/runs.ts'
 import type { ThreadReads } from './ports/threads.ts'
-import type { TtlReads } from './ports/ttls.ts'
 import type { UserReads } from './ports/users.ts'
-import type { WebhookReads } from './ports/webhooks.ts'
 
 export type * from './ports/api-tokens.ts'
 export type * from './ports/assistants.ts'
@@ -52,14 +51,14 @@ export type * from './ports/feedback.ts'
 export type * from './ports/frames.ts'
 export type * from './ports/graph-states.ts'
 export type * from './ports/items.ts'
+export type * from './ports/jobs.ts'
 export type * from './ports/module.ts'
 export type * from './ports/ops.ts'
 export type * from './ports/peers.ts'
 export type * from './ports/runs.ts'
 export type * from './ports/threads.ts'
-export type * from './ports/ttls.ts'
 export type * from './ports/users.ts'
-export type * from './ports/webhooks.ts'
+export { JOB_PAYLOAD_MAX } from './ports/jobs.ts'
 export { OWNED_OPS } from './ports/ops.ts'
 export { refusal } from './refused.ts'
 
@@ -72,11 +71,10 @@ export interface Store {
   readonly events: EventReads
   readonly frames: FrameReads
   readonly checkpoints: CheckpointReads
-  readonly ttls: TtlReads
   readonly graphStates: GraphStateReads
   readonly items: ItemReads
   readonly crons: CronReads
-  readonly webhooks: WebhookReads
+  readonly jobs: JobReads
   /** null: there is no SQL database, and the feedback routes answer 503 [Errors]. */
   readonly feedback: FeedbackReads | null
   /** Absent: the store has one process. */

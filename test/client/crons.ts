@@ -1,5 +1,7 @@
 // Crons as LangGraph's clients make them, and the runs that come of them: one a turn, whoever starts, stops and dies meanwhile.
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
 import { openStore } from '../../lib/store/open.ts'
 import { loadConfig } from '../../lib/config.ts'
 import { timestamp } from '../../lib/types.ts'
@@ -86,7 +88,12 @@ t.test('crons are their user’s alone, and no more than one may have', async (t
 /** A site that has stopped, with a cron that was due in four minutes up to this one, and is again in an hour: no minute that begins counts. */
 async function lateCron(t: Test, database: DatabaseSection, body: object, ofThread = false) {
   const home = homeOf(t)
-  const config = { database, title: { enabled: false }, memory: { enabled: false } }
+  const config = {
+    database,
+    title: { enabled: false },
+    memory: { enabled: false },
+    runs: { temporary_grace_ms: 200 }
+  }
   const site = await openSite(t, { home, config })
   const person = await signIn(site)
   const path = ofThread ? `/api/threads/${await person.thread()}/runs/crons` : '/api/runs/crons'
@@ -174,4 +181,47 @@ t.test('two processes that start the same cron start one run', async (t) => {
     started().map(([, fields]) => at(fields, 'due')),
     [late.due]
   )
+})
+
+t.test('a cron that ends before its first turn is refused', async (t) => {
+  const person = await signIn(await openSite(t))
+  const create = (body: object) => person.post('/api/runs/crons', { schedule: '0 0 * * *', ...body })
+  t.equal((await create({ end_time: new Date(Date.now() - 1000).toISOString() })).status, 422)
+  t.equal((await create({ end_time: new Date(Date.now() - 1000).toISOString(), enabled: false })).status, 422)
+  t.equal((await create({ end_time: new Date(Date.now() + 1000).toISOString(), schedule: '0 0 29 2 *' })).status, 422)
+  const { body } = await create({ end_time: new Date(Date.now() + 172_800_000).toISOString() })
+  const path = `/api/runs/crons/${textIn(body, 'cron_id')}`
+  t.equal((await person.ask('PATCH', path, { body: { end_time: '2020-01-01T00:00:00Z' } })).status, 422)
+})
+
+t.test('the crons of a user who is gone start nothing more, and go', async (t) => {
+  const late = await lateCron(t, { backend: 'sqlite' }, {})
+  const db = new Sqlite(join(late.home, 'data/colloquy.db'))
+  db.exec('DELETE FROM users')
+  db.close()
+  const site = await openSite(t, late)
+  const left = () => {
+    const now = new Sqlite(join(late.home, 'data/colloquy.db'), { readonly: true })
+    const rows = now.prepare('SELECT (SELECT count(*) FROM crons) + (SELECT count(*) FROM jobs)').pluck().get()
+    const runs = now.prepare('SELECT count(*) FROM runs').pluck().get()
+    now.close()
+    return [rows, runs]
+  }
+  await until(() => left()[0] === 0, 'the cron is gone')
+  t.same(left(), [0, 0])
+  await site.stop()
+})
+
+t.test('a turn that a clock ahead has set is set again, and not silent until then', async (t) => {
+  const late = await lateCron(t, { backend: 'sqlite' }, {})
+  const db = new Sqlite(join(late.home, 'data/colloquy.db'))
+  db.exec("UPDATE jobs SET due_at = '2126-01-01T00:00:00.000+00:00', set_at = '2125-12-31T23:59:00.000+00:00'")
+  db.close()
+  const site = await openSite(t, late)
+  late.person.url = site.url
+  const next = async () => {
+    const [cron] = listIn((await late.person.post('/api/runs/crons/search')).body)
+    return Date.parse(textIn(cron, 'next_run_date'))
+  }
+  await until(async () => (await next()) < Date.now() + 7_200_000, 'its next turn is the one of its schedule')
 })

@@ -16,6 +16,7 @@ import {
   textIn,
   until
 } from '../fixtures/gateway.ts'
+import { command } from '../fixtures/child.ts'
 import { probes, sdkOf } from '../fixtures/sdk.ts'
 import { EVERYTHING, openProtocol } from '../fixtures/protocol.ts'
 
@@ -275,4 +276,37 @@ t.test('a run that is refused leaves no webhook, and an address that is none is 
   for (const webhook of ['ftp://x/y', '/relative', 'javascript:1', `https://${'x'.repeat(3000)}`, 7])
     t.equal((await person.post(`/api/threads/${threadId}/runs`, { ...says, webhook })).status, 422)
   await site.stop()
+})
+
+t.test('the end of a run that is rolled back or deleted with its thread is sent as well', async (t) => {
+  const { received, person, url, site } = await told(t, {})
+  const client = await sdkOf(person, '1.12.4')
+  const long = asked('/demo deltas=100000 rate=20')
+  const { thread_id } = await client.threads.create()
+  const first = await client.runs.create(thread_id, 'lead_agent', { ...long, webhook: url })
+  await client.runs.create(thread_id, 'lead_agent', { ...long, webhook: url, multitaskStrategy: 'rollback' })
+  await until(() => received.length === 1, 'the one that was rolled back is told')
+  t.match(JSON.parse(received[0]!.body), { run_id: first.run_id, thread_id, status: 'error' })
+  await client.threads.delete(thread_id)
+  await until(() => received.length === 2, 'and the one that went with its thread')
+  t.match(JSON.parse(received[1]!.body), { thread_id, status: 'interrupted', values: Object })
+  await site.stop()
+})
+
+t.test('a webhook that cannot be sent is dead after its attempts, and is sent when somebody retries it', async (t) => {
+  let isThere = false
+  const hook = await receiver(t, (res) => void res.writeHead(isThere ? 200 : 500).end())
+  const site = await openSite(t, { config: { webhooks: { ...LOOPBACK, retry_ms: 20, attempts: 2 } } })
+  const admin = await signIn(site)
+  const path = await admin.run(await admin.thread(), '/demo deltas=1 rate=0', { webhook: hook.url })
+  const key = path.split('/').at(-1)!
+  const listed = async () => (await command(site.home, 'jobs', 'list', '--dead')).out
+  await until(async () => (await listed()).includes(key), 'it is dead')
+  t.match(await listed(), new RegExp(`^webhook\t${key}\tdead\t2\t.*it answered 500`))
+  t.notOk((await listed()).includes('hidden'))
+  isThere = true
+  t.match(await command(site.home, 'jobs', 'retry', 'webhook', key), { code: 0, out: /is due now/ })
+  await until(() => hook.received.length === 3, 'it is sent')
+  await until(async () => (await listed()) === '', 'and forgotten')
+  t.match(await command(site.home, 'jobs', 'drop', 'webhook', key), { code: 1, errors: /There is no webhook/ })
 })

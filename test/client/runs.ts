@@ -4,7 +4,7 @@ import type { Agent } from '../../lib/agent/runtime.ts'
 import { AgentError } from '../../lib/agent/runtime.ts'
 import { demoModels } from '../../lib/agent/demo.ts'
 import { createAgent } from '../../lib/agent/lead.ts'
-import { asked, at, listIn, openSite, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { asked, at, homeOf, listIn, openSite, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { probes, refusal, sdkOf } from '../fixtures/sdk.ts'
 
 const says = (words: string) => ({ input: { messages: [{ role: 'user', content: words }] } })
@@ -193,4 +193,44 @@ t.test('a stateless stream that is cut can be gone on with: its thread waits for
   t.equal(new Set([...stream.frames, ...rest].map(({ id }) => id)).size, stream.frames.length + rest.length)
   const thread = path.replace(/\/runs.*/, '')
   t.equal((await person.get(thread)).status, 404, 'and is gone then')
+})
+
+t.test(
+  'a stateless run is there for who was cut off at its end, in no list, and goes a while after its last reader',
+  async (t) => {
+    const config = { runs: { temporary_grace_ms: 1500 } }
+    const person = await signIn(await openSite(t, { config }))
+    const body = { ...asked('/demo deltas=3 rate=0'), on_completion: 'delete' }
+    const stream = await person.open('POST', '/api/runs/stream', { body })
+    const frames = await stream.whole()
+    const path = stream.headers.get('content-location')!
+    const rest = await (await person.join(path, frames[1]!.id)).whole()
+    t.same(
+      rest.map(({ id }) => id),
+      frames.slice(2).map(({ id }) => id),
+      'the whole rest'
+    )
+    t.equal((await person.get(`${path}/join`)).status, 200, 'and its values')
+    t.same((await person.post('/api/threads/search')).body, [])
+    t.equal((await person.post('/api/threads/count')).body, 0)
+    const waited = await person.post('/api/runs/wait', body)
+    t.equal((await person.get(waited.headers.get('content-location')!)).status, 200)
+    await until(async () => (await person.get(path)).status === 404, 'it is gone')
+  }
+)
+
+t.test('a stateless run that is refused leaves no thread, and a restart no temporary one', async (t) => {
+  const home = homeOf(t)
+  const config = { runs: { temporary_grace_ms: 100 } }
+  const first = await openSite(t, { home, config })
+  const person = await signIn(first)
+  const refused = await person.post('/api/runs/wait', { ...asked('hello'), checkpoint_id: 'nowhere' })
+  t.equal(refused.status, 404)
+  t.equal((await person.post('/api/threads/count')).body, 0)
+  const made = await person.post('/api/runs', { ...asked('/demo deltas=100000 rate=20'), on_completion: 'delete' })
+  const path = made.headers.get('content-location')!
+  await first.stop()
+  const second = await openSite(t, { home, config })
+  person.url = second.url
+  await until(async () => (await person.get(path)).status === 404, 'the next process removes it')
 })

@@ -28,12 +28,12 @@ import { frameUpkeepContract } from './frame-upkeep.ts'
 import { frameStoreContract } from './frames.ts'
 import type { Open } from './harness.ts'
 import { itemStoreContract } from './items.ts'
+import { jobStoreContract } from './jobs.ts'
 import { peerContract } from './peers.ts'
 import { runStoreContract } from './runs.ts'
 import { scopeContract } from './scope.ts'
 import { threadMetadataContract } from './thread-metadata.ts'
 import { threadStoreContract } from './threads.ts'
-import { ttlStoreContract } from './ttls.ts'
 import { userStoreContract } from './users.ts'
 
 export type { Open, Opened } from './harness.ts'
@@ -55,8 +55,8 @@ export {
   runStoreContract,
   scopeContract,
   threadMetadataContract,
+  jobStoreContract,
   threadStoreContract,
-  ttlStoreContract,
   userStoreContract
 }
 
@@ -68,7 +68,7 @@ export const SUITES: Readonly<Record<string, (t: Test, open: Open) => void | Pro
   apiTokens: apiTokenStoreContract,
   assistants: assistantStoreContract,
   graphStates: graphStateContract,
-  ttls: ttlStoreContract,
+  jobs: jobStoreContract,
   threads: threadStoreContract,
   threadMetadata: threadMetadataContract,
   runs: runStoreContract,

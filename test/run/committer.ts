@@ -5,7 +5,7 @@ import { type Group, type Op, type Outcome, StoreUnavailable } from '../../lib/s
 import { loopTurns, until } from '../fixtures/until.ts'
 
 const op = (thread_id: string): Op => ({ name: 'thread.remove', thread_id, user: null })
-const nameOf = (one: Op): string => ('thread_id' in one ? one.thread_id : one.name)
+const nameOf = (one: Op): string => ('thread_id' in one && one.thread_id !== null ? one.thread_id : one.name)
 
 /** A store that answers when it is told to. */
 class SlowStore {

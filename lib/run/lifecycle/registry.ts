@@ -1,7 +1,7 @@
 // The registry of live runs in this process: admits, finds and stops them.
 import type { Limits } from '../../budget.ts'
 import { isVisible, withoutUser } from '../../scope.ts'
-import type { Admission, NewRun, Store } from '../../store/store.ts'
+import type { Admission, NewRun, Op, Store } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
 import { type ActorDeps, type ActorOptions, RunActor } from './actor.ts'
 import type { Agent } from '../../agent/runtime.ts'
@@ -45,6 +45,12 @@ interface RegistryDeps {
   readonly agent: Agent
   readonly options: RegistryOptions
   readonly log: ActorDeps['log']
+}
+
+/** What is written in one group with a run: only while `owner` is this process. */
+export interface AlsoWritten {
+  readonly ops: readonly Op[]
+  readonly owner: string
 }
 
 /** Maximum time over which streams are reset at shutdown, in ms. */
@@ -163,10 +169,10 @@ export class Registry {
 
   /**
    * Admits a run and queues it in its thread. Strategies interrupt and rollback cancel what is in flight, after the new
-   * run is stored: if storing fails, the old runs continue.
+   * run is stored: if storing fails, the old runs continue. `also`: written in the group that creates it.
    */
-  async create(run: NewRun, autoFollowUp: boolean): Promise<Admission> {
-    const admitted = this.#admit(run, autoFollowUp)
+  async create(run: NewRun, autoFollowUp: boolean, also?: AlsoWritten): Promise<Admission> {
+    const admitted = this.#admit(run, autoFollowUp, also)
     this.#pendingAdmissions.set(run.run_id, admitted)
     try {
       return await admitted
@@ -175,11 +181,14 @@ export class Registry {
     }
   }
 
-  async #admit(run: NewRun, autoFollowUp: boolean): Promise<Admission> {
+  async #admit(run: NewRun, autoFollowUp: boolean, also?: AlsoWritten): Promise<Admission> {
     const isLater = startsAt(run) > Date.now()
     // Read before the write: what ends in the same commit leaves its queue.
     const ahead = this.#queues.of(run.thread_id)
-    const admission = await this.#deps.committer.write({ name: 'run.create', run, autoFollowUp, isLater }, 'limited')
+    const ops = [{ name: 'run.create', run, autoFollowUp, isLater } as const, ...(also?.ops ?? [])]
+    const [result] = await this.#deps.committer.writeAll(ops, 'limited', also?.owner)
+    // The result of the first op.
+    const admission = result as Admission
     if (admission.outcome !== 'created') return admission
     this.#tellOfRun(run)
     const { peers } = this.#deps.store

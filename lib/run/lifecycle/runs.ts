@@ -3,35 +3,28 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { StatePort } from '../../agent/states.ts'
 import { fail } from '../../errors.ts'
-import type { Admission, NewRun, Store, Writer } from '../../store/store.ts'
+import type { Admission, NewJob, NewRun, Op, Store, Writer } from '../../store/store.ts'
 import { newThread } from '../../thread/thread.ts'
-import { isInFlight, type JsonObject, type Run, timestamp, UNPLACED, uuidOf } from '../../types.ts'
+import { isInFlight, type JsonObject, type Run, type Thread, timestamp, UNPLACED, uuidOf } from '../../types.ts'
 import { type CancelAction, ROLLED_BACK } from '../run-end.ts'
-import { webhookOf } from '../run-kwargs.ts'
-import type { Registry } from './registry.ts'
+import { graceOf } from '../run-kwargs.ts'
+import type { AlsoWritten, Registry } from './registry.ts'
 import { withTimeout } from './with-timeout.ts'
-import { warnUnexpected } from '../../unexpected.ts'
 
 /** How long a cancel waits for the owning process's answer whether it came in time, in ms. */
 const CANCEL_WAIT_MS = 5000
 const RETRY_AFTER = { 'Retry-After': '5' }
-
-/** Webhooks for ends of runs. */
-interface EndsTold {
-  /** Before the run is created. */
-  expect(run: Pick<NewRun, 'run_id' | 'created_at'>, url: string): Promise<void>
-  /** It was not created. */
-  forget(runId: string): Promise<void>
-  /** It has ended here. */
-  wake(): void
-}
 
 interface RunsDeps {
   readonly store: Pick<Store, 'runs' | 'threads'>
   readonly states: Pick<StatePort, 'has'>
   readonly writer: Writer
   readonly registry: Registry
-  readonly webhooks: EndsTold
+  /** Keeps what is sent of a run that is about to be removed. */
+  readonly keptWebhooks: (threadId: string, runId: string) => Promise<readonly Op[]>
+  readonly writeAll: (ops: readonly Op[]) => Promise<readonly unknown[]>
+  /** The job that removes a thread made for one run, should nothing come of it. */
+  readonly removalOf: (thread: Thread) => NewJob
   /** null: ready; else why no run is accepted. */
   readonly notReady: () => string | null
 }
@@ -62,12 +55,12 @@ export class Runs {
   }
 
   /** @throws Failure when it is refused; nothing was written then */
-  start(threadId: string, order: RunOrder): Promise<Run> {
-    return this.#admitted(order, () => this.#create(threadId, order))
+  start(threadId: string, order: RunOrder, also?: AlsoWritten): Promise<Run> {
+    return this.#admitted(order, () => this.#create(threadId, order, also))
   }
 
-  startStateless(order: StatelessOrder): Promise<Run> {
-    return this.#admitted(order, () => this.#createStateless(order))
+  startStateless(order: StatelessOrder, also?: AlsoWritten): Promise<Run> {
+    return this.#admitted(order, () => this.#createStateless(order, also))
   }
 
   /** Reserves a place in the user's quota before the first await, or concurrent requests would all pass the check. */
@@ -84,12 +77,16 @@ export class Runs {
     }
   }
 
-  async #create(threadId: string, { run, autoFollowUp, graph, isLangGraph }: RunOrder): Promise<Run> {
+  async #create(
+    threadId: string,
+    { run, autoFollowUp, graph, isLangGraph }: RunOrder,
+    also?: AlsoWritten
+  ): Promise<Run> {
     const { registry, states } = this.#deps
     const base = run.kwargs.checkpoint_id
     if (typeof base === 'string' && !(await states.has(threadId, base)))
       throw fail('checkpoint_not_found', { id: base })
-    const admission = await this.#withWebhook(run, () => registry.create({ ...run, thread_id: threadId }, autoFollowUp))
+    const admission = await registry.create({ ...run, thread_id: threadId }, autoFollowUp, also)
     if (admission.outcome === 'created' && isLangGraph && run.multitask_strategy === 'rollback')
       for (const id of admission.inFlight) void this.#removeRolledBack(threadId, id).catch(() => {})
     if (admission.outcome === 'created' && admission.run.ordinal % UNPLACED === 1) {
@@ -98,23 +95,6 @@ export class Runs {
       if (isLangGraph) await named
     }
     return runIn(admission, threadId)
-  }
-
-  /** The webhook is stored before the run, and deleted if the run is never made. */
-  async #withWebhook(run: RunOrder['run'], create: () => Promise<Admission>): Promise<Admission> {
-    const url = webhookOf(run)
-    if (url === null) return create()
-    const { registry, webhooks } = this.#deps
-    await webhooks.expect(run, url)
-    const admission = await create()
-    // A crash before that leaves a webhook without a run.
-    if (admission.outcome !== 'created') await webhooks.forget(run.run_id)
-    else
-      registry
-        .ended(run.run_id)
-        .then(() => webhooks.wake())
-        .catch(warnUnexpected)
-    return admission
   }
 
   /** The first run of a thread records its graph, by which LangGraph's clients list threads. Existing metadata stays. */
@@ -126,7 +106,7 @@ export class Runs {
     await this.#deps.writer.write({ name: 'thread.patch', thread_id, metadata, user: null, now: thread.updated_at })
   }
 
-  async #createStateless(order: StatelessOrder): Promise<Run> {
+  async #createStateless(order: StatelessOrder, also?: AlsoWritten): Promise<Run> {
     const { store, writer } = this.#deps
     const { user_id, idempotency_key: key, idempotency_hash } = order.run
     // Before the thread is made: a refused request must not leave one behind.
@@ -136,8 +116,24 @@ export class Runs {
     const threadId = order.threadId ?? (key === null ? randomUUID() : threadIdFor(user_id ?? '', key))
     const { assistantId: assistant_id, metadata } = order
     const thread = newThread({ thread_id: threadId, user_id, assistant_id, metadata }, timestamp())
-    if (!(await writer.write({ name: 'thread.create', ...thread }))) throw fail('thread_not_found', { id: threadId })
-    return this.#create(threadId, order)
+    const isTemporary = graceOf(order.run) !== null
+    const removal = isTemporary ? { removal: this.#deps.removalOf(thread.thread) } : {}
+    const made = await writer.write({ name: 'thread.create', ...thread, isTemporary, ...removal })
+    if (!made) throw fail('thread_not_found', { id: threadId })
+    try {
+      return await this.#create(threadId, order, also)
+    } catch (error) {
+      // A refused request leaves no thread behind.
+      if (made.created) await this.#removeEmpty(threadId).catch(() => {})
+      throw error
+    }
+  }
+
+  /** Unless another request has found it meanwhile. */
+  async #removeEmpty(thread_id: string): Promise<void> {
+    const { store, writer } = this.#deps
+    const [run] = await store.runs.list(thread_id, { limit: 1, offset: 0 }, null)
+    if (!run) await writer.write({ name: 'thread.remove', thread_id, user: null, ifIdle: true })
   }
 
   /**
@@ -162,19 +158,28 @@ export class Runs {
 
   /** Removes a run; one in flight is cancelled first. False: it was removed meanwhile. */
   async remove(run: Run): Promise<boolean> {
-    const { registry, writer } = this.#deps
+    const { registry } = this.#deps
     const { run_id, thread_id } = run
     await registry.admitted(run_id)
     const isTold = registry.cancel(run_id, 'interrupt') || (await registry.cancelElsewhere(run_id, 'interrupt'))
     if (isTold && !(await registry.settled(run_id)))
       throw fail('store_unavailable', { reason: 'the end of the run is not stored yet' }, RETRY_AFTER)
-    return writer.write({ name: 'run.remove', run_id, thread_id, user: null })
+    return this.#removeRow(run_id, thread_id)
+  }
+
+  async #removeRow(run_id: string, thread_id: string): Promise<boolean> {
+    const { keptWebhooks, writeAll } = this.#deps
+    const ops = [
+      ...(await keptWebhooks(thread_id, run_id)),
+      { name: 'run.remove', run_id, thread_id, user: null } as const
+    ]
+    // The result of the last op.
+    return (await writeAll(ops)).at(-1) as boolean
   }
 
   /** LangGraph's clients expect a rolled back run to be gone. */
   async #removeRolledBack(thread_id: string, run_id: string): Promise<void> {
-    const { registry, writer } = this.#deps
-    if (await registry.settled(run_id)) await writer.write({ name: 'run.remove', run_id, thread_id, user: null })
+    if (await this.#deps.registry.settled(run_id)) await this.#removeRow(run_id, thread_id)
   }
 
   /**

@@ -1,5 +1,5 @@
 // Crons: runs that start again and again.
-import type { Cron, Timestamp } from '../../types.ts'
+import type { Cron } from '../../types.ts'
 import type { Owner } from '../../scope.ts'
 
 /** Fields an update may change; omitted ones stay. */
@@ -14,13 +14,4 @@ export interface CronReads {
   get(cronId: string, user: Owner): Promise<Cron | null>
   /** Newest first. */
   list(user: Owner): Promise<Cron[]>
-  /** Whether a claim now would find one. */
-  areDue(now: Timestamp): Promise<boolean>
-}
-
-/** Due crons are claimed: one process gets each, until a time at which it is taken for dead. */
-export interface Claim {
-  readonly now: Timestamp
-  readonly until: Timestamp
-  readonly limit: number
 }

@@ -4,14 +4,13 @@ import type { Owner } from '../../scope.ts'
 import type { AssistantCreation, AssistantPatch } from './assistants.ts'
 import type { CheckpointWrite, StateUpdate } from './checkpoints.ts'
 import type { GraphCheckpointWrite, GraphTaskWrites, GraphUpdate } from './graph-states.ts'
-import type { Claim, CronPatch } from './crons.ts'
+import type { CronPatch } from './crons.ts'
 import type { NewEvent } from './events.ts'
 import type { Segment } from './frames.ts'
 import type { ItemLimits, ItemWrite, Namespace } from './items.ts'
+import type { Due, Job, JobClaim, JobId, NewJob } from './jobs.ts'
 import type { Admission, NewRun, Settlement } from './runs.ts'
-import type { ThreadTtl } from './ttls.ts'
 import type { UserPatch } from './users.ts'
-import type { Webhook } from './webhooks.ts'
 
 /** Every write: name -> parameters and result. Plain data, so that it can be sent to a worker. */
 export interface Ops {
@@ -48,7 +47,14 @@ export interface Ops {
   'store.ping': { in: object; out: null }
   /** Creates the row and an empty checkpoint, or returns the existing row; null: it belongs to somebody else. */
   'thread.create': {
-    in: { thread: Thread; checkpoint: CheckpointWrite }
+    in: {
+      thread: Thread
+      checkpoint: CheckpointWrite
+      /** In no search: it is made for one run. */
+      isTemporary?: boolean
+      /** The job that will remove it. */
+      removal?: NewJob
+    }
     out: { thread: Thread; created: boolean } | null
   }
   /** Merges top-level keys; null: no such thread for this owner. */
@@ -56,11 +62,11 @@ export interface Ops {
     in: { thread_id: string; metadata: JsonObject; user: Owner; now: Timestamp }
     out: Thread | null
   }
-  /** Sets a thread's time to live, replacing an earlier one. */
-  'ttl.set': { in: { ttl: ThreadTtl }; out: null }
-  'ttl.remove': { in: { thread_id: string }; out: null }
-  /** Removes the thread and everything that belongs to it, in every table. */
-  'thread.remove': { in: { thread_id: string; user: Owner }; out: boolean }
+  /**
+   * Removes the thread and everything that belongs to it, in every table; of its jobs the webhooks stay. `ifIdle`: refused while a run
+   * is in flight.
+   */
+  'thread.remove': { in: { thread_id: string; user: Owner; ifIdle?: boolean }; out: boolean }
   /**
    * Admits a run [Store 6]. `strategy` reject returns busy while another one is in flight; other strategies store it as
    * pending behind those, and `inFlight` names them. `autoFollowUp`: follow_up_to_run_id becomes the thread's newest
@@ -149,25 +155,29 @@ export interface Ops {
   'item.put': { in: { item: ItemWrite; now: Timestamp; max: ItemLimits }; out: 'written' | 'too_many' }
   /** False: it did not exist. */
   'item.remove': { in: { namespace: Namespace; key: string; user: Owner }; out: boolean }
+  /** With the job of its next turn. */
   'cron.create': { in: { cron: Cron; max: number }; out: 'created' | 'too_many' }
-  /** null: no such cron of this user. Ends any claim on it. */
+  /** Sets the job of its next turn anew when its date is given. null: no such cron of this user. */
   'cron.update': { in: { cron_id: string; set: CronPatch; user: Owner; now: Timestamp }; out: Cron | null }
   'cron.remove': { in: { cron_id: string; user: Owner }; out: boolean }
-  /** Claims enabled, due crons: nobody else gets them until the claim expires. */
-  'cron.claim': { in: Claim; out: Cron[] }
-  /** Schedules the next turn, if it is still at `from`; null: never again. */
-  'cron.advance': { in: { cron_id: string; from: Timestamp; to: Timestamp | null }; out: boolean }
-  /** Written before its run, so that none is lost. One whose run never comes is ignored. */
-  'webhook.add': { in: { run_id: string; user_id: string | null; url: string; now: Timestamp }; out: null }
-  /** Stores the payload now, because the run will be removed. */
-  'webhook.prepare': { in: { run_id: string; payload: string }; out: null }
+  /** Makes a job, or sets it anew: whoever is at it is refused. Refused when its thread is gone. */
+  'job.put': { in: { job: NewJob }; out: null }
+  /** Changes an existing job; with a new due time whoever is at it is refused. */
+  'job.change': { in: JobId & { due?: Due; payload?: string }; out: boolean }
+  'job.remove': { in: JobId; out: boolean }
+  /** Claims jobs that are due: nobody else gets them while this process has its lease. */
+  'job.claim': { in: JobClaim & { limit: number }; out: Job[] }
   /**
-   * Claims webhooks of ended runs that are due: nobody else gets them until the claim expires. Of each user it is the one
-   * that has waited longest; `full`: of these users none.
+   * Ends a claim; refused when it is not this owner's any more. `again` null: it is done; else when it is due again (null: it is dead),
+   * why, and whether its attempts are counted anew.
    */
-  'webhook.claim': { in: Claim & { readonly full: readonly (string | null)[] }; out: Webhook[] }
-  'webhook.retry': { in: { run_id: string; at: Timestamp }; out: null }
-  'webhook.remove': { in: { run_id: string }; out: null }
+  'job.finish': {
+    in: JobId & {
+      owner: string
+      again: { readonly due: Due | null; readonly error: string | null; readonly isUncounted?: boolean } | null
+    }
+    out: null
+  }
   'feedback.remove': { in: { thread_id: string; run_id: string; user: Owner }; out: boolean }
   'feedback.removeById': {
     in: { feedback_id: string; thread_id: string; run_id: string; user: Owner }

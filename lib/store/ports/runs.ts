@@ -1,6 +1,7 @@
 // Admitting, ending and reading runs.
 import type { Run, RunStatus, RunTotals, ThreadStatus, Timestamp } from '../../types.ts'
 import type { Owner } from '../../scope.ts'
+import type { NewJob } from './jobs.ts'
 
 /** A run to create: the store assigns `key`, `ordinal` and `attempts`, and the follow-up if asked to. */
 export type NewRun = Omit<Run, 'key' | 'ordinal' | 'attempts'>
@@ -28,6 +29,8 @@ export interface Settlement
   readonly first_human_message: string | null
   readonly last_ai_message: string | null
   readonly now: Timestamp
+  /** What its end causes. */
+  readonly jobs?: readonly NewJob[]
 }
 
 export interface TokenUsage {

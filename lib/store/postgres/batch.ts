@@ -31,6 +31,7 @@ function threadsOfOp(op: Op): readonly string[] {
   if (op.name === 'thread.create') return [op.thread.thread_id]
   if (op.name === 'run.create') return [op.run.thread_id]
   if (op.name === 'feedback.upsert') return [op.feedback.thread_id]
+  if (op.name === 'job.put') return op.job.thread_id === null ? [] : [op.job.thread_id]
   // What is copied must not change meanwhile, neither by other groups nor by other processes.
   if (op.name === 'state.copy') return [op.from, op.thread_id]
   return 'thread_id' in op && op.thread_id !== null ? [op.thread_id] : []

@@ -11,6 +11,7 @@ import {
   settledOf,
   startRun
 } from '../sql/runs.ts'
+import { putJob } from '../sql/jobs.ts'
 import type { Batch } from './batch.ts'
 import type { Writers } from './rows.ts'
 import { boundParams, runSteps } from './steps.ts'
@@ -78,6 +79,8 @@ export const runWrites: Writers<'run.create' | 'run.start' | 'run.settle'> = {
   'run.settle': async (end, batch) => {
     batch.needs(end.thread_id)
     const sql = `WITH ended AS (${SETTLE_RUN}) ${SETTLE_THREAD} AND EXISTS (SELECT 1 FROM ended)`
-    return (await batch.changes(sql, settledOf(end))) > 0
+    if ((await batch.changes(sql, settledOf(end))) === 0) return false
+    for (const job of end.jobs ?? []) await runSteps(batch, putJob(job))
+    return true
   }
 }

@@ -1,8 +1,11 @@
 // Searching, creating, changing and removing threads in PostgreSQL.
 import type { JsonObject } from '../../types.ts'
+import { Refused } from '../refused.ts'
 import { parseObject } from '../sql/json.ts'
 import { metadataDigests } from '../sql/metadata-index.ts'
 import { countStatement, pageStatement, type SearchDialect } from '../sql/thread-search.ts'
+import { putJob, REMOVE_JOBS } from '../sql/jobs.ts'
+import { hasRunInFlight } from '../sql/runs.ts'
 import { places } from '../sql/steps.ts'
 import { COLUMNS, GET_THREAD, type ThreadRow, toThread } from '../sql/threads.ts'
 import { StoreUnavailable, type ThreadReads } from '../store.ts'
@@ -10,6 +13,7 @@ import { checkpointPut } from './checkpoints.ts'
 import { beginRemoval, finishRemoval } from './removal.ts'
 import type { Db } from './db.ts'
 import type { Writers } from './rows.ts'
+import { runSteps } from './steps.ts'
 import { texts } from './text.ts'
 
 /** Metadata terms, as the column stores them. */
@@ -40,13 +44,13 @@ export function threadSearch(db: Db): ThreadReads['search'] {
 }
 
 export const threadWrites: Writers<'thread.create' | 'thread.patch' | 'thread.remove'> = {
-  'thread.create': async ({ thread, checkpoint }, batch) => {
+  'thread.create': async ({ thread, checkpoint, isTemporary = false, removal }, batch) => {
     const { thread_id, user_id, assistant_id, display_name, status, metadata, created_at, updated_at } = thread
     const json = JSON.stringify(metadata)
     const row = [thread_id, user_id, assistant_id, display_name, status, json, created_at, updated_at]
     const made = await batch.changes(
-      `INSERT INTO threads_meta (${COLUMNS}, metadata_terms) VALUES (${places(8)}, $9::text[]) ON CONFLICT DO NOTHING`,
-      [...row, termTexts(metadata)]
+      `INSERT INTO threads_meta (${COLUMNS}, metadata_terms, is_temporary) VALUES (${places(8)}, $9::text[], $10) ON CONFLICT DO NOTHING`,
+      [...row, termTexts(metadata), Number(isTemporary)]
     )
     if (made === 0) {
       const [found] = await batch.rows<ThreadRow>(`SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = $1`, [
@@ -60,6 +64,7 @@ export const threadWrites: Writers<'thread.create' | 'thread.patch' | 'thread.re
     }
     batch.keep(thread_id, 1)
     await finishRemoval(batch, thread_id)
+    if (removal) await runSteps(batch, putJob(removal))
     // A legacy thread already has checkpoints: an empty one on top would hide its conversation.
     const before = await batch.rows('SELECT 1 FROM checkpoints WHERE thread_id = $1 LIMIT 1', [thread_id])
     if (before.length === 0) await checkpointPut(checkpoint, batch)
@@ -77,13 +82,16 @@ export const threadWrites: Writers<'thread.create' | 'thread.patch' | 'thread.re
     return { ...toThread(row), metadata: merged, updated_at: now }
   },
 
-  'thread.remove': async ({ thread_id, user }, batch) => {
+  'thread.remove': async ({ thread_id, user, ifIdle = false }, batch) => {
     if ((await batch.rows(GET_THREAD, [user, thread_id])).length === 0) return false
+    if (ifIdle && (await runSteps(batch, hasRunInFlight(thread_id))))
+      throw new Refused(`thread ${thread_id} has a run in flight`)
     await batch.flush()
     // Locked first: another process may be compacting frames of one of them.
     await batch.rows('SELECT 1 FROM runs WHERE thread_id = $1 ORDER BY key FOR UPDATE', [thread_id])
     await Promise.all([
       batch.changes('DELETE FROM threads_meta WHERE thread_id = $1', [thread_id]),
+      batch.changes(REMOVE_JOBS, [thread_id]),
       beginRemoval(batch, thread_id)
     ])
     batch.threads.delete(thread_id)

@@ -47,10 +47,9 @@ export const BESIDE_EVENTS = [
   'frames',
   'checkpoints',
   'graphStates',
-  'ttls',
   'items',
   'crons',
-  'webhooks',
+  'jobs',
   'feedback'
 ] as const satisfies readonly (keyof Store)[]
 

@@ -1,7 +1,8 @@
 // Crons as rows of both databases.
 import type { Owner } from '../../scope.ts'
-import type { Cron, Timestamp } from '../../types.ts'
+import type { Cron } from '../../types.ts'
 import type { CronReads } from '../store.ts'
+import { putJob, removeJob } from './jobs.ts'
 import { withObjects } from './json.ts'
 import { ask, ownedBy, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
@@ -11,11 +12,10 @@ type CronRow = Omit<Cron, 'payload' | 'metadata' | 'enabled'> & {
   readonly enabled: number
 }
 
-const COLUMNS = `cron_id, user_id, assistant_id, thread_id, schedule, timezone, payload_json, metadata_json, on_run_completed, enabled,
-  end_time, next_run_date, created_at, updated_at`
-
-/** $1: now. Unclaimed, or the claim has expired. */
-const DUE = 'enabled = 1 AND next_run_date <= $1 AND (claimed_until IS NULL OR claimed_until <= $1)'
+const STORED = `cron_id, user_id, assistant_id, thread_id, schedule, timezone, payload_json, metadata_json, on_run_completed, enabled,
+  end_time, created_at, updated_at`
+/** The next turn is a job: its time stands there alone. */
+const COLUMNS = `${STORED}, (SELECT due_at FROM jobs WHERE kind = 'turn' AND key = cron_id) AS next_run_date`
 
 function toCron({ payload_json, metadata_json, enabled, ...row }: CronRow): Cron {
   return withObjects({ ...row, enabled: enabled === 1 }, { payload: payload_json, metadata: metadata_json })
@@ -31,13 +31,9 @@ function* list(owner: Owner): Steps<Cron[]> {
   return (yield* ask<CronRow>(sql, owner)).map(toCron)
 }
 
-function* areDue(now: Timestamp): Steps<boolean> {
-  return (yield* ask(`SELECT 1 AS one FROM crons WHERE ${DUE} LIMIT 1`, now)).length > 0
-}
+export const cronReads: StepReads<CronReads> = { get, list }
 
-export const cronReads: StepReads<CronReads> = { get, list, areDue }
-
-type CronOps = 'cron.create' | 'cron.update' | 'cron.remove' | 'cron.claim' | 'cron.advance'
+type CronOps = 'cron.create' | 'cron.update' | 'cron.remove'
 
 export const cronWrites: StepWrites<CronOps> = {
   *'cron.create'({ cron, max }) {
@@ -48,7 +44,8 @@ export const cronWrites: StepWrites<CronOps> = {
     if (Number(counted?.total) >= max) return 'too_many'
     const { cron_id, user_id, assistant_id, thread_id, created_at } = cron
     const given = [cron_id, user_id, assistant_id, thread_id, ...contentOf(cron), created_at, cron.updated_at]
-    yield* ask(`INSERT INTO crons (${COLUMNS}) VALUES (${places(14)})`, ...given)
+    yield* ask(`INSERT INTO crons (${STORED}) VALUES (${places(13)})`, ...given)
+    yield* setTurn(cron)
     return 'created'
   },
 
@@ -56,47 +53,32 @@ export const cronWrites: StepWrites<CronOps> = {
     const before = yield* get(cron_id, user)
     if (!before) return null
     const after: Cron = { ...before, ...set, updated_at: now }
-    // A process that has claimed it sees a changed time and leaves it.
     yield* ask(
       `UPDATE crons SET schedule = $1, timezone = $2, payload_json = $3, metadata_json = $4, on_run_completed = $5, enabled = $6,
-         end_time = $7, next_run_date = $8, updated_at = $9, claimed_until = NULL WHERE cron_id = $10`,
+         end_time = $7, updated_at = $8 WHERE cron_id = $9`,
       ...contentOf(after),
       now,
       cron_id
     )
+    if (set.next_run_date !== undefined) yield* setTurn(after)
     return after
   },
 
   *'cron.remove'({ cron_id, user }) {
     const sql = `DELETE FROM crons WHERE cron_id = $2 AND ${ownedBy(1)} RETURNING cron_id`
-    return (yield* ask(sql, user, cron_id)).length > 0
-  },
-
-  *'cron.claim'({ now, until, limit }) {
-    // The condition is repeated: of two processes that found the same row, the second rechecks it when the first is done.
-    const sql = `UPDATE crons SET claimed_until = $2 WHERE ${DUE} AND cron_id IN (
-        SELECT cron_id FROM crons WHERE ${DUE} ORDER BY next_run_date LIMIT $3)
-      RETURNING ${COLUMNS}`
-    return (yield* ask<CronRow>(sql, now, until, limit)).map(toCron)
-  },
-
-  *'cron.advance'({ cron_id, from, to }) {
-    const sql = `UPDATE crons SET next_run_date = $3, claimed_until = NULL
-      WHERE cron_id = $1 AND next_run_date = $2 RETURNING cron_id`
-    return (yield* ask(sql, cron_id, from, to)).length > 0
+    if ((yield* ask(sql, user, cron_id)).length === 0) return false
+    yield* removeJob('turn', cron_id)
+    return true
   }
 }
 
-function contentOf({
-  schedule,
-  timezone,
-  payload,
-  metadata,
-  on_run_completed,
-  enabled,
-  end_time,
-  next_run_date
-}: Cron) {
+/** Whoever has claimed the turn before is refused. */
+function* setTurn({ cron_id: key, user_id, thread_id, next_run_date: due }: Cron): Steps<void> {
+  if (due === null) yield* removeJob('turn', key)
+  else yield* putJob({ kind: 'turn', key, user_id, thread_id, due, payload: '{}' })
+}
+
+function contentOf({ schedule, timezone, payload, metadata, on_run_completed, enabled, end_time }: Cron) {
   const jsons = [JSON.stringify(payload), JSON.stringify(metadata)]
-  return [schedule, timezone, ...jsons, on_run_completed, enabled ? 1 : 0, end_time, next_run_date]
+  return [schedule, timezone, ...jsons, on_run_completed, enabled ? 1 : 0, end_time]
 }

@@ -7,12 +7,11 @@ import { type EventDialect, eventReads } from './events.ts'
 import { feedbackReads, feedbackWrites } from './feedback.ts'
 import { graphStateReads, graphWrites } from './graph-states.ts'
 import { itemReads, itemWrites } from './items.ts'
+import { jobReads, jobWrites } from './jobs.ts'
 import { runReads, runRemoval } from './runs.ts'
 import { readsBy, type RunSnapshot, type RunSteps, snapshotsBy } from './steps.ts'
 import { threadReads } from './threads.ts'
-import { ttlReads, ttlWrites } from './ttls.ts'
 import { userReads, userWrites } from './users.ts'
-import { webhookReads, webhookWrites } from './webhooks.ts'
 
 /** The reads each database does in its own way. */
 interface ReadDialect extends EventDialect {
@@ -31,9 +30,8 @@ export function sqlReads(run: RunSteps, dialect: ReadDialect) {
     events: eventReads(run, dialect),
     graphStates: snapshotsBy(dialect.snapshot, graphStateReads),
     items: itemReads(run, dialect.beside),
-    ttls: readsBy(run, ttlReads),
     crons: readsBy(run, cronReads),
-    webhooks: readsBy(run, webhookReads),
+    jobs: readsBy(run, jobReads),
     feedback: readsBy(run, feedbackReads)
   }
 }
@@ -43,10 +41,9 @@ export const SQL_WRITES = {
   ...apiTokenWrites,
   ...assistantWrites,
   ...runRemoval,
-  ...ttlWrites,
   ...graphWrites,
   ...itemWrites,
   ...cronWrites,
-  ...webhookWrites,
+  ...jobWrites,
   ...feedbackWrites
 }

@@ -19,7 +19,6 @@ export const STEP_ROWS = {
   graph_checkpoints: 500,
   feedback: 1000,
   crons: 500,
-  thread_ttls: 2,
   runs: 500
 } as const
 

@@ -9,7 +9,7 @@ export type Param = string | number | boolean | null | readonly string[]
 /**
  * PostgreSQL's dialect, with $1, $2...; casts are written `CAST($1 AS text)`, which both know. SQLite turns `= ANY($1)`
  * into a lookup in the list and drops what it does not need: `FOR UPDATE` (it has one writer) and `COLLATE "C"` (its
- * only order). PostgreSQL drops `INDEXED BY`.
+ * only order); `clock_timestamp()`, also with milliseconds added, becomes its own. PostgreSQL drops `INDEXED BY`.
  */
 export interface Statement {
   readonly sql: string

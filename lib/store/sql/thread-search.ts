@@ -67,7 +67,8 @@ function wheresOf(
   dialect: SearchDialect,
   bind: Bind
 ): string[] {
-  const all: string[] = []
+  // Those that are made for one run are nobody's to find.
+  const all: string[] = ['is_temporary = 0']
   if (status) all.push(`status = ${bind(status)}`)
   if (ids !== null) all.push(dialect.isIn('thread_id', bind(ids)))
   if (terms !== null) all.push(dialect.hasTerms(bind(terms)))

@@ -59,8 +59,8 @@ const SIZES = `
 /** Walks the newest threads of a part, down to where the walk ends. */
 const walk = ({ owner, rows, span }: Scope) => `
   SELECT key, updated_at AS place, thread_id FROM threads_meta AS t INDEXED BY ix_threads_user_updated
-  WHERE ${rows} AND (updated_at, thread_id) >= (
-      SELECT updated_at, thread_id FROM threads_meta INDEXED BY ix_threads_user_updated WHERE ${rows}
+  WHERE ${rows} AND is_temporary = 0 AND (updated_at, thread_id) >= (
+      SELECT updated_at, thread_id FROM threads_meta INDEXED BY ix_threads_user_updated WHERE ${rows} AND is_temporary = 0
       ORDER BY updated_at DESC, thread_id DESC LIMIT 1 OFFSET ${span})
     AND ${hasTerms(owner, 't.key')} AND (@status IS NULL OR t.status = @status)
   ORDER BY updated_at DESC, thread_id DESC LIMIT @end`

@@ -10,6 +10,7 @@ import {
   settledOf,
   startRun
 } from '../sql/runs.ts'
+import { putJob } from '../sql/jobs.ts'
 import { ask, askOne, type Steps, type StepWrites } from '../sql/steps.ts'
 import { hasThread, needsThread } from '../sql/threads.ts'
 
@@ -56,6 +57,7 @@ export const runWrites: StepWrites<'run.create' | 'run.start' | 'run.settle'> = 
     const settled = settledOf(end)
     if ((yield* ask(SETTLE_RUN, ...settled)).length === 0) return false
     yield* ask(SETTLE_THREAD, ...settled)
+    for (const job of end.jobs ?? []) yield* putJob(job)
     return true
   }
 }

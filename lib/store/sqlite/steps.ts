@@ -14,10 +14,18 @@ import { bindings } from './connection.ts'
 import type { Reader } from './reader.ts'
 import type { Writers } from './rows.ts'
 
+/** As `timestamp` writes it. */
+const ISO = "'%Y-%m-%dT%H:%M:%f+00:00'"
+
 function sqliteText(sql: string): string {
   return sql
     .replace(/ FOR UPDATE( SKIP LOCKED)?/g, '')
     .replace(/ COLLATE "C"/g, '')
+    .replace(
+      /clock_timestamp\(\) \+ (CAST\(\$\d+ AS bigint\)) \* interval '1 millisecond'/g,
+      `strftime(${ISO}, 'now', ($1 / 1000.0) || ' seconds')`
+    )
+    .replace(/clock_timestamp\(\)/g, `strftime(${ISO}, 'now')`)
     .replace(/= ANY\((\$\d+)\)/g, 'IN (SELECT value FROM json_each($1))')
 }
 

@@ -1,0 +1,55 @@
+// Turns of crons: each starts one run, in the group that ends its claim. Turns missed while no process was up run once, with a log line.
+import type { Job, Op, Store, Writer } from '../store/store.ts'
+import type { Cron, Run, Timestamp } from '../types.ts'
+import { missedBetween, nextRunDate } from './cron-time.ts'
+import { type Done, finishOf } from './runner.ts'
+
+/** Why the run of a turn was refused. */
+export interface TurnRefused {
+  readonly refused: string
+  /** The thread of the cron is gone. */
+  readonly isGone: boolean
+}
+
+interface TurnsDeps {
+  readonly store: Pick<Store, 'crons' | 'users'> & { readonly jobs: Pick<Store['jobs'], 'now'> }
+  readonly writer: Writer
+  /**
+   * Starts the run of a cron, with `finish` in the group that creates it.
+   * @throws temporary errors: the store's, or no runs are accepted at the moment
+   */
+  readonly start: (cron: Cron, finish: Op, owner: string) => Promise<Run | TurnRefused>
+  readonly log: { info(fields: object, text: string): void; warn(fields: object, text: string): void }
+}
+
+export function turnDeed({ store, writer, start, log }: TurnsDeps): (job: Job) => Promise<Done> {
+  const remove = async (cron_id: string): Promise<Done> => {
+    await writer.write({ name: 'cron.remove', cron_id, user: null })
+    return 'ended'
+  }
+
+  const turn = async (job: Job, cron: Cron, due: Timestamp, now: number): Promise<Done> => {
+    const next = nextRunDate(cron, now)
+    const again = next === null ? null : ({ due: next, error: null, isUncounted: true } as const)
+    // Set by a clock that was ahead.
+    if (Date.parse(due) > now) return again
+    const { cron_id } = cron
+    const missed = job.attempts === 1 ? missedBetween(cron, Date.parse(due), now) : 0
+    if (missed > 0) log.warn({ cron_id, due, missed }, 'a cron is late: it runs once for all the turns it missed')
+    const run = await start(cron, finishOf(job, again), job.owner ?? '')
+    if ('refused' in run) {
+      log.warn({ cron_id, due, reason: run.refused }, 'a run of a cron was refused')
+      if (run.isGone) return remove(cron_id)
+      return again && { ...again, error: run.refused }
+    }
+    log.info({ cron_id, due, run_id: run.run_id, thread_id: run.thread_id }, 'a cron has started a run')
+    return 'ended'
+  }
+
+  return async (job) => {
+    const cron = await store.crons.get(job.key, null)
+    if (!cron || job.due_at === null) return null
+    if (!(await store.users.byId(cron.user_id))) return remove(cron.cron_id)
+    return turn(job, cron, job.due_at, Date.parse(await store.jobs.now()))
+  }
+}

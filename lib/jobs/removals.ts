@@ -1,0 +1,101 @@
+// Removal of threads: those whose time to live is over, and those that were made for one run when nobody can need them any more.
+import { Poller } from '../poller.ts'
+import type { Job, Op, OpOf, Store } from '../store/store.ts'
+import { type Done, finishOf } from './runner.ts'
+
+/** How long a removal waits for a run in flight, in ms, before it looks again. */
+const IN_FLIGHT_MS = 60_000
+/** Renewals within a grace: two may fail. */
+const RENEWALS = 3
+
+interface RemovalsDeps {
+  readonly store: { readonly runs: Pick<Store['runs'], 'inFlight'>; readonly jobs: Pick<Store['jobs'], 'now'> }
+  /** Removes the thread with everything that belongs to it, in one group with `finish`. False: refused. */
+  readonly remove: (threadId: string, finish: Op, owner: string) => Promise<boolean>
+  readonly change: (op: OpOf<'job.change'>) => Promise<unknown>
+  /** How long a temporary thread is kept for a client that was cut off, in ms. */
+  readonly graceMs: number
+  readonly log: { warn(fields: object, text: string): void }
+}
+
+export class Removals {
+  readonly #deps: RemovalsDeps
+  /** Readers in this process, by temporary thread. */
+  readonly #read = new Map<string, number>()
+  readonly #poller: Poller
+
+  constructor(deps: RemovalsDeps) {
+    this.#deps = deps
+    this.#poller = new Poller({
+      everyMs: Math.max(1, Math.floor(deps.graceMs / RENEWALS)),
+      work: () => this.#renew(),
+      onError: (error) =>
+        deps.log.warn({ err: error }, 'threads that are read could not be kept; the next turn tries again')
+    })
+  }
+
+  start(): void {
+    this.#poller.start()
+  }
+
+  stop(): Promise<void> {
+    return this.#poller.stop()
+  }
+
+  /** Sets a time to live, in minutes, in place of an earlier one. */
+  static ttl(threadId: string, userId: string | null, minutes: number) {
+    const payload = JSON.stringify({ minutes })
+    return {
+      kind: 'removal',
+      key: threadId,
+      user_id: userId,
+      thread_id: threadId,
+      due: minutes * 60_000,
+      payload
+    } as const
+  }
+
+  /** Keeps a temporary thread until the returned function is called, and for the grace after that. */
+  hold(threadId: string, isNew: boolean): () => void {
+    const { graceMs, log } = this.#deps
+    this.#read.set(threadId, (this.#read.get(threadId) ?? 0) + 1)
+    // That of a new run is far away.
+    if (!isNew)
+      this.#put(threadId, graceMs).catch((error: unknown) =>
+        log.warn({ err: error, thread_id: threadId }, 'a thread that is read could not be kept')
+      )
+    let isHeld = true
+    return () => {
+      if (!isHeld) return
+      isHeld = false
+      const left = this.#read.get(threadId)! - 1
+      if (left > 0) this.#read.set(threadId, left)
+      else this.#read.delete(threadId)
+    }
+  }
+
+  readonly deed = async (job: Job): Promise<Done> => {
+    const { store, remove } = this.#deps
+    const wait = (due: number) => ({ due, error: null, isUncounted: true }) as const
+    const early = job.due_at !== null && Date.parse(job.due_at) > Date.parse(await store.jobs.now())
+    // Set by a clock that was ahead.
+    if (early) return wait(minutesIn(job.payload) * 60_000)
+    if ((await store.runs.inFlight(job.key)).length > 0) return wait(IN_FLIGHT_MS)
+    return (await remove(job.key, finishOf(job, null), job.owner ?? '')) ? 'ended' : wait(IN_FLIGHT_MS)
+  }
+
+  async #renew(): Promise<void> {
+    await Promise.all([...this.#read.keys()].map((threadId) => this.#put(threadId, this.#deps.graceMs)))
+  }
+
+  #put(threadId: string, due: number): Promise<unknown> {
+    return this.#deps.change({ name: 'job.change', kind: 'removal', key: threadId, thread_id: threadId, due })
+  }
+}
+
+/** 0: it has no time to live. */
+export function minutesIn(payload: string): number {
+  // Written by `Removals.ttl`, or by the end of a run.
+  const { minutes } = JSON.parse(payload) as { readonly minutes?: number | null }
+  return minutes ?? 0
+}

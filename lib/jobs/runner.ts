@@ -1,0 +1,170 @@
+// Works off the jobs: claims what is due, does the deed of its kind, and ends the claim. What crashes meanwhile is done by the next
+// process; a deed may therefore be done again, unless it ends its claim in the same group as what it writes.
+import { Poller } from '../poller.ts'
+import type { Due, Group, Job, JobKind, JobReads, Op, OpOf, Outcome } from '../store/store.ts'
+
+/** The longest time between looks at the table, in ms: jobs of processes that are gone are found by nothing else. */
+const LOOK_MS = 5_000
+/** Delay after a look that another process was faster than, in ms. */
+const BUSY_MS = 200
+/** Jobs in progress in this process. */
+const AT_ONCE = 32
+/** Jobs of one user in progress on all processes, whose receivers may all hang. */
+const PER_USER = 8
+const FACTOR = 4
+const ERROR_LENGTH_MAX = 1000
+
+/** What a deed leaves: nothing (null), the job at another time, or a claim that it has ended itself. */
+export type Done = null | 'ended' | { readonly due: Due; readonly error: string | null; readonly isUncounted: true }
+
+export interface JobType {
+  /** @throws when it has failed: it is tried again. `signal`: the process stops. */
+  readonly deed: (job: Job, signal: AbortSignal) => Promise<Done>
+  readonly attempts: number
+  /** Delay after the first failure, in ms; four times as long after each further one. */
+  readonly retryMs: number
+  readonly retryMsMax: number
+  /** Whether a job that has failed for good is kept for an operator. */
+  readonly keepsDead?: (job: Job) => Promise<boolean>
+}
+
+interface RunnerDeps {
+  readonly reads: Pick<JobReads, 'dueIn'>
+  /** Id of this process as an owner [Store 10]. */
+  readonly owner: () => string
+  /** Writes as one group. null: refused. */
+  readonly write: (ops: readonly Op[], owner?: string) => Promise<readonly unknown[] | null>
+  readonly types: Partial<Readonly<Record<JobKind, JobType>>>
+  readonly log: { warn(fields: object, text: string): void }
+}
+
+/** Ends the claim on a job. */
+export function finishOf({ kind, key, thread_id, owner }: Job, again: OpOf<'job.finish'>['again']): OpOf<'job.finish'> {
+  return { name: 'job.finish', kind, key, thread_id, owner: owner ?? '', again }
+}
+
+export class JobRunner {
+  readonly #deps: RunnerDeps
+  readonly #kinds: readonly JobKind[]
+  readonly #inProgress = new Set<Promise<void>>()
+  readonly #stopping = new AbortController()
+  readonly #poller: Poller
+
+  constructor(deps: RunnerDeps) {
+    this.#deps = deps
+    // The members of an object are those of its type, where it is a literal.
+    this.#kinds = Object.keys(deps.types) as JobKind[]
+    this.#poller = new Poller({
+      everyMs: LOOK_MS,
+      work: () => this.look(),
+      onError: (error) => deps.log.warn({ err: error }, 'due jobs could not be looked up; the next look tries again')
+    })
+  }
+
+  start(): void {
+    this.#poller.start(0)
+  }
+
+  /** Aborts deeds in progress; the next process does them. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#poller.stop()
+    await Promise.allSettled(this.#inProgress)
+  }
+
+  /** A commit: jobs that it made are looked for when they are due. */
+  written(groups: readonly Group[], outcomes: readonly Outcome[]): void {
+    for (const [at, { ops }] of groups.entries())
+      if (outcomes[at]?.ok) for (const op of ops) for (const due of duesIn(op)) this.#poller.wakeIn(msUntil(due))
+  }
+
+  failed(): void {}
+
+  /** One look: starts what is due. Answers in how many ms to look again. */
+  async look(): Promise<number> {
+    const { reads, owner } = this.#deps
+    const limit = AT_ONCE - this.#inProgress.size
+    if (limit <= 0 || this.#stopping.signal.aborted) return LOOK_MS
+    const claim = { owner: owner(), perUser: PER_USER, kinds: this.#kinds }
+    const ms = await reads.dueIn(claim)
+    if (ms !== 0) return ms ?? LOOK_MS
+    const [claimed] = (await this.#deps.write([{ name: 'job.claim', ...claim, limit }])) ?? []
+    // The result of a claim.
+    const jobs = (claimed ?? []) as readonly Job[]
+    for (const job of jobs) this.#begin(job)
+    return jobs.length > 0 ? 0 : BUSY_MS
+  }
+
+  #begin(job: Job): void {
+    const work = this.#do(job)
+      .catch((error: unknown) =>
+        // Its claim ends with this process.
+        this.#deps.log.warn({ err: error, kind: job.kind, key: job.key }, 'the end of a job could not be stored')
+      )
+      .finally(() => {
+        this.#inProgress.delete(work)
+        this.#poller.wakeIn(0)
+      })
+    this.#inProgress.add(work)
+  }
+
+  async #do(job: Job): Promise<void> {
+    const type = this.#deps.types[job.kind]!
+    try {
+      // It has ended its process every time.
+      if (job.attempts > type.attempts) throw new Error(job.last_error ?? 'its process ended')
+      const done = await type.deed(job, this.#stopping.signal)
+      if (done !== 'ended') await this.#finish(job, done)
+    } catch (error) {
+      await this.#failed(job, type, error instanceof Error ? error.message : String(error))
+    }
+  }
+
+  async #failed(job: Job, type: JobType, reason: string): Promise<void> {
+    const { kind, key, attempts } = job
+    const error = reason.slice(0, ERROR_LENGTH_MAX)
+    // The next process need not wait.
+    if (this.#stopping.signal.aborted) return this.#finish(job, { due: 0, error: job.last_error })
+    const about = { kind, key, attempts, reason: error }
+    if (attempts < type.attempts) {
+      this.#deps.log.warn(about, 'a job has failed: it will be tried again')
+      return this.#finish(job, { due: Math.min(type.retryMs * FACTOR ** (attempts - 1), type.retryMsMax), error })
+    }
+    const isKept = (await type.keepsDead?.(job).catch(() => true)) ?? true
+    this.#deps.log.warn(
+      about,
+      isKept ? 'a job has failed: giving up, until somebody retries it' : 'a job has failed: giving up'
+    )
+    await this.#finish(job, isKept ? { due: null, error } : null)
+  }
+
+  /** Refused when it was set anew meanwhile, or this process has lost its lease: then it is somebody else's. */
+  async #finish(job: Job, again: OpOf<'job.finish'>['again']): Promise<void> {
+    await this.#deps.write([finishOf(job, again)], job.owner ?? undefined)
+  }
+}
+
+/** When the jobs that an op makes are due. */
+function duesIn(op: Op): readonly Due[] {
+  switch (op.name) {
+    case 'run.settle':
+      return (op.jobs ?? []).map(({ due }) => due)
+    case 'thread.create':
+      return op.removal ? [op.removal.due] : []
+    case 'job.put':
+      return [op.job.due]
+    case 'job.change':
+      return op.due === undefined ? [] : [op.due]
+    case 'cron.create':
+      return op.cron.next_run_date === null ? [] : [op.cron.next_run_date]
+    case 'cron.update':
+      return op.set.next_run_date ? [op.set.next_run_date] : []
+    default:
+      return []
+  }
+}
+
+/** About: the clock of the database decides. */
+function msUntil(due: Due): number {
+  return Math.max(0, typeof due === 'number' ? due : Date.parse(due) - Date.now())
+}

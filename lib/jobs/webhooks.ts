@@ -1,0 +1,128 @@
+// Sends the ends of runs: at least once, whatever crashes. The job is made by the end of its run, and has what is known of it then.
+import { createHmac } from 'node:crypto'
+import type { Job, Op, Store } from '../store/store.ts'
+import { isInFlight, type JsonObject, type Run, timestamp } from '../types.ts'
+import type { Done } from './runner.ts'
+
+/** Limit for the values in a webhook, in bytes; above it only the run is sent. */
+const VALUES_BYTES_MAX = 8 << 20
+/** The same of one whose run is about to be removed, and which stays in its job. */
+const KEPT_BYTES_MAX = 32 << 10
+
+interface WebhookOptions {
+  /** null: webhooks are not signed. */
+  readonly secret: string | null
+  readonly timeout_ms: number
+}
+
+type PostInit = RequestInit & { readonly method: 'POST' }
+/** On whose behalf a route of the project is called; without kwargs: the run's record is gone. */
+type RunOwner = Pick<Run, 'user_id'> & Partial<Pick<Run, 'kwargs'>>
+
+interface WebhookDeps {
+  readonly store: { readonly runs: Pick<Store['runs'], 'get'>; readonly jobs: Pick<Store['jobs'], 'ofThread'> }
+  /** A run as clients see it. */
+  readonly view: (run: Run) => JsonObject
+  /** JSON of its final values; null: it has none. */
+  readonly valuesOf: (run: Run) => Promise<string | null>
+  /** fetch, restricted to the allowed networks; of a path, the project's own route. */
+  readonly post: (url: string, init: PostInit, run: RunOwner) => Promise<Response>
+  readonly options: WebhookOptions
+}
+
+/** What a job has of its webhook. */
+interface Payload {
+  readonly url: string
+  /** The text to send, if the run was to be removed. */
+  readonly body?: string | null
+  /** The run as it ended, in short. */
+  readonly run?: JsonObject
+}
+
+export class Webhooks {
+  readonly #deps: WebhookDeps
+
+  constructor(deps: WebhookDeps) {
+    this.#deps = deps
+  }
+
+  /** Of runs that are about to be removed: what is sent of them stays in their jobs. */
+  async kept(threadId: string, runId?: string): Promise<Op[]> {
+    const jobs = await this.#deps.store.jobs.ofThread(threadId)
+    const own = jobs.filter(({ kind, key }) => kind === 'webhook' && (runId === undefined || key === runId))
+    return Promise.all(own.map((job) => this.#kept(job)))
+  }
+
+  async #kept({ kind, key, thread_id, payload }: Job): Promise<Op> {
+    const known = payloadIn(payload)
+    const body = known.body ?? (await this.#bodyOf(key, known, KEPT_BYTES_MAX).catch(() => this.#bare(known)))
+    return { name: 'job.change', kind, key, thread_id, payload: JSON.stringify({ url: known.url, body }) }
+  }
+
+  /** @throws Error when it was not delivered, with the reason */
+  readonly deed = async ({ key, user_id, payload }: Job, stopping: AbortSignal): Promise<Done> => {
+    const { store, post, options } = this.#deps
+    const known = payloadIn(payload)
+    const run = await store.runs.get(key, null)
+    const body = known.body ?? (await this.#bodyOf(key, known, VALUES_BYTES_MAX))
+    const signal = AbortSignal.any([stopping, AbortSignal.timeout(options.timeout_ms)])
+    const init = { method: 'POST', headers: this.#headers(key, body), body, signal } as const
+    try {
+      const answer = await post(known.url, init, run ?? { user_id })
+      // The response body is ignored: it may be endless.
+      await answer.body?.cancel().catch(() => {})
+      if (!answer.ok) throw new Error(`it answered ${answer.status}`)
+      return null
+    } catch (error) {
+      throw signal.aborted ? new Error('it did not answer in time') : error
+    }
+  }
+
+  async #bodyOf(runId: string, known: Payload, valuesMax: number): Promise<string> {
+    const run = await this.#deps.store.runs.get(runId, null)
+    if (!run || isInFlight(run)) return this.#bare(known)
+    const values = (await this.#deps.valuesOf(run)) ?? '{}'
+    const isWhole = Buffer.byteLength(values) <= valuesMax
+    const view = this.#deps.view(run)
+    // The input is the client's own, and may be long.
+    const shown = valuesMax < VALUES_BYTES_MAX ? { ...view, kwargs: {} } : view
+    const about = {
+      ...shown,
+      run_started_at: run.created_at,
+      run_ended_at: run.updated_at,
+      webhook_sent_at: timestamp(),
+      ...(run.error !== null && { error: run.error.slice(0, KEPT_BYTES_MAX / 4) }),
+      ...(!isWhole && { values_truncated: true })
+    }
+    // The values are JSON already, and may be large.
+    return `${JSON.stringify(about).slice(0, -1)},"values":${isWhole ? values : '{}'}}`
+  }
+
+  /** The run is gone: its end is sent without values. */
+  #bare({ run }: Payload): string {
+    return JSON.stringify({ ...run, webhook_sent_at: timestamp(), values_truncated: true, values: {} })
+  }
+
+  /** As in Standard Webhooks: the same id on every try, and a signature over id, time and body. */
+  #headers(id: string, body: string): Record<string, string> {
+    const time = String(Math.floor(Date.now() / 1000))
+    const { secret } = this.#deps.options
+    const signed = secret === null ? null : createHmac('sha256', keyOf(secret)).update(`${id}.${time}.${body}`)
+    return {
+      'content-type': 'application/json',
+      'user-agent': 'colloquy',
+      'webhook-id': id,
+      'webhook-timestamp': time,
+      ...(signed && { 'webhook-signature': `v1,${signed.digest('base64')}` })
+    }
+  }
+}
+
+function payloadIn(payload: string): Payload {
+  // Written by the end of its run, or by `kept`.
+  return JSON.parse(payload) as Payload
+}
+
+function keyOf(secret: string): Buffer {
+  return secret.startsWith('whsec_') ? Buffer.from(secret.slice(6), 'base64') : Buffer.from(secret)
+}
