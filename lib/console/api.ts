@@ -1,5 +1,6 @@
 // The page's API client, and its handling of ended sessions.
-import { ApiError, Colloquy, csrfToken } from '../client/colloquy.ts'
+import { ApiError, Colloquy, csrfToken, type Sending } from '../client/colloquy.ts'
+import { liveStream } from './live.ts'
 
 let onSignedOut: () => void = () => {}
 
@@ -10,10 +11,15 @@ export function whenSignedOut(listener: () => void): void {
 
 /** Reports an ended session to the page, whichever call finds it. */
 class PageClient extends Colloquy {
-  override async send(...request: Parameters<Colloquy['send']>): Promise<Response> {
+  override async send(method: string, path: string, sending?: Sending): Promise<Response> {
     const session = csrfToken()
     try {
-      return await super.send(...request)
+      return await liveStream(method, path, sending?.signal, (...given) =>
+        super.send(
+          ...given,
+          given[0] === method && given[1] === path ? sending : sending?.signal ? { signal: sending.signal } : {}
+        )
+      )
     } catch (error) {
       const isRefused = error instanceof ApiError && error.status === 401 && error.code !== 'invalid_credentials'
       // A late refusal of the session before says nothing of this one.

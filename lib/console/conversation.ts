@@ -26,13 +26,14 @@ import {
   type Run
 } from './records.ts'
 import { refresh } from './threads.ts'
+import { isLive, onNews } from './live.ts'
 import { notifyFailure } from './toast.ts'
 
 const MODES = ['messages-tuple', 'custom']
 const RUNS_MAX = 100
 /** Maximum messages to look up runs for, if the state does not name them. */
 const ORIGINS_MAX = 200
-/** Interval for polling an idle thread for runs started elsewhere, in ms. */
+/** Interval for polling an idle thread for runs started elsewhere, in ms, where no news come. */
 const LOOK_MS = 3000
 
 /** Tells other tabs about changes before their next poll. */
@@ -70,7 +71,10 @@ export class Conversation {
   #loadAbort = new AbortController()
   #isClosed = false
   #isDue = false
-  readonly #looks = setInterval(() => void this.#look(), LOOK_MS)
+  readonly #looks = setInterval(() => isLive.value || void this.#look(), LOOK_MS)
+  readonly #offNews = onNews((changed) => {
+    if (changed === null || changed === this.threadId) void this.#look()
+  })
   readonly #onTab = ({ data }: MessageEvent) => void this.#heard(data)
   readonly #onVisible = () => {
     if (document.hidden) return
@@ -93,9 +97,9 @@ export class Conversation {
   close(): void {
     this.#isClosed = true
     this.#stream?.close()
-    this.#loadAbort.abort()
     this.connection.closed()
     clearInterval(this.#looks)
+    this.#offNews()
     tabs.removeEventListener('message', this.#onTab)
     document.removeEventListener('visibilitychange', this.#onVisible)
     removeEventListener('online', this.#onOnline)

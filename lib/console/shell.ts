@@ -9,12 +9,13 @@ import { Conversation } from './conversation.ts'
 import { Dialog } from './dialog.ts'
 import { watchFigures } from './figures.ts'
 import { classes, focusComposer, html, Icon } from './html.ts'
+import { goLive, isLive, onNews } from './live.ts'
 import { newId } from './records.ts'
 import { go, place, threadLink } from './router.ts'
 import { me } from './session.ts'
 import { keep, kept } from './tab-storage.ts'
 import { ThreadList } from './thread-list.ts'
-import { find, query, refresh, threads, titleOf } from './threads.ts'
+import { find, query, refresh, refreshSoon, threads, titleOf } from './threads.ts'
 
 const REFRESH_MS = 10_000
 /** The thread of the conversation that has not begun. */
@@ -67,8 +68,13 @@ export function Shell() {
   useEffect(() => {
     if (me.value?.system_role === 'admin') watchFigures()
     void refresh().catch(() => {})
-    const timer = setInterval(() => document.hidden || void refresh().catch(() => {}), REFRESH_MS)
-    return () => clearInterval(timer)
+    const timer = setInterval(() => document.hidden || isLive.value || void refresh().catch(() => {}), REFRESH_MS)
+    const offNews = onNews(refreshSoon)
+    goLive()
+    return () => {
+      clearInterval(timer)
+      offNews()
+    }
   }, [])
   useEffect(() => {
     isSideOpen.value = false

@@ -56,6 +56,15 @@ export async function refresh(): Promise<void> {
   })
 }
 
+/** News come in bursts: a run that begins changes its thread several times. */
+const SOON_MS = 300
+let soon: ReturnType<typeof setTimeout> | undefined
+
+export function refreshSoon(): void {
+  clearTimeout(soon)
+  soon = setTimeout(() => document.hidden || void refresh().catch(() => {}), SOON_MS)
+}
+
 export async function loadMore(): Promise<void> {
   if (isLoading.value || !hasMore.value) return
   isLoading.value = true
