@@ -250,6 +250,10 @@ class LiveFeed implements RunFeed {
     return this.#feed.filter
   }
 
+  get at(): number | null {
+    return this.#feed.at
+  }
+
   next(loaded: Loaded | null): Fed {
     if (this.#isNew) {
       this.#isNew = false

@@ -54,6 +54,10 @@ export class FrameFeed implements RunFeed {
     this.#start = start
   }
 
+  get at(): number | null {
+    return this.#next
+  }
+
   next(loaded: Loaded | null): Fed {
     if (this.#hasEnded) return 'end'
     if (this.#next === null && !this.#begin()) return 'tail'

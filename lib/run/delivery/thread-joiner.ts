@@ -3,12 +3,13 @@
 //
 // Behind the last run of a thread it waits until the next one starts. It ends only when it is closed.
 import type { ResetReason, StreamWriter } from '../../stream-writer.ts'
-import type { Run } from '../../types.ts'
+import { type Run, timestamp } from '../../types.ts'
 import { counters } from '../log/counters.ts'
-import type { Filter } from '../log/filter.ts'
+import { type Filter, modesOf } from '../log/filter.ts'
 import type { LogReader, RunLog } from '../log/run-log.ts'
 import type { Loaded } from '../log/stored-frames.ts'
 import type { Reader } from './credential-revalidator.ts'
+import type { JoinerStanding } from './joiner.ts'
 import { PacedWriter } from './paced-writer.ts'
 import type { CloseReason, OpenStream, ReaderHooks } from './streams.ts'
 
@@ -21,6 +22,8 @@ export type Fed = { readonly bytes: Buffer; readonly count: number } | 'behind' 
 /** One run as one reader sees it: a cursor in its log. */
 export interface RunFeed {
   readonly filter: Filter
+  /** n of the next frame to send, where it is known. */
+  readonly at?: number | null
   /** What follows; `end`: nothing more will. `loaded`: the result of `load`. */
   next(loaded: Loaded | null): Fed
   load(): Promise<Loaded>
@@ -219,6 +222,7 @@ class ThreadReader implements LogReader {
 export class ThreadsJoiner implements OpenStream {
   readonly reader: Reader
   readonly isEnding = false
+  readonly #since = timestamp()
   readonly #request: StreamRequest
   readonly #hooks: ReaderHooks
   /** By thread. */
@@ -240,6 +244,16 @@ export class ThreadsJoiner implements OpenStream {
 
   get isGone(): boolean {
     return this.#isGone
+  }
+
+  /** How it reads a run; null: it is not reading it. */
+  standingIn(runId: string): JoinerStanding | null {
+    const { isFull } = this.#socket
+    for (const { current } of this.threads.values()) {
+      if (current?.log.run.run_id !== runId) continue
+      return { since: this.#since, modes: modesOf(current.feed.filter), next: current.feed.at ?? null, isFull }
+    }
+    return null
   }
 
   has(threadId: string): boolean {

@@ -107,10 +107,10 @@ export class RunReaders {
 
   /** Readers of a run in this process. */
   joinersOf(runId: string): JoinerStanding[] {
-    const joiners = [...this.#deps.streams.open].filter(
-      (one) => one instanceof Joiner && one.runId === runId
-    ) as Joiner[]
-    return joiners.map(({ standing }) => standing)
+    return [...this.#deps.streams.open].flatMap((one) => {
+      if (one instanceof Joiner) return one.runId === runId ? one.standing : []
+      return (one instanceof ThreadsJoiner && one.standingIn(runId)) || []
+    })
   }
 
   #attach(
