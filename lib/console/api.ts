@@ -1,6 +1,6 @@
 // The page's API client, and its handling of ended sessions.
 import { ApiError, Colloquy, csrfToken, type Sending } from '../client/colloquy.ts'
-import { liveStream } from './live.ts'
+import { endLive, liveStream } from './live.ts'
 
 let onSignedOut: () => void = () => {}
 
@@ -23,7 +23,10 @@ class PageClient extends Colloquy {
     } catch (error) {
       const isRefused = error instanceof ApiError && error.status === 401 && error.code !== 'invalid_credentials'
       // A late refusal of the session before says nothing of this one.
-      if (isRefused && csrfToken() === session) onSignedOut()
+      if (isRefused && csrfToken() === session) {
+        endLive()
+        onSignedOut()
+      }
       throw error
     }
   }

@@ -10,6 +10,9 @@ const REFUSED_MAX_MS = 300_000
 /** How long a snapshot is waited for, in ms: a run that has not started has none. */
 const SNAPSHOT_MS = 2000
 
+/** The close code for a session that was revoked. */
+const SIGNED_OUT = 4401
+const SIGNED_OUT_MS = 5000
 /** How long one that is not needed any more may take to open, in ms. */
 const OPENING_MS = 1000
 
@@ -49,6 +52,12 @@ export function onNews(listener: (threadId: string | null) => void): () => void 
 export function goLive(): void {
   isWanted = true
   if (!socket) void connect()
+}
+
+/** The session has ended. */
+export function endLive(): void {
+  isWanted = false
+  drop('The session has ended')
 }
 
 document.addEventListener('visibilitychange', () => {
@@ -143,12 +152,14 @@ function connect(): Promise<boolean> {
       tell(null)
       resolve(true)
     }
-    mine.onclose = () => {
+    mine.onclose = ({ code }) => {
       resolve(false)
       if (socket !== mine) return
       if (!isOpen) refuse()
       drop('The connection is closed')
-      if (isOpen) again(1000 + Math.random() * 1000)
+      // The session of the page may be another one by now; if it is not, the next call says so before it is tried again.
+      if (code === SIGNED_OUT) tell(null)
+      if (isOpen) again(code === SIGNED_OUT ? SIGNED_OUT_MS : 1000 + Math.random() * 1000)
     }
   })
 }

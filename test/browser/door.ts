@@ -69,7 +69,7 @@ browserTest('a session that is revoked leads to the sign-in, and from there back
   await visitor.answered()
   const threadId = await visitor.threadId()
   await person.post('/api/v1/auth/change-password', { current_password: PASSWORD, new_password: 'another-horse-43' })
-  await visitor.say('does anybody hear me?')
+  // Nobody has to send anything first: the connection of the page is closed.
   await page.getByText('Your session has ended').waitFor()
   await page.getByLabel('E-mail').fill('ada@example.com')
   await page.getByLabel('Password').fill('another-horse-43')
@@ -176,6 +176,8 @@ browserTest(
     const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
     const { page } = visitor
     visitor.expect(/status of 401/)
+    // Where there is no WebSocket, the page polls.
+    await page.routeWebSocket('**/api/stream*', (socket) => socket.close())
     await visitor.open()
     await visitor.say('/demo deltas=3 rate=0')
     await visitor.answered()
