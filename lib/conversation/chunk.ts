@@ -59,7 +59,6 @@ const LONE_ALL = /\p{Surrogate}/gu
  * shown in halves: a trailing high one waits for its low one, and a lone one becomes U+FFFD.
  */
 export class GrowingText {
-  static readonly empty = new GrowingText('', [], 0, 0, '', '')
   /** What the last piece has added: whole characters. */
   readonly added: string
   readonly length: number
@@ -70,7 +69,7 @@ export class GrowingText {
   /** A high surrogate that waits. */
   readonly #half: string
 
-  private constructor(head: string, pieces: string[], count: number, length: number, half: string, added: string) {
+  constructor(head: string, pieces: string[], count: number, length: number, half: string, added: string) {
     this.#head = head
     this.#pieces = pieces
     this.#count = count
@@ -111,11 +110,22 @@ export class GrowingText {
   }
 }
 
+/** Every text grows from this one. */
+export const emptyText = new GrowingText('', [], 0, 0, '', '')
+
 // --------------------------------------------------------------------------------------------------------- fold
 
 export function begun(id: string): GrowingMessage {
-  const { empty } = GrowingText
-  return { id, text: empty, reasoning: empty, blocks: null, calls: NO_CALLS, usage: null, fields: NO_FIELDS, size: 0 }
+  return {
+    id,
+    text: emptyText,
+    reasoning: emptyText,
+    blocks: null,
+    calls: NO_CALLS,
+    usage: null,
+    fields: NO_FIELDS,
+    size: 0
+  }
 }
 
 const NO_CALLS: readonly GrowingCall[] = []
@@ -183,7 +193,7 @@ function addCall(calls: readonly GrowingCall[], { index, id, name, args }: CallC
     index,
     id: id || (known?.id ?? null),
     name: known?.name ?? (name || null),
-    args: (known?.args ?? GrowingText.empty).with(args)
+    args: (known?.args ?? emptyText).with(args)
   }
   return known ? calls.with(at, grown) : [...calls, grown]
 }

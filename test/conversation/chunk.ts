@@ -13,7 +13,7 @@ import {
   excessOf,
   fold,
   type GrowingMessage,
-  GrowingText,
+  emptyText,
   readChunk
 } from '../../lib/conversation/chunk.ts'
 import type { Json, JsonObject } from '../../lib/types.ts'
@@ -57,7 +57,7 @@ t.test(
 t.test('what each piece adds is whole characters, and all of them together are the text', async (t) => {
   check(
     fc.property(fc.string({ unit: 'binary', maxLength: 200 }), anyCuts, (text, cuts) => {
-      let growing = GrowingText.empty
+      let growing = emptyText
       let shown = ''
       for (const piece of cut(text, cuts)) {
         growing = growing.with(piece)

@@ -6,8 +6,9 @@ import {
   begun,
   type CallChunk,
   callTextsOf,
+  emptyText,
   fold,
-  GrowingText,
+  type GrowingText,
   type GrowingMessage,
   readChunk
 } from '../../conversation/chunk.ts'
@@ -215,7 +216,7 @@ function beginBlock(message: OpenMessage, type: Block['type'], call: number, tol
         : { type, reasoning: '' }
   const index = message.blocks
   told.push(tell(message, JSON.stringify({ event: 'content-block-start', index, content })))
-  return { ...message, blocks: index + 1, block: { index, type, text: GrowingText.empty, call, told: 0 } }
+  return { ...message, blocks: index + 1, block: { index, type, text: emptyText, call, told: 0 } }
 }
 
 function finishBlock(message: OpenMessage, told: Told[]): OpenMessage {
