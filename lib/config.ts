@@ -174,7 +174,7 @@ function modelProblems(config: Config): string[] {
 }
 
 /** Sentences about options that are set, and of no use with what another one says: a half of a change, most likely. */
-export function unusedOptions({ agent, database, graphs, home, unusedVariables }: Config): string[] {
+export function unusedOptions({ agent, database, files, graphs, home, unusedVariables }: Config): string[] {
   const { sqlite_path, postgres_url } = database
   const backend = typeof database.backend === 'string' ? database.backend : 'a module'
   const needs = [
@@ -184,7 +184,9 @@ export function unusedOptions({ agent, database, graphs, home, unusedVariables }
     ['graphs.isolation', graphs.isolation !== 'none', 'agent.runtime', agent.runtime, 'graphs'],
     ['agent.url', agent.url !== null, 'agent.runtime', agent.runtime, 'langgraph'],
     ['database.postgres_url', postgres_url !== null, 'database.backend', backend, 'postgres'],
-    ['database.sqlite_path', sqlite_path !== defaultSqlitePath(home), 'database.backend', backend, 'sqlite']
+    ['database.sqlite_path', sqlite_path !== defaultSqlitePath(home), 'database.backend', backend, 'sqlite'],
+    // A store of your own may be one of several processes too.
+    ['files.shared', !files.shared && typeof database.backend === 'string', 'database.backend', backend, 'postgres']
   ] as const
   const unused = needs
     .filter(([, isSet, , is, needed]) => isSet && is !== needed)

@@ -20,6 +20,7 @@ import { type Component, Components } from './components.ts'
 import { drained, mapWriteErrors, newCommitter, placeOfEvents, registryOptions, takeOver } from './compose-run.ts'
 import { type Config, unusedOptions } from './config.ts'
 import { Failure, fail } from './errors.ts'
+import { homeId } from './files/home.ts'
 import { holderBefore, leaveHolder, lockPremises } from './files/lock.ts'
 import { Artifacts } from './files/artifacts.ts'
 import { Documents } from './files/documents.ts'
@@ -186,7 +187,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
         ...recovery,
         peers: store.peers,
         onRevoked: endRevoked,
-        identity: { secret: tokens.fingerprint, events: placeOfEvents(config) },
+        identity: { secret: tokens.fingerprint, events: placeOfEvents(config), home: await homeId(config.home) },
+        sharesFiles: config.files.shared,
         onRemoved: async (threadId, owner, hadRuns) => {
           agentServices.forget(threadId)
           // Unless the thread was recreated meanwhile: the files are the new one's.

@@ -228,7 +228,8 @@ t.test('what is set and is of no use as things stand is told', async (t) => {
     'database: { postgres_url: "postgres://db/chat" }':
       'database.postgres_url is not used: database.backend is sqlite, and not postgres',
     'database: { backend: memory, sqlite_path: a.db }':
-      'database.sqlite_path is not used: database.backend is memory, and not sqlite'
+      'database.sqlite_path is not used: database.backend is memory, and not sqlite',
+    'files: { shared: false }': 'files.shared is not used: database.backend is sqlite, and not postgres'
   }
   for (const [yaml, sentence] of Object.entries(cases)) t.strictSame(unusedOptions(load(t, { yaml })), [sentence], yaml)
   for (const yaml of ['', 'agent: { runtime: module, path: a.mjs }', 'database: { sqlite_path: a.db }'])

@@ -1,9 +1,8 @@
 // Session tokens: signed, with the user's token_version, and expiring by themselves.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
-import { constants } from 'node:fs'
-import { chmod, copyFile, link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose'
+import { keptLine } from '../files/kept-line.ts'
 
 export const SECRET_FILE = '.jwt_secret'
 const SECRET_BYTES = 48
@@ -136,50 +135,9 @@ function claimsOf({ sub, iat = 0, exp, ver = 0, remember }: JWTPayload): Claims 
   return { sub, exp, ver, remember: remember !== false }
 }
 
-// ----------------------------------------------------------------------------------------------- the secret
-
-/** The secret of this home, generated if there is none. Processes that start at the same time agree on one. */
-async function keptSecret(home: string): Promise<string> {
-  const file = join(home, SECRET_FILE)
-  const known = await readSecret(file)
-  if (known) return known
-  await mkdir(home, { recursive: true })
-  const draft = `${file}.${randomBytes(6).toString('hex')}`
-  const secret = randomBytes(SECRET_BYTES).toString('base64url')
-  await writeFile(draft, `${secret}\n`, { mode: 0o600, flag: 'wx', flush: true })
-  try {
-    // A power loss can leave an empty file, which is no usable key.
-    if (known === '') await rename(draft, file)
-    else await place(draft, file)
-  } finally {
-    await rm(draft, { force: true })
-  }
-  // Read back: another process may have been first.
-  return (await readSecret(file)) || secret
-}
-
-/** The secret; '' when the file is empty, null when there is none. */
-async function readSecret(file: string): Promise<string | null> {
-  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return null
-    throw error
-  })
-  // A restored backup may have a wider mode. Somebody else's file can only be read.
-  if (text !== null) await chmod(file, 0o600).catch(() => {})
-  return text?.trim() ?? null
-}
-
-/** Moves the draft into place, unless the file exists. */
-async function place(draft: string, file: string): Promise<void> {
-  try {
-    await link(draft, file).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'EEXIST') throw error
-      // Not every file system has hard links.
-      return copyFile(draft, file, constants.COPYFILE_EXCL)
-    })
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
-  }
+/** The secret of this home, generated if there is none. */
+function keptSecret(home: string): Promise<string> {
+  return keptLine(join(home, SECRET_FILE), () => randomBytes(SECRET_BYTES).toString('base64url'))
 }
 
 /** Digest of a credential, by which its streams are found without storing it. */

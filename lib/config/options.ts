@@ -281,6 +281,11 @@ export const Options = v.object({
   }),
   // Follow-up questions that a page may offer.
   suggestions: section({ enabled: flag(true), max_suggestions: whole(3, 1, 5), model_name: nullable() }),
+  files: section({
+    // All processes on one PostgreSQL database have one home, and one with another home is refused at its start. false: they may
+    // have homes of their own; then uploads, artifacts, memories and skills of one are missing in the others.
+    shared: flag(true)
+  }),
   uploads: section({
     // A Markdown file beside every uploaded PDF, DOCX, XLSX and PPTX, made before the upload is answered.
     auto_convert_documents: flag(false),

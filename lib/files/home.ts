@@ -1,10 +1,13 @@
 // The data home: our own folder, created when missing.
+import { randomUUID } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { keptLine } from './kept-line.ts'
 
 const PRIVATE = 0o700
 /** Present in every home a server has used. */
 const LOCK_FILE = 'serve.lock'
+const ID_FILE = '.home_id'
 
 /**
  * Creates the home, private to its owner whatever the umask: it contains conversations, password hashes and keys. An existing
@@ -35,4 +38,9 @@ export function makeFolder(path: string, mode = 0o777): void {
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST' && statSync(path).isDirectory()))
       throw error
   }
+}
+
+/** The id of the home, by which processes on one database see whether they share it. A copy of a home has the same one. */
+export function homeId(home: string): Promise<string> {
+  return keptLine(join(home, ID_FILE), randomUUID)
 }

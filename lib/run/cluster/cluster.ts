@@ -16,6 +16,9 @@ const RENEWALS = 3
 const EVENTS_APART =
   'Another process on this database stores its run events elsewhere (run_events.backend), so neither would see those of the other. ' +
   'Stop it, or set run_events.backend to db in both'
+const HOMES_APART =
+  'Another process on this database has another home, so neither would find the files of the other (uploads, artifacts, memories, ' +
+  'skills): give both one home, set files.shared to false if it is meant, or, if that process was killed, start again after runs.lease_ms'
 const SECRETS_APART =
   'another process on this database signs sessions with another secret, so its sessions are not valid here: give both the same ' +
   'auth.jwt_secret (AUTH_JWT_SECRET)'
@@ -32,6 +35,8 @@ interface ClusterDeps extends Omit<RecoveryParts, 'owner' | 'log'> {
   readonly onRemoved: (threadId: string, userId: string | null, hadRuns: boolean) => Promise<void>
   /** How this process introduces itself to its peers. */
   readonly identity: PeerIdentity
+  /** All processes must have one home. */
+  readonly sharesFiles: boolean
   readonly onNewId: (id: string) => void
 }
 
@@ -82,10 +87,11 @@ export class Cluster implements PeerListener {
     await this.#take(await this.#deps.peers.claim())
   }
 
-  /** @throws Error when this process and a peer would not see each other's events */
+  /** @throws Error when this process and a peer would not see each other's events or files */
   #compare(others: readonly PeerIdentity[]): void {
-    const { identity, log } = this.#deps
+    const { identity, sharesFiles, log } = this.#deps
     if (others.some(({ events }) => events !== identity.events)) throw new Error(EVENTS_APART)
+    if (sharesFiles && others.some(({ home = identity.home }) => home !== identity.home)) throw new Error(HOMES_APART)
     if (others.some(({ secret }) => secret !== identity.secret)) log.error({ others: others.length }, SECRETS_APART)
   }
 

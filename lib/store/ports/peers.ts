@@ -49,6 +49,8 @@ export interface PeerIdentity {
   readonly secret: string
   /** Where its run events are stored: equal text means the same place. */
   readonly events: string
+  /** Id of the home, where files are; missing: an older version did not tell it. */
+  readonly home?: string
 }
 
 /** The processes that share this database [Store 10]. */

@@ -1,0 +1,51 @@
+// A line that a home makes once and keeps, as its secret and its id: for its owner alone, and the same for processes that start at once.
+import { randomBytes } from 'node:crypto'
+import { constants } from 'node:fs'
+import { chmod, copyFile, link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
+
+/**
+ * The line in this file; without one `make` makes it.
+ * @throws Error when the file cannot be read or created
+ */
+export async function keptLine(file: string, make: () => string): Promise<string> {
+  const known = await readLine(file)
+  if (known) return known
+  await mkdir(dirname(file), { recursive: true })
+  const draft = `${file}.${randomBytes(6).toString('hex')}`
+  const made = make()
+  await writeFile(draft, `${made}\n`, { mode: 0o600, flag: 'wx', flush: true })
+  try {
+    // A power loss can leave an empty file, which is no usable line.
+    if (known === '') await rename(draft, file)
+    else await place(draft, file)
+  } finally {
+    await rm(draft, { force: true })
+  }
+  // Read back: another process may have been first.
+  return (await readLine(file)) || made
+}
+
+/** '' when the file is empty, null when there is none. */
+async function readLine(file: string): Promise<string | null> {
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null
+    throw error
+  })
+  // A restored backup may have a wider mode. Somebody else's file can only be read.
+  if (text !== null) await chmod(file, 0o600).catch(() => {})
+  return text?.trim() ?? null
+}
+
+/** Moves the draft into place, unless the file exists. */
+async function place(draft: string, file: string): Promise<void> {
+  try {
+    await link(draft, file).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'EEXIST') throw error
+      // Not every file system has hard links.
+      return copyFile(draft, file, constants.COPYFILE_EXCL)
+    })
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+  }
+}
