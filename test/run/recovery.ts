@@ -1,13 +1,13 @@
 // Recovery: what the next process makes of runs that one has left behind, when the store does not answer every read.
 import t, { type Test } from 'tap'
 import { Committer } from '../../lib/run/commit/committer.ts'
-import { recover } from '../../lib/run/lifecycle/recovery.ts'
+import { type RecoveryParts, recover } from '../../lib/run/lifecycle/recovery.ts'
 import { Registry } from '../../lib/run/lifecycle/registry.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import { type Store, StoreUnavailable } from '../../lib/store/store.ts'
 import { type Run, timestamp } from '../../lib/types.ts'
 import { ScriptedAgent } from '../fixtures/agent.ts'
-import { begun, holding, OPTIONS, Room, toldTo } from '../fixtures/room.ts'
+import { begun, OPTIONS, Room, toldTo } from '../fixtures/room.ts'
 import { until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
@@ -48,7 +48,7 @@ async function leftBehind(t: Test): Promise<{ room: Room; run: Run; waiting: Run
 async function takeOver(
   t: Test,
   store: Store,
-  isOver: () => boolean = () => false
+  more: Pick<RecoveryParts, 'isOver' | 'goesOn'> = {}
 ): Promise<{ registry: Registry; agent: ScriptedAgent; logged: string[] }> {
   const agent = new ScriptedAgent()
   const committer = new Committer((groups) => store.apply(groups), { flushMs: 1 })
@@ -66,7 +66,7 @@ async function takeOver(
     registry,
     options: OPTIONS,
     log,
-    isOver
+    ...more
   })
   return { registry, agent, logged }
 }
@@ -155,7 +155,7 @@ t.test('runs whose lease is lost while they are read are left to the process tha
     isLost = true
     return null
   })
-  const { registry } = await takeOver(t, losing, () => isLost)
+  const { registry } = await takeOver(t, losing, { isOver: () => isLost })
   t.equal(isLost, true)
   t.equal(registry.active, 0)
   t.match(await room.row(run), { status: 'running' })
@@ -178,19 +178,14 @@ t.test('a queued run that was begun three times is ended, one that was begun twi
     [2, 'running'],
     [3, 'error']
   ] as const) {
-    const store = openMemoryStore()
-    const room = await Room.open(t, {}, store)
-    room.gate.refuses = holding('run.start')
-    const run = await room.ask()
-    await room.committer.drained()
-    room.gate.hold()
-    const begun = { ...(await room.row(run)), attempts, status: 'pending' } as Run
-    const counted = { ...store, runs: { ...store.runs, unfinished: async () => [begun] } }
-    const { agent } = await takeOver(t, counted)
-    if (status === 'running') await agent.stage(run)
+    const { room, waiting, store } = await leftBehind(t)
+    const unfinished = async () =>
+      (await store.runs.unfinished(null)).map((row) => (row.run_id === waiting.run_id ? { ...row, attempts } : row))
+    const { agent } = await takeOver(t, { ...store, runs: { ...store.runs, unfinished } })
+    if (status === 'running') await agent.stage(waiting)
     t.equal(agent.started.length, status === 'running' ? 1 : 0)
-    if (status === 'running')
-      t.match(await room.row(run), { status, attempts: 3 }, 'stored before the agent was called')
+    const stored = { status, ...(status === 'running' && { attempts: 3 }) }
+    t.match(await room.row(waiting), stored, 'stored before the agent is called')
   }
 })
 
@@ -199,15 +194,12 @@ t.test('a delayed run with interrupt ends no run that was admitted after it', as
   const room = await Room.open(t, {}, store)
   const created_at = timestamp(Date.now() + 3_600_000)
   const later = await room.ask({ created_at, asks: { after_seconds: 3600 }, multitask_strategy: 'interrupt' })
-  const run = await room.ask({ text: 'now' })
-  await room.agent.stage(run)
+  const { run } = await begun(room, { text: 'now' })
   await room.committer.drained()
   room.gate.hold()
-  const { registry, agent } = await takeOver(t, { ...store, runs: { ...store.runs, unfinished: async () => [] } })
-  const waiting = { ...run, status: 'pending' } as Run
-  registry.resume(waiting, { epochs: [], head: 0 })
+  const { registry, agent } = await takeOver(t, store, { goesOn: true })
   await agent.stage(run)
-  registry.resume(later, { epochs: [], head: 0 })
+  t.equal(registry.find(later.run_id)?.phase, 'pending', 'it still waits for its time')
   t.equal(registry.find(run.run_id)?.phase, 'open')
   registry.cancel(later.run_id, 'interrupt')
   registry.cancel(run.run_id, 'interrupt')
