@@ -77,8 +77,8 @@ export function registryOptions(config: Config): RegistryOptions {
   }
 }
 
-/** Writes after which a thread looks otherwise in a list: its title, its metadata, whether it is there. */
-const CHANGES_THREADS: ReadonlySet<string> = new Set(['thread.create', 'thread.patch', 'thread.remove', 'state.update'])
+/** Writes after which a thread looks otherwise in a list: its title, its metadata. Whoever removes one says so. */
+const CHANGES_THREADS: ReadonlySet<string> = new Set(['thread.create', 'thread.patch', 'state.update', 'graph.update'])
 
 function threadOf(op: object): string {
   const { thread_id, thread } = op as { readonly thread_id?: string; readonly thread?: { readonly thread_id: string } }

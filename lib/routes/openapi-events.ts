@@ -179,5 +179,33 @@ export const EVENTS: Readonly<Record<string, ToldEvent>> = {
     data: shaped({ message: text, name: text }, { error: text }),
     example: { error: 'DemoFailure', name: 'DemoFailure', message: 'The demo model was asked to fail, and does' }
   },
+  open: {
+    summary: 'Many threads: the stream is open; a comment or an event comes at least every `heartbeat_ms`',
+    data: shaped({ heartbeat_ms: integer }),
+    example: { heartbeat_ms: 5000 },
+    isWithoutId: true
+  },
+  begun: {
+    summary: 'Many threads: runs that have begun; frames of each follow',
+    data: shaped({ runs: listOf(shaped({ run_id: text, thread_id: text })) }),
+    example: { runs: [ids] }
+  },
+  run: {
+    summary: 'Many threads: the first frame of this run follows',
+    data: shaped({ run_id: text, thread_id: text }),
+    example: ids,
+    isWithoutId: true
+  },
+  thread: {
+    summary: 'Many threads: this one has changed, or is gone; its title, status or list of runs may be new',
+    data: shaped({ thread_id: text }),
+    example: { thread_id: ids.thread_id },
+    isWithoutId: true
+  },
+  resync: {
+    summary: 'Many threads: the cursor was too old. Load the list again, and these; the stream continues from now',
+    data: shaped({ threads: listOf(text) }),
+    example: { threads: [] }
+  },
   end: { summary: 'Always the last event', data: { type: 'null' }, example: null, isWithoutId: true }
 }

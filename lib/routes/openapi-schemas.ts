@@ -294,6 +294,17 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
       modified: number
     }
   ),
+  Job: shaped({
+    kind: oneOf('webhook', 'turn', 'removal'),
+    key: text,
+    user_id: optionalText,
+    thread_id: optionalText,
+    due_at: { ...optionalTime, description: 'null: it has failed as often as it may' },
+    attempts: integer,
+    last_error: optionalText,
+    is_in_progress: yesNo
+  }),
+  JobCount: shaped({ kind: text, is_dead: yesNo, jobs: integer }),
   StoreItem: storeItem,
   Cron: cron,
   Model: shaped({

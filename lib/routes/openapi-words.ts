@@ -147,7 +147,7 @@ export const WORDS: Readonly<Record<string, Told>> = {
   'GET /ok': told('Health check of LangGraph’s tools', one(shaped({ ok: yesNo }))),
   'GET /info': told(
     'Version and flags',
-    one(shaped({ version: text, context: text, flags: { type: 'object', additionalProperties: yesNo } }))
+    one(shaped({ version: text, commit: text, context: text, flags: { type: 'object', additionalProperties: yesNo } }))
   ),
   'GET /metrics': told('Metrics for Prometheus; administrators only', { 200: { type: 'text/plain', schema: text } }),
   'GET /metrics/hour': told(
@@ -196,7 +196,7 @@ export const WORDS: Readonly<Record<string, Told>> = {
   ),
   'GET /api/v1/admin/jobs': told(
     'List jobs: webhooks, turns of crons and removals of threads; administrators only',
-    one(shaped({ jobs: listOf(anObject), counts: listOf(anObject) }))
+    one(shaped({ jobs: listOf(ref('Job')), counts: listOf(ref('JobCount')) }))
   ),
   [`DELETE ${AUTH}/invitations/{invitation_id}`]: told('Revoke an invitation; administrators only', success),
 
@@ -269,7 +269,7 @@ export const WORDS: Readonly<Record<string, Told>> = {
   'GET /api/stream': told(
     'The runs of many threads as one stream, and news of all threads; also over a WebSocket',
     { ...stream, 101: null },
-    [429],
+    [404, 422, 429],
     {
       query: {
         threads: '`*` (default): runs in flight and all that begin; or up to 64 thread ids, separated by commas',
@@ -477,6 +477,7 @@ export const PARAMETERS: Readonly<Record<string, string>> = {
   limit: 'Maximum number of results',
   after: 'Only samples after this time, in Unix seconds',
   offset: 'Number of results to skip',
+  dead: 'Only jobs that have failed as often as they may',
   status: 'Only runs with this status',
   include: '`ttl`: include how long the thread is kept',
   before_seq: 'Only events before this one',

@@ -81,9 +81,9 @@ const asText = (data: JsonObject): JsonObject => ({
 
 const cursor: JsonObject = {
   type: 'string',
-  pattern: '^([0-9]+:)?[0-9]+-[0-9]+$',
+  pattern: '^(@[0-9]+|([A-Za-z0-9_-]+:)?[0-9]+-[0-9]+)$',
   description:
-    'Its cursor, <epoch>-<n>, for resuming after it; in the stream of a whole thread prefixed by the number of its run'
+    'Its cursor, <epoch>-<n>, for resuming after it; prefixed by the number of its run in the stream of a thread, by the id of its run in the stream of many; there, @<place> is the place in the list of begun runs'
 }
 
 /** Events of subgraphs, with stream_subgraphs. */

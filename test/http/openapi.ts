@@ -210,6 +210,14 @@ t.test('every event that comes is described, and the example of each is one that
   const shown = await person.open('GET', `${ended.runPath}/stream?mode=snapshot`)
   for (const frame of await shown.whole()) take(frame)
 
+  // Many threads in one stream, from a place that never was.
+  const many = await person.open('GET', '/api/stream?cursor=%40999999')
+  await many.until(({ frames }) => frames.some(({ event }) => event === 'resync'))
+  await person.run(threadId, '/demo deltas=2 rate=0')
+  await many.until(({ frames }) => frames.some(({ data }) => data.includes('run_done')))
+  for (const frame of many.frames) take(frame)
+  many.leave()
+
   // What no demo says: an agent that speaks aside.
   const agent: Agent = {
     start: async (_input, sink) => void sink.emit({ type: 'custom', data: { percent: 50 } }),

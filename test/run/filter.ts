@@ -52,6 +52,7 @@ t.test('the numbers of kinds are stored, and never change', async (t) => {
     tools: 12,
     state: 13,
     envelope: 14,
-    feedback: 15
+    feedback: 15,
+    extension: 16
   })
 })

@@ -179,8 +179,8 @@ function kwargsOf({ fields, reasoning }: GrowingMessage): JsonObject {
 }
 
 function partial(message: GrowingMessage): object {
-  const tool_call_chunks = callChunksOf(message)
-  return { ...asMessage(message), tool_calls: growingCalls(message), invalid_tool_calls: [], tool_call_chunks }
+  const calls = message.calls.length > 0 && { tool_call_chunks: callChunksOf(message) }
+  return { ...asMessage(message), tool_calls: growingCalls(message), invalid_tool_calls: [], ...calls }
 }
 
 /** Empty arguments are a call without any if the model says it has called; otherwise the call was broken off. */
