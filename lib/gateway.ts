@@ -39,7 +39,7 @@ import { callerOfRun } from './loopback.ts'
 import { Metrics } from './metrics.ts'
 import { MetricsHour } from './metrics-hour.ts'
 import { ConfigurableHeaders } from './routes/configurable-headers.ts'
-import { orderOfCron } from './routes/crons.ts'
+import { callerOfCron, orderOfCron } from './routes/crons.ts'
 import { finalValuesOf } from './routes/final-values.ts'
 import { runView } from './routes/run-request.ts'
 import { removeThread } from './routes/remove-thread.ts'
@@ -47,6 +47,7 @@ import type { Services } from './routes/services.ts'
 import { Cluster } from './run/cluster/cluster.ts'
 import { type CommitObserver, WriteRefused } from './run/commit/committer.ts'
 import { WriteHealthCheck } from './run/commit/write-health-check.ts'
+import { DepartedUsers } from './run/lifecycle/departed-users.ts'
 import { Readiness } from './run/lifecycle/readiness.ts'
 import { Registry } from './run/lifecycle/registry.ts'
 import { Runs } from './run/lifecycle/runs.ts'
@@ -89,6 +90,8 @@ const DAY_MS = 86_400_000
 const UNUSED_MINUTES = 60
 /** Retries of what only this service is asked for. */
 const PATIENT = { attempts: 10, retryMs: 5_000, retryMsMax: 3_600_000 } as const
+/** Heartbeats from one look at the users of runs to the next. */
+const BEATS_A_LOOK = 6
 /** Timeout for pending responses after all streams were reset, in ms. */
 const CLOSE_MS = 5000
 
@@ -293,6 +296,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       return { refused: error.message, isGone: error.code === 'thread_not_found' && thread_id !== null }
     }
   }
+  const isCronGone = (cron: Cron) => innerCalls.isGone(callerOfCron(cron))
   const self = randomUUID()
   const jobs = new JobRunner({
     reads: store.jobs,
@@ -312,7 +316,9 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
         keepsDead: async ({ thread_id }) => thread_id !== null && (await store.threads.ownerOf(thread_id)) !== undefined
       },
       removal: { ...PATIENT, deed: removals.deed },
-      ...(config.crons.enabled && { turn: { ...PATIENT, deed: turnDeed({ store, writer, start: startTurn, log }) } })
+      ...(config.crons.enabled && {
+        turn: { ...PATIENT, deed: turnDeed({ store, writer, isGone: isCronGone, start: startTurn, log }) }
+      })
     },
     log
   })
@@ -339,6 +345,17 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const sweeper = new Sweeper(committer, config.streams.retention_hours, (error) =>
     log.warn({ err: error }, 'old frames could not be deleted')
   )
+
+  const departed = new DepartedUsers({
+    everyMs: BEATS_A_LOOK * config.streams.heartbeat_ms,
+    runs: () => registry.runs(),
+    isGone: async (run) => {
+      const caller = callerOfRun(run.user_id, run.kwargs)
+      return caller !== null && innerCalls.isGone(caller)
+    },
+    end: (runId) => registry.cancel(runId, 'interrupt', 'user_gone'),
+    log
+  })
 
   let url = ''
   let cut = { runs: 0, streams: 0 }
@@ -390,6 +407,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     documents,
     door, // from here on it listens; requests wait until the runs are taken care of
     runs,
+    departed,
     sweeper,
     removals,
     jobs,

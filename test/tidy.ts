@@ -84,6 +84,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   memory: ['types', 'keyed-mutex', 'errors', 'scope', 'store/store', 'store/scoped', 'files'],
   skills: ['types', 'keyed-mutex', 'scope', 'store/store', 'files'],
   run: [
+    'poller',
     'types',
     'conversation',
     'budget',

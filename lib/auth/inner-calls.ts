@@ -36,13 +36,24 @@ export class InnerCalls implements Door {
 
   /** @throws Failure user_not_found */
   async principalFor(caller: Caller, text = ''): Promise<Principal> {
-    // Made by `authUser`, which describes accounts as well.
-    const asserted = caller.authUser && assertedPrincipal(caller.authUser as AuthUser)
-    if (asserted?.user.id === caller.userId) return asserted
+    const asserted = assertedBy(caller)
+    if (asserted) return asserted
     const user = await this.#users.byId(caller.userId)
     if (!user) throw fail('user_not_found')
     const permissions = new Set(caller.permissions ?? PERMISSIONS)
     const grant = { userId: user.id, digest: digestOf(text), version: 0, expires: null, permissions } as const
     return { user, grant: { kind: 'asserted', ...grant } }
   }
+
+  /** The caller's account was removed. Whom only the project's rules know is not gone: they are asked about requests alone. */
+  async isGone(caller: Caller): Promise<boolean> {
+    return assertedBy(caller) === null && (await this.#users.byId(caller.userId)) === null
+  }
+}
+
+/** Somebody whom only the project's rules know; null: somebody with an account. */
+function assertedBy({ authUser, userId }: Caller): Principal | null {
+  // Made by `authUser`, which describes accounts as well.
+  const asserted = authUser && assertedPrincipal(authUser as AuthUser)
+  return asserted?.user.id === userId ? asserted : null
 }

@@ -12,8 +12,10 @@ export interface TurnRefused {
 }
 
 interface TurnsDeps {
-  readonly store: Pick<Store, 'crons' | 'users'> & { readonly jobs: Pick<Store['jobs'], 'now'> }
+  readonly store: Pick<Store, 'crons'> & { readonly jobs: Pick<Store['jobs'], 'now'> }
   readonly writer: Writer
+  /** Nobody knows the user of the cron any more. */
+  readonly isGone: (cron: Cron) => Promise<boolean>
   /**
    * Starts the run of a cron, with `finish` in the group that creates it.
    * @throws temporary errors: the store's, or no runs are accepted at the moment
@@ -22,7 +24,7 @@ interface TurnsDeps {
   readonly log: { info(fields: object, text: string): void; warn(fields: object, text: string): void }
 }
 
-export function turnDeed({ store, writer, start, log }: TurnsDeps): (job: Job) => Promise<Done> {
+export function turnDeed({ store, writer, isGone, start, log }: TurnsDeps): (job: Job) => Promise<Done> {
   const remove = async (cron_id: string): Promise<Done> => {
     await writer.write({ name: 'cron.remove', cron_id, user: null })
     return 'ended'
@@ -49,7 +51,7 @@ export function turnDeed({ store, writer, start, log }: TurnsDeps): (job: Job) =
   return async (job) => {
     const cron = await store.crons.get(job.key, null)
     if (!cron || job.due_at === null) return null
-    if (!(await store.users.byId(cron.user_id))) return remove(cron.cron_id)
+    if (await isGone(cron)) return remove(cron.cron_id)
     return turn(job, cron, job.due_at, Date.parse(await store.jobs.now()))
   }
 }

@@ -5,7 +5,7 @@ import { fail } from '../errors.ts'
 import type { Reply, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { isWithin, listOf, metadata, objectOf } from '../http/schema.ts'
-import { callerOfRun } from '../loopback.ts'
+import { type Caller, callerOfRun } from '../loopback.ts'
 import type { RunOrder } from '../run/lifecycle/runs.ts'
 import { nextRunDate, ScheduleInvalid } from '../jobs/cron-time.ts'
 import { Containment } from '../thread/contains.ts'
@@ -168,15 +168,21 @@ function payloadOf(fields: Fields): JsonObject {
   return Object.fromEntries(known) as JsonObject
 }
 
+/** The one its runs work for. */
+export function callerOfCron({ user_id, payload: { caller } }: Cron): Caller {
+  // Never null: a cron has a user.
+  return callerOfRun(user_id, isObject(caller) ? caller : {})!
+}
+
 /** The run of a cron that is due. */
 export function orderOfCron(services: Services, cron: Cron): Promise<RunOrder> {
-  const { cron_id, thread_id: threadId, user_id: userId, payload, metadata } = cron
+  const { cron_id, thread_id: threadId, payload, metadata } = cron
   // Validated when it was stored.
-  const { caller, ...fields } = payload
+  const { caller: _, ...fields } = payload
   const body: RunBody = { ...fields, metadata: { ...metadata, cron_id } }
   return orderFor(services, {
     threadId,
-    caller: callerOfRun(userId, isObject(caller) ? caller : {}),
+    caller: callerOfCron(cron),
     body,
     key: null,
     isTemporary: threadId === null && cron.on_run_completed === 'delete',

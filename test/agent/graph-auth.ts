@@ -9,6 +9,8 @@ import { WebSocket } from 'ws'
 import { AuthHandlers } from '../../lib/agent/langgraph/auth-handlers.ts'
 import { AccessPolicy } from '../../lib/auth/policy.ts'
 import { withPolicy } from '../../lib/routes/authorization.ts'
+import { Sqlite } from '../../lib/sqlite-driver.ts'
+import { timestamp } from '../../lib/types.ts'
 import { at, listIn, openSite, textIn, until } from '../fixtures/gateway.ts'
 import { type GraphSite, graphSite, graphsFolder } from '../fixtures/graphs.ts'
 import { table } from '../fixtures/openapi.ts'
@@ -393,6 +395,28 @@ t.test('who the rules no longer know keeps neither a stream nor a WebSocket, and
   // The same user by another credential, which still holds.
   t.match(await stays.command('state.get'), { type: 'success' })
 })
+
+t.test(
+  'the runs and crons of one whom only the rules know go on: there is no account that could be gone',
+  async (t) => {
+    const config = { streams: { heartbeat_ms: 20 } }
+    const settings = { settings: AUTH, graphs: { slow: 'hooks.mjs:slow' } }
+    const site = await graphSite(t, { ...settings, config })
+    const john = caller(site, 'john', 'me')
+    const { thread_id } = await john.threads.create()
+    t.ok(
+      await john.runs.wait(thread_id, 'slow', { input: FOO, config: { configurable: { delay: 1000 } } }),
+      'it took several looks'
+    )
+    await john.crons.create('slow', { input: FOO, schedule: '0 0 1 1 *' })
+    const db = new Sqlite(join(site.site.home, 'data', 'colloquy.db'))
+    t.teardown(() => db.close())
+    const past = timestamp(Date.now() - 60_000)
+    db.prepare("UPDATE jobs SET due_at = ?, set_at = ? WHERE kind = 'turn'").run(past, past)
+    await until(() => site.site.logged.some(([, , text]) => text === 'a cron has started a run'), 'its turn', 30_000)
+    t.equal((await john.crons.search()).length, 1, 'it is still there')
+  }
+)
 
 t.test('rules that are none, fail or do not answer are said, and let nobody in', async (t) => {
   const cases: readonly (readonly [text: string, said: RegExp])[] = [

@@ -1,8 +1,10 @@
-// Account: what passwords and addresses it may have, and how they are changed.
+// Account: what passwords and addresses it may have, how they are changed, and what ends with it.
 import t from 'tap'
-import type { Writer } from '../../lib/store/store.ts'
+import type { Store, Writer } from '../../lib/store/store.ts'
 import { aUser, write } from '../contract/harness.ts'
-import { onEachBackend } from '../fixtures/backends.ts'
+import { BACKENDS, databaseSection, onEachBackend } from '../fixtures/backends.ts'
+import { forget } from '../fixtures/forget.ts'
+import { openSite, type Person, signIn, until } from '../fixtures/gateway.ts'
 import { Browser, cookiesOf, openHouse, PASSWORD, refusal, statuses } from '../fixtures/house.ts'
 
 onEachBackend(
@@ -159,3 +161,47 @@ t.test('an account without a password cannot change it', async (t) => {
   browser.cookies.set('access_token', await house.tokens.issue(user)).set('csrf_token', 'c')
   t.match(await browser.change('x', 'brand-new-secret-1'), refusal(400, 'invalid_credentials'))
 })
+
+// An account in memory lives as long as its process.
+for (const backend of BACKENDS.filter((one) => one !== 'memory'))
+  t.test(`the runs of a user who is gone end, queued and delayed ones too, and say why (${backend})`, async (t) => {
+    const database = await databaseSection(t, backend)
+    let store: Store
+    const behind = (opened: Store) => {
+      store = opened
+      return opened
+    }
+    const site = await openSite(t, { config: { database, streams: { heartbeat_ms: 50 } }, behind })
+    const [ann, bob] = [await signIn(site, 'ann'), await signIn(site, 'bob')]
+    const long = '/demo deltas=9999 rate=20'
+    const idOf = (path: string) => path.split('/').at(-1)!
+    const runsOf = async (person: Person) => {
+      const thread = await person.thread()
+      const paths = [
+        await person.run(thread, long),
+        await person.run(thread, long, { multitask_strategy: 'enqueue' }),
+        await person.run(await person.thread(), long, { after_seconds: 3600 })
+      ]
+      return paths.map(idOf)
+    }
+    const rowsOf = (ids: readonly string[]) => Promise.all(ids.map((id) => store.runs.get(id, null)))
+    const [hers, his] = [await runsOf(ann), await runsOf(bob)]
+    await until(
+      async () => (await rowsOf([...hers, ...his])).filter((run) => run?.status === 'running').length === 2,
+      'runs'
+    )
+    await forget(site, ann, database)
+    const isOver = async () => (await rowsOf(hers)).every((run) => run?.status === 'interrupted')
+    await until(isOver, 'her runs have ended')
+    for (const run of await rowsOf(hers)) t.match(run, { stop_reason: 'user_gone', error: null })
+    const said = site.logged.filter(([, , text]) => text === 'a run was ended: its user is gone')
+    t.strictSame(
+      said.map(([level]) => level),
+      ['warn', 'warn', 'warn']
+    )
+    t.strictSame(
+      (await rowsOf(his)).map((run) => run?.status),
+      ['running', 'pending', 'pending'],
+      'those of others go on'
+    )
+  })

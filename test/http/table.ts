@@ -1,17 +1,15 @@
 // The API table itself, walked: every route with everybody who could knock, against what is expected of it in expected.ts.
 import { randomUUID } from 'node:crypto'
-import { join } from 'node:path'
-import { Sqlite } from '../../lib/sqlite-driver.ts'
 import t, { type Test } from 'tap'
 import { openTokens } from '../../lib/auth/token.ts'
 import { loadConfig } from '../../lib/config.ts'
 import type { AuthServices } from '../../lib/routes/auth.ts'
 import { routes } from '../../lib/routes/index.ts'
 import type { Services } from '../../lib/routes/services.ts'
-import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { PERMISSIONS, type Permission } from '../../lib/types.ts'
 import { type Backend, type DatabaseSection, databaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { EXPECTED, type Expected } from '../fixtures/expected.ts'
+import { forget } from '../fixtures/forget.ts'
 import { listIn, openSite, PASSWORD, Person, type Site, signIn, textIn } from '../fixtures/gateway.ts'
 import { type Program, programOf } from '../fixtures/program.ts'
 import { ask, bare, furnished, nowhere, places, SECRET, statusOf } from '../fixtures/place.ts'
@@ -156,7 +154,7 @@ const COLUMNS: Readonly<Record<string, Column>> = {
   async 'a deleted user'({ t, site, backend, database }) {
     const ghost = await signIn(site, 'ghost')
     const there = await furnished(ghost, backend)
-    await forget(site, ghost, database)
+    if (!(await forget(site, ghost, database))) await never(ghost)
     return async (name, expected) => {
       if (expected.reach === 'public') return
       const answer = await ask(ghost, name, there)
@@ -175,20 +173,8 @@ async function programs(person: Person, scopesOf: (scope: Permission) => readonl
 
 const UNKNOWN = { status: 401, body: { detail: { code: 'not_authenticated' } } }
 
-/** Removes the account of a person. Nothing of ours does that yet, so it is done beside us, as an operator would. */
-async function forget(site: Site, person: Person, { backend, postgres_url }: DatabaseSection): Promise<void> {
-  const id = textIn((await person.get('/api/v1/auth/me')).body, 'id')
-  if (backend === 'sqlite') {
-    const db = new Sqlite(join(site.home, 'data', 'colloquy.db'))
-    db.prepare('DELETE FROM users WHERE id = ?').run(id)
-    return void db.close()
-  }
-  if (postgres_url !== undefined) {
-    const line = await PgConnection.open(postgres_url)
-    await line.changes('DELETE FROM users WHERE id = $1', [id])
-    return line.close()
-  }
-  // Nobody can reach into the memory of a process: an account that never was is as gone.
+/** Nobody can reach into the memory of a process: an account that never was is as gone. */
+async function never(person: Person): Promise<void> {
   const tokens = await openTokens({ home: '/nowhere', secret: JWT_SECRET, expiryDays: 1 })
   person.cookies.set('access_token', await tokens.issue({ id: randomUUID(), token_version: 0 }))
 }

@@ -82,7 +82,7 @@ export class Registry {
 
   constructor(deps: RegistryDeps) {
     this.#deps = deps
-    this.quota = new RunQuota(deps.options.activePerUser, () => this.#runs())
+    this.quota = new RunQuota(deps.options.activePerUser, () => this.runs())
     this.#states = new StateCache(deps.store)
     this.#ticker = new Ticker(deps.options.coalesceMs)
     this.#budget = new PendingBudget(deps.options.pendingTotalBytes ?? 0, deps.committer)
@@ -124,7 +124,8 @@ export class Registry {
     return this.#actors.size
   }
 
-  *#runs(): Iterable<Run> {
+  /** Those themselves. */
+  *runs(): Iterable<Run> {
     for (const { run } of this.#actors.values()) yield run
   }
 
@@ -338,9 +339,12 @@ export class Registry {
     await this.#leftBehind.queued(runId)
   }
 
-  /** Cancels a run of this process. False: it has ended, its end is being written, or another process owns it. */
-  cancel(runId: string, action: CancelAction): boolean {
-    return this.#actors.get(runId)?.cancel(action) ?? false
+  /**
+   * Cancels a run of this process. False: it has ended, its end is being written, or another process owns it. `stopReason`: what
+   * cancelled it, when it was not a user.
+   */
+  cancel(runId: string, action: CancelAction, stopReason: string | null = null): boolean {
+    return this.#actors.get(runId)?.cancel(action, stopReason) ?? false
   }
 
   /** Asks the owning process to cancel a run, until it has ended. False: no such run in flight. */
