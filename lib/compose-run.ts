@@ -5,6 +5,7 @@ import type { Config } from './config.ts'
 import { fail } from './errors.ts'
 import type { Log } from './http/server.ts'
 import type { Cluster } from './run/cluster/cluster.ts'
+import type { BuiltStateOptions } from './run/built-state.ts'
 import { type CommitObserver, Committer, WriteRefused } from './run/commit/committer.ts'
 import { recover, type RecoveryParts } from './run/lifecycle/recovery.ts'
 import type { RegistryOptions } from './run/lifecycle/registry.ts'
@@ -54,7 +55,7 @@ export function placeOfEvents({ run_events: { backend } }: Config): string {
   return backend === 'db' ? backend : `${backend} of ${randomUUID()}`
 }
 
-export function registryOptions(config: Config): RegistryOptions {
+export function registryOptions(config: Config): RegistryOptions & BuiltStateOptions {
   const { streams, runs, run_events, title } = config
   return {
     maxTraceContent: run_events.max_trace_content,

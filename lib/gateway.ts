@@ -44,16 +44,18 @@ import { finalValuesOf } from './routes/final-values.ts'
 import { runView } from './routes/run-request.ts'
 import { removeThread } from './routes/remove-thread.ts'
 import type { Services } from './routes/services.ts'
+import { BuiltStates } from './run/built-state.ts'
 import { Cluster } from './run/cluster/cluster.ts'
 import { type CommitObserver, WriteRefused } from './run/commit/committer.ts'
 import { WriteHealthCheck } from './run/commit/write-health-check.ts'
+import { WrittenStates } from './run/graph-state.ts'
 import { DepartedUsers } from './run/lifecycle/departed-users.ts'
 import { Readiness } from './run/lifecycle/readiness.ts'
 import { Registry } from './run/lifecycle/registry.ts'
 import { Runs } from './run/lifecycle/runs.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
 import { Assistants } from './thread/assistants.ts'
-import { withShownStates } from './thread/shown-states.ts'
+import { shownBy } from './thread/shown-states.ts'
 import { StoredStates } from './thread/stored-states.ts'
 import { openStore } from './store/open.ts'
 import { scopedStore } from './store/scoped.ts'
@@ -164,8 +166,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const policy = agentServices.rules && new AccessPolicy(agentServices.rules)
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent
   const states: StatePort = agent.states ?? new StoredStates(store, writer)
-  const shown = agent.states ? withShownStates(store, states) : store
-  const registry = new Registry({ store: shown, committer, agent, options, log })
+  const runStates = agent.states ? new WrittenStates(store, shownBy(agent.states)) : new BuiltStates(store, options)
+  const registry = new Registry({ store, states: runStates, committer, agent, options, log })
 
   const removeFiles = (threadId: string, owner: string | null): Promise<boolean> => {
     agentServices.forget(threadId)
@@ -182,9 +184,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     secret: config.auth.jwt_secret,
     expiryDays: config.auth.token_expiry_days
   })
-  const keepsStates = agent.states !== undefined
-  const goesOn = keepsStates && config.runs.on_restart === 'resume'
-  const recovery = { store, writer: committer, registry, options, keepsStates, goesOn, log }
+  const goesOn = agent.states !== undefined && config.runs.on_restart === 'resume'
+  const recovery = { store, states: runStates, writer: committer, registry, options, goesOn, log }
   const cluster = store.peers
     ? new Cluster({
         ...recovery,

@@ -4,45 +4,39 @@
 // From `emit` to the log there is no await. Until the committer takes them, records stay where they were made: frames in their slabs,
 // events in the journal, checkpoints with the state.
 import { checkPart, checkRecord } from '../agent/check.ts'
-import type { AgentInput, AgentRecord, Frame, Sink, StateWrite, StreamPart } from '../agent/runtime.ts'
-import { shortChunk, type Shown } from '../conversation/wire.ts'
+import type { AgentInput, AgentRecord, Delta, Frame, Sink, StateWrite, StreamPart } from '../agent/runtime.ts'
 import type { Group, Op, Outcome, Settlement, Store } from '../store/store.ts'
-import { openCallsIn } from '../thread/interrupts.ts'
 import type { TitleOptions } from '../thread/title.ts'
-import { type HumanMessage, type Interrupt, type Run, timestamp, type ToolMessage } from '../types.ts'
+import { type Run, timestamp } from '../types.ts'
 import { wellFormed, wellFormedJson } from '../well-formed.ts'
 import { agentInput } from './agent-input.ts'
-import { addReply, addWhole, closeRecords, endedRow, type RunRecords, settlementOf, showFailure } from './closing.ts'
+import { closeRecords, endedRow, type RunRecords, settlementOf, showFailure } from './closing.ts'
 import type { Committer, Source } from './commit/committer.ts'
 import { BudgetShare, PendingBudget } from './commit/pending-budget.ts'
-import { extraKinds, Kind } from './log/filter.ts'
+import { Kind } from './log/filter.ts'
 import { Journal, type JournalOptions } from './log/journal.ts'
-import { readJournal, rebuildPartial } from './log/rebuild-partial.ts'
-import { KeptState } from './log/kept-state.ts'
+import { readJournal } from './log/rebuild-partial.ts'
 import { type LogOptions, RunLog, type Scheduler } from './log/run-log.ts'
 import { type Snapshot, snapshotOf } from './log/snapshot.ts'
 import type { LogBounds } from './log/sse.ts'
-import { StateBuilder } from './log/state-builder.ts'
-import { type SavedState, savedState } from './log/state-cache.ts'
+import type { SavedState } from './log/state-cache.ts'
 import type { LogStore } from './log/stored-frames.ts'
 import { failed, REFUSED, type RunEnd } from './run-end.ts'
-import { inputOf, isUnplaced, lastHuman, modesOf, resumeOf } from './run-kwargs.ts'
+import { isUnplaced } from './run-kwargs.ts'
+import type { RunState, RunStates, StateBefore, StateRecords } from './run-state.ts'
 
 export interface RecorderOptions extends LogOptions, JournalOptions {
   /** Bytes of unstored frames, events and checkpoints above which the agent pauses; 0: no limit. */
   readonly pendingBytes: number
   readonly recursionLimit: number
   readonly title: TitleOptions
-  /** A message sent while a question is open answers it. */
-  readonly replyAnswers: boolean
 }
 
 interface RecorderDeps {
   readonly options: RecorderOptions
   /** The process that owns the run, where there is more than one [Store 10]. */
   readonly owner?: string | undefined
-  /** The agent stores its threads' states itself. */
-  readonly keepsStates?: boolean | undefined
+  readonly states: RunStates
   readonly log: { error(fields: object, text: string): void }
 }
 
@@ -64,8 +58,6 @@ export interface RecorderEvents {
 
 type Feeds = Pick<LiveDeps, 'committer' | 'budget'> & { readonly events: RecorderEvents }
 
-const LONG_MESSAGES = 1_000
-
 /** For a run that is only closed: the caller takes the records and writes them. */
 const NOBODY: Feeds = {
   committer: { schedule: () => {} },
@@ -84,15 +76,23 @@ interface InFlightBatch {
   readonly settles: boolean
 }
 
+/** Ops that the committer has not taken yet. */
+interface PendingOps {
+  ops: Op[]
+}
+
+function recordsOf(run: Run, log: RunLog, journal: Journal, pending: PendingOps): StateRecords {
+  journal.unstored = log.unstored
+  return { run, log, journal, put: (op) => void pending.ops.push(op) }
+}
+
 export class Recorder implements Source {
   isWaiting = false
   /** The log readers see. */
   readonly log: RunLog
   readonly #run: Run
   readonly #journal: Journal
-  readonly #state: StateBuilder
-  /** Used instead of the state when the agent keeps its own. */
-  readonly #kept: KeptState | null
+  readonly #state: RunState
   /** All of these, for what is done once per run. */
   readonly #records: RunRecords
   readonly #deps: RecorderDeps
@@ -100,10 +100,9 @@ export class Recorder implements Source {
   /** Accepting the agent's records. */
   #isOpen = false
   #isAbandoned = false
-  #asks = false
   #begun = performance.now()
-  /** Pending ops; events and frames are added when taken. */
-  #ops: Op[] = []
+  /** Events and frames are added when taken. */
+  readonly #pending: PendingOps
   #settlement: Settlement | null = null
   /** Its row at its end, once decided. Not the settlement, whose texts would keep the whole conversation in memory. */
   #ended: Run
@@ -111,15 +110,15 @@ export class Recorder implements Source {
   readonly #share: BudgetShare
   readonly #waitingForCommit: { commits: number; readonly resolve: () => void }[] = []
 
-  private constructor(run: Run, log: RunLog, journal: Journal, deps: RecorderDeps, feeds: Feeds) {
+  private constructor(records: RunRecords, pending: PendingOps, deps: RecorderDeps, feeds: Feeds) {
+    const { run, log, journal, state } = records
     this.#run = run
     this.#ended = run
     this.log = log
     this.#journal = journal
-    this.#state = new StateBuilder(run, log, extraKinds(modesOf(run)))
-    this.#kept = deps.keepsStates ? new KeptState(run, log.unstored) : null
-    journal.unstored = log.unstored
-    this.#records = { run, log, journal, state: this.#state, kept: this.#kept }
+    this.#state = state
+    this.#records = records
+    this.#pending = pending
     this.#share = new BudgetShare(feeds.budget, deps.options.pendingBytes)
     this.#deps = deps
     this.#feeds = feeds
@@ -127,10 +126,12 @@ export class Recorder implements Source {
 
   /** For a run of this process. `past`: what is already stored of its log, when an earlier process admitted it. */
   static begin(run: Run, deps: LiveDeps, events: RecorderEvents, past?: LogBounds, journal?: Journal): Recorder {
-    const { store, options, ticker, committer, budget } = deps
+    const { store, options, states, ticker, committer, budget } = deps
     const log = RunLog.begin(run, store, options, past, ticker)
     const feeds = { committer, budget, events }
-    const recorder = new Recorder(run, log, journal ?? new Journal(options), deps, feeds)
+    const pending: PendingOps = { ops: [] }
+    const records = recordsOf(run, log, journal ?? new Journal(options), pending)
+    const recorder = new Recorder({ ...records, state: states.of(records) }, pending, deps, feeds)
     const about = { run_id: run.run_id, thread_id: run.thread_id, attempt: log.attempts }
     log.append(Kind.metadata, 'metadata', JSON.stringify(about))
     committer.schedule(recorder, false)
@@ -139,31 +140,25 @@ export class Recorder implements Source {
 
   /** For a run whose process is gone, from all that is stored of it: to be closed, under a new epoch. */
   static async resumed(run: Run, past: LogBounds, store: Store, deps: RecorderDeps): Promise<Recorder> {
-    const { thread_id } = run
-    const { journal, events } = await readJournal(run, store, deps.options)
-    const recorder = new Recorder(run, RunLog.begin(run, store, deps.options, past), journal, deps, NOBODY)
-    if (recorder.#kept) {
-      recorder.#kept.checkpointId = (await store.graphStates.load(thread_id, '', null))?.checkpoint_id ?? null
-      return recorder
-    }
-    const stored = await store.checkpoints.load(thread_id, null)
-    recorder.#state.open(stored && savedState(stored))
-    recorder.#state.add((await rebuildPartial(store, run, past.head, journal, events)).whole)
-    // Including calls an earlier run left open for its user that this one was to close.
-    journal.owe(openCallsIn(recorder.#state.state.messages()))
-    return recorder
+    const { options, states } = deps
+    const { journal, events } = await readJournal(run, store, options)
+    const pending: PendingOps = { ops: [] }
+    const log = RunLog.begin(run, { frames: store.frames, states }, options, past)
+    const records = recordsOf(run, log, journal, pending)
+    const state = await states.resumed(records, store, past.head, events)
+    return new Recorder({ ...records, state }, pending, deps, NOBODY)
   }
 
   /** The agent ends with a question to its user. */
   get isAsking(): boolean {
-    return this.#asks
+    return this.#state.isAsking
   }
   get hasBegun(): boolean {
-    return (this.#kept ?? this.#state).hasBegun
+    return this.#state.hasBegun
   }
   /** Its conversation has so many messages that iterating over them takes a while. */
   get isLong(): boolean {
-    return this.#state.state.length > LONG_MESSAGES
+    return this.#state.isLong
   }
   get modelName(): string | null {
     return this.#journal.modelName ?? this.#run.model_name
@@ -172,42 +167,25 @@ export class Recorder implements Source {
   // ---------------------------------------------------------------------------------------- the agent's output
 
   /**
-   * Starts from a stored state, or none, and the run's input: from now on the agent's records are accepted. `newest`: the
-   * thread's newest state, where the run starts from an earlier one; `attempt`: how often the run was begun, with this time.
+   * Starts from a stored state and the run's input: from now on the agent's records are accepted. `attempt`: how often the run
+   * was begun, with this time.
    */
-  begin(saved: SavedState | null, newest = saved, attempt = 1): void {
-    const { run_id, thread_id, follow_up_to_run_id } = this.#run
-    this.#ops.push({ name: 'run.start', run_id, thread_id, now: timestamp(), attempt, isLater: isUnplaced(this.#run) })
-    if (this.#kept) return this.#open()
-    const input = inputOf(this.#run)
-    const human = lastHuman(input.messages)
+  begin(before: StateBefore, attempt = 1): void {
+    const { run_id, thread_id } = this.#run
+    this.#pending.ops.push({
+      name: 'run.start',
+      run_id,
+      thread_id,
+      now: timestamp(),
+      attempt,
+      isLater: isUnplaced(this.#run)
+    })
     this.#begun = performance.now()
-    this.#state.open(saved, newest)
-    // Before the new messages, both in the state and among the events.
-    const results = this.#closeAsked(human)
-    this.#journal.begin(human, follow_up_to_run_id)
-    this.#state.begin({ ...input, messages: [...results, ...input.messages] })
-    this.#open()
-  }
-
-  #open(): void {
-    if (this.#kept) this.#kept.hasBegun = true
+    this.#state.begin(before)
     if (this.#journal.hasBegun && this.log.attempts > 1) this.#journal.goOn(this.log.attempts)
     this.#isOpen = true
     this.#appended()
     this.#feeds.committer.schedule(this, true)
-  }
-
-  /**
-   * The previous run asked its user. A message answers as well as a resume: the question becomes the call's result, and
-   * the message follows. Calls without an answer are interrupted.
-   */
-  #closeAsked(human: HumanMessage | null): ToolMessage[] {
-    const { openCalls } = this.#state.askedBefore
-    const isAnswered = (asked: string | null) => asked !== null && human !== null && this.#deps.options.replyAnswers
-    const isResumed = resumeOf(this.#run) !== null
-    this.#journal.owe(isResumed ? openCalls : openCalls.filter(({ asked }) => !isAnswered(asked)))
-    return isResumed ? [] : this.#journal.closeCalls()
   }
 
   input(): AgentInput {
@@ -225,17 +203,15 @@ export class Recorder implements Source {
     }
   }
 
-  /** Part of a state the agent keeps itself. */
   #keep(write: StateWrite): void {
-    if (!this.#isOpen || !this.#kept) return
-    this.#ops.push(write)
-    this.#kept.written(write)
+    if (!this.#isOpen) return
+    this.#state.keep(write)
     this.#appended()
   }
 
   /** Everything so far is stored, or will never be. */
   flushed(): Promise<void> {
-    if (!this.#isOpen || this.pendingBytes + this.#ops.length === 0) return Promise.resolve()
+    if (!this.#isOpen || this.pendingBytes + this.#pending.ops.length === 0) return Promise.resolve()
     const commits = this.#inFlight ? 2 : 1
     this.#feeds.committer.schedule(this, true)
     return new Promise((resolve) => this.#waitingForCommit.push({ commits, resolve }))
@@ -254,28 +230,21 @@ export class Recorder implements Source {
     if (!this.#isOpen) return false
     checkPart(part)
     if (part.type === 'frame') this.#frame(part)
-    else if (part.type === 'delta') this.#show(part.messageId, this.#journal.messages.add(part))
+    else if (part.type === 'delta') this.#show(part)
     else this.#custom(wellFormed(part))
     return this.#appended()
   }
 
-  #show(id: string, shown: Shown | null): void {
-    if (shown === null) return
+  #show(delta: Delta): void {
     const { messages } = this.#journal
-    const json = messages.encode(id, shown)
-    if (this.log.fits(json)) this.log.appendWhole(Kind.messages, 'messages', json)
-    else for (const part of messages.split(id, shown, this.#deps.options.eventBytes)) this.#append(id, part)
-  }
-
-  #append(id: string, json: string): void {
-    this.log.append(Kind.messages, 'messages', json, shortChunk({ id }))
+    messages.appendTo(this.log, delta.messageId, messages.add(delta))
   }
 
   #frame({ mode, event, json }: Frame): void {
     const text = wellFormedJson(json)
     if (mode !== 'values') this.log.append(Kind[mode], event, text)
     else this.log.appendWhole(Kind.state, event, text)
-    if (event === 'values') this.#kept?.shown(text)
+    if (event === 'values') this.#state.shown(text)
   }
 
   #custom({ name, data }: StreamPart & { type: 'custom' }): void {
@@ -287,17 +256,7 @@ export class Recorder implements Source {
   record(given: AgentRecord): boolean {
     if (!this.#isOpen) return false
     checkRecord(given)
-    const record = this.#timed(wellFormed(given))
-    if (this.#kept) return this.#recordKept(record)
-    const isReply = record.type === 'llm_response' && record.caller === 'lead_agent'
-    if (isReply) this.#show(record.message.id, this.#journal.messages.complete(record.message.id))
-    this.#journal.record(record)
-    if (isReply) addReply(this.#records, record.message)
-    else if (record.type === 'tool_end') addWhole(this.#records, record.message)
-    else if (record.type === 'messages') this.#state.add(record.messages)
-    else if (record.type === 'update') this.#state.set(record.channels)
-    else if (record.type === 'interrupt') this.#ask(record.interrupt, record.asked)
-    else if (record.type === 'step') this.#state.close(record.node, record.next ?? this.#nextAfter(record.node), 'loop')
+    this.#state.record(this.#timed(wellFormed(given)))
     return this.#appended()
   }
 
@@ -308,27 +267,6 @@ export class Recorder implements Source {
     if (caller !== 'lead_agent' || message.tool_calls.length > 0) return record
     const turn_duration = Math.max(1, Math.round((performance.now() - this.#begun) / 1000))
     return { ...record, message: { ...message, additional_kwargs: { ...message.additional_kwargs, turn_duration } } }
-  }
-
-  /** The agent made frames and state itself: only events are left. */
-  #recordKept(record: AgentRecord): boolean {
-    if (record.type === 'heard') this.#journal.begin(record.message, this.#run.follow_up_to_run_id)
-    else if (record.type === 'interrupt') this.#asks = true
-    else this.#journal.record(record)
-    return this.#appended()
-  }
-
-  #ask(interrupt: Interrupt, asked?: ToolMessage): void {
-    this.#asks = true
-    if (asked) addWhole(this.#records, asked)
-    this.#state.ask(interrupt)
-  }
-
-  #nextAfter(node: string): string[] {
-    // The step ends when all its calls are answered.
-    if (this.#asks) return [node]
-    if (node === 'tools') return ['agent']
-    return this.#journal.hasOpenCalls ? ['tools'] : []
   }
 
   // --------------------------------------------------------------------------------------------------- its budget
@@ -354,7 +292,7 @@ export class Recorder implements Source {
   close(end: RunEnd, wasOpen: boolean): void {
     const { title } = this.#deps.options
     this.#settlement = this.#closed(wasOpen, () => {
-      this.#ops.push(...closeRecords(this.#records, end, this.#asks, title))
+      closeRecords(this.#records, end, title)
       return settlementOf(this.#records, end, wasOpen, title)
     })
     this.#ended = endedRow(this.#run, this.#settlement)
@@ -367,9 +305,8 @@ export class Recorder implements Source {
    * or with later frames, or alone, because the thread may be gone.
    */
   closeRefused(refused: readonly Op[]): (readonly Op[])[] {
-    this.#ops = []
+    this.#pending.ops = []
     this.#settlement = null
-    this.#state.takeOps()
     this.#journal.takeEvents()
     const settlement = this.#closed(true, () => {
       showFailure(this.log, REFUSED)
@@ -398,11 +335,9 @@ export class Recorder implements Source {
 
   /** Drops everything from memory. Returns the state the thread is left in; null: none is stored. */
   release(): SavedState | null {
-    const { saved } = this.#state
     this.log.release()
-    this.#state.release()
     this.#journal.release()
-    return saved
+    return this.#state.release()
   }
 
   #stopHearing(): void {
@@ -433,8 +368,8 @@ export class Recorder implements Source {
     const { thread_id, run_id, user_id } = this.#run
     // Nothing of it is in flight: the committer takes when it has answered.
     const { bytes } = this.log.unstored
-    const ops = [...this.#ops, ...this.#state.takeOps()]
-    this.#ops = []
+    const { ops } = this.#pending
+    this.#pending.ops = []
     const events = this.#journal.takeEvents()
     if (events.length) ops.push({ name: 'events.append', thread_id, run_id, user_id, events })
     const segments = this.log.take()
@@ -479,9 +414,12 @@ export class Recorder implements Source {
 
   /** Snapshot of the run; `before`: the state it starts from, if it has not begun. */
   snapshot(before: string | null): Snapshot {
-    const { hasBegun, state } = this.#state
-    const values = this.#kept ? this.#kept.json : hasBegun ? state.json() : before
     const { epoch, head } = this.log
-    return snapshotOf(this.#run, { values, partial: this.#journal.messages.chunks(), epoch, n: head - 1 })
+    return snapshotOf(this.#run, {
+      values: this.#state.json ?? before,
+      partial: this.#journal.messages.chunks(),
+      epoch,
+      n: head - 1
+    })
   }
 }

@@ -148,6 +148,29 @@ t.test(
   }
 )
 
+t.test("a snapshot of another process's graph has its values as they were shown last, each channel once", async (t) => {
+  const folder = graphsFolder(t)
+  const { onA, onB } = await startPair(t, { config: { agent: { runtime: 'graphs', config: folder } } })
+  const thread = await onA.thread()
+  const body = {
+    assistant_id: 'talk',
+    input: { messages: [{ type: 'human', content: 'hello' }] },
+    config: { configurable: { delay: 1000, file: join(folder, 'steps') } },
+    stream_mode: ['values']
+  }
+  const stream = await onA.open('POST', `/api/threads/${thread}/runs/stream`, { body })
+  const live = await onB.join(stream.runPath, null, ['values'])
+  await until(() => live.frames.filter(({ event }) => event === 'values').length >= 2, 'the first turn')
+  const seen = live.frames.findLast(({ event }) => event === 'values')!.data
+  const reader = await onB.open('GET', `${stream.runPath}/stream?mode=snapshot&stream_mode=values`)
+  await reader.untilFrames(1)
+  const { data } = reader.frames[0]!
+  t.equal(reader.frames[0]!.event, 'snapshot')
+  t.ok(data.includes(`"values":${seen},"partial":`), data)
+  await onB.post(`${stream.runPath}/cancel`)
+  await Promise.all([reader.whole(), live.whole(), stream.whole()])
+})
+
 t.test(
   'on_restart resume: a run that takes its process with it each time ends as an error with the third attempt',
   async (t) => {

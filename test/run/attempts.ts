@@ -2,6 +2,7 @@
 import t from 'tap'
 import { filterOf, Kind } from '../../lib/run/log/filter.ts'
 import { RunLog } from '../../lib/run/log/run-log.ts'
+import type { LogStore } from '../../lib/run/log/stored-frames.ts'
 import type { Run } from '../../lib/types.ts'
 import { aRun } from '../contract/harness.ts'
 import { begun, OPTIONS, Room } from '../fixtures/room.ts'
@@ -9,12 +10,16 @@ import { until } from '../fixtures/until.ts'
 
 const ALL = filterOf(['messages-tuple', 'custom'])
 
+function storeOf({ gate, states }: Room): LogStore {
+  return { frames: gate.inner.frames, states }
+}
+
 t.test(
   'a run with durability sync is shown on another process as far as it is stored, and no end before the rest',
   async (t) => {
     const room = await Room.open(t)
     const run = await room.ask({ asks: { durability: 'sync' } })
-    const replica = await RunLog.replica(await room.row(run), room.gate.inner)
+    const replica = await RunLog.replica(await room.row(run), storeOf(room))
     const stage = await room.agent.stage(run)
     stage.say('half an answer')
     await until(async () => {
@@ -37,7 +42,7 @@ t.test(
     const room = await Room.open(t)
     const { run } = await begun(room)
     const past = { epochs: [{ epoch: 5, first: 0 }], head: 3 }
-    const log = RunLog.begin(run, room.gate.inner, OPTIONS, past)
+    const log = RunLog.begin(run, storeOf(room), OPTIONS, past)
     log.append(Kind.metadata, 'metadata', '{}')
     t.equal(log.next(3, ALL), 'tail')
     const [segment] = log.take()
@@ -52,7 +57,7 @@ t.test('of a first attempt everything is shown at once', async (t) => {
   const room = await Room.open(t)
   // The store gives them; nothing of it is written.
   const run = { ...aRun(room.threadId), key: 1, ordinal: 1 } as Run
-  const log = RunLog.begin(run, room.gate.inner, OPTIONS)
+  const log = RunLog.begin(run, storeOf(room), OPTIONS)
   log.append(Kind.metadata, 'metadata', '{}')
   t.not(log.next(0, ALL), 'tail')
 })

@@ -2,6 +2,7 @@
 // once and in order, and then the end. Real actors, registry, committer, joiners and recovery, over a store that is moved by hand.
 //
 //   PROPERTY_RUNS=200000 PROPERTY_SEED=1 node dist/test/run/interleavings.js
+import { BuiltStates } from '../../lib/run/built-state.ts'
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
@@ -178,7 +179,8 @@ class World {
     // The window is opened by hand.
     this.#committer = new Committer((groups) => store.apply(groups), { flushMs: 1e9 })
     const options = { ...OPTIONS, windowBytes: 2000, pendingBytes: 0, heartbeatMs: HEARTBEAT_MS, stallMs: STALL_MS }
-    this.#registry = new Registry({ store, committer: this.#committer, agent: this.#agent, options, log })
+    const states = new BuiltStates(store, OPTIONS)
+    this.#registry = new Registry({ store, states, committer: this.#committer, agent: this.#agent, options, log })
   }
 
   /** The process is killed, and the next one takes care of what it has left. */
@@ -191,6 +193,7 @@ class World {
     const store = this.stepped.store()
     await recover(await store.runs.unfinished(null), {
       store,
+      states: new BuiltStates(store, OPTIONS),
       writer: this.#committer,
       registry: this.#registry,
       options: OPTIONS,

@@ -1,4 +1,5 @@
 // Recovery: what the next process makes of runs that one has left behind, when the store does not answer every read.
+import { BuiltStates } from '../../lib/run/built-state.ts'
 import t, { type Test } from 'tap'
 import { Committer } from '../../lib/run/commit/committer.ts'
 import { type RecoveryParts, recover } from '../../lib/run/lifecycle/recovery.ts'
@@ -55,13 +56,15 @@ async function takeOver(
   const logged: string[] = []
   const write = (_: object, text: string) => void logged.push(text)
   const log = { warn: write, error: write }
-  const registry = new Registry({ store, committer, agent, options: OPTIONS, log })
+  const states = new BuiltStates(store, OPTIONS)
+  const registry = new Registry({ store, states, committer, agent, options: OPTIONS, log })
   t.teardown(async () => {
     await registry.stop(0)
     committer.stop()
   })
   await recover(await store.runs.unfinished(null), {
     store,
+    states,
     writer: committer,
     registry,
     options: OPTIONS,
@@ -164,6 +167,7 @@ t.test('runs whose lease is lost while they are read are left to the process tha
   isLost = false
   await recover(pending, {
     store: losing,
+    states: new BuiltStates(losing, OPTIONS),
     writer: room.committer,
     registry,
     options: OPTIONS,

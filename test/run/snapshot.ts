@@ -65,7 +65,7 @@ t.test('what is stored while a snapshot is made of the stored log comes after it
   // Metadata, the values of the input, what was said.
   await isStored(2)
   const read = room.gate.holdReads()
-  const making = storedSnapshot(store, run)
+  const making = storedSnapshot({ ...store, states: room.states }, run)
   // Its bounds are known, and its frames wait to be read.
   await loopTurns()
   stage.say('meanwhile')
@@ -292,7 +292,7 @@ t.test('a snapshot that is made of a long stored log leaves the loop to others b
     for (const end = performance.now() + 5; performance.now() < end; );
     return frames.read(key, from, 1)
   }
-  const made = await storedSnapshot({ ...room.gate.store, frames: { ...frames, read } }, run)
+  const made = await storedSnapshot({ ...room.gate.store, frames: { ...frames, read }, states: room.states }, run)
   t.match(made!.partial, [{ content: Array.from({ length: 20 }, (_, i) => `${i} `).join('') }])
   // The beginning of the run may lie in the first segment, or have one of its own.
   t.ok(readIn.length >= 20, `${readIn.length} reads`)

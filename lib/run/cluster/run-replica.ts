@@ -2,9 +2,10 @@
 import type { Store } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
 import { RunLog } from '../log/run-log.ts'
+import type { LogStore } from '../log/stored-frames.ts'
 
 export interface ReplicaDeps {
-  readonly store: Pick<Store, 'runs' | 'frames' | 'checkpoints'>
+  readonly store: Pick<Store, 'runs'> & LogStore
   /** The last waiter has been told. */
   readonly onIdle: () => void
   readonly onTrouble: (error: unknown) => void

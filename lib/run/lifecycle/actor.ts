@@ -13,10 +13,10 @@ import type { Journal } from '../log/journal.ts'
 import type { RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
 import type { LogBounds, Position } from '../log/sse.ts'
-import type { SavedState, StateCache } from '../log/state-cache.ts'
 import { type LiveDeps, Recorder, type RecorderEvents, type RecorderOptions } from '../recorder.ts'
 import { ASKING, type CancelAction, cancelled, failed, type RunEnd, SUCCESS, timedOut } from '../run-end.ts'
 import { baseOf } from '../run-kwargs.ts'
+import type { StateBefore } from '../run-state.ts'
 import { DisconnectTimer } from './disconnect-timer.ts'
 import { untilRead } from './retry.ts'
 import { isFinal, type RunPhase, type RunTransition, TRANSITIONS } from './run-phase.ts'
@@ -32,8 +32,7 @@ export interface ActorOptions extends RecorderOptions {
 }
 
 export interface ActorDeps extends LiveDeps {
-  readonly store: Pick<Store, 'frames' | 'checkpoints' | 'runs'>
-  readonly states: StateCache
+  readonly store: LiveDeps['store'] & Pick<Store, 'runs'>
   readonly committer: Committer
   readonly agent: Agent
   readonly options: ActorOptions
@@ -120,14 +119,13 @@ export class RunActor implements RecorderEvents {
   async #go(): Promise<void> {
     this.#armTimeout()
     try {
-      const base = this.#deps.keepsStates ? null : baseOf(this.run)
-      const [saved, newest] = await untilRead(
-        () => this.#statesBefore(base),
+      const before = await untilRead(
+        () => this.#deps.states.before(this.run),
         () => !this.#isOpen()
       )
-      if (base !== null && !saved) throw new AgentError('CheckpointNotFound', `Checkpoint ${base} not found`)
+      if (!before) throw new AgentError('CheckpointNotFound', `Checkpoint ${baseOf(this.run)} not found`)
       // Whoever cancelled meanwhile has ended the run.
-      if (this.#isOpen()) await this.#work(saved, newest)
+      if (this.#isOpen()) await this.#work(before)
       this.#end(this.#recorder.isAsking ? ASKING : SUCCESS)
     } catch (error) {
       this.#end(failed(error), error)
@@ -135,16 +133,8 @@ export class RunActor implements RecorderEvents {
     return this.closed
   }
 
-  /** The state to start from, and the thread's newest. */
-  async #statesBefore(base: string | null): Promise<readonly [from: SavedState | null, newest: SavedState | null]> {
-    const { states, keepsStates } = this.#deps
-    if (keepsStates) return [null, null]
-    const newest = await states.newest(this.run.thread_id)
-    return [base === null ? newest : await states.at(this.run.thread_id, base), newest]
-  }
-
-  async #work(saved: SavedState | null, newest: SavedState | null): Promise<void> {
-    this.#recorder.begin(saved, newest, this.#attempt)
+  async #work(before: StateBefore): Promise<void> {
+    this.#recorder.begin(before, this.#attempt)
     // Its creation has counted the first attempt of a run that starts at once. Any other one must be stored before the agent can end
     // the process, or nobody would know that it has.
     if (this.#attempt > this.run.attempts) await this.#recorder.flushed()

@@ -9,6 +9,7 @@ import { bareEnd } from '../closing.ts'
 import { readJournal } from '../log/rebuild-partial.ts'
 import { Recorder, type RecorderOptions } from '../recorder.ts'
 import { RESTARTED } from '../run-end.ts'
+import type { RunStates } from '../run-state.ts'
 import type { Registry } from './registry.ts'
 import { untilRead } from './retry.ts'
 
@@ -23,9 +24,8 @@ export interface RecoveryParts {
   readonly writer: Pick<Committer, 'writeAll'>
   readonly registry: Registry
   readonly options: RecorderOptions
-  /** The agent keeps its threads' states itself. */
-  readonly keepsStates?: boolean
-  /** Runs of such an agent continue where they were interrupted [runs.on_restart resume]. */
+  readonly states: RunStates
+  /** Runs whose agent can do so continue where they were interrupted [runs.on_restart resume]. */
   readonly goesOn?: boolean
   readonly log: { error(fields: object, text: string): void }
   /** The process that ends the runs, where there is more than one [Store 10]. */

@@ -18,8 +18,9 @@ import { isFinal } from './run-phase.ts'
 import { RunQueues } from './run-queues.ts'
 import type { Journal } from '../log/journal.ts'
 import type { LogBounds } from '../log/sse.ts'
-import { StateCache } from '../log/state-cache.ts'
+import type { LogStore } from '../log/stored-frames.ts'
 import { isUnplaced, startsAt } from '../run-kwargs.ts'
+import type { RunStates } from '../run-state.ts'
 import { RunQuota } from './run-quota.ts'
 import { RunReaders } from './run-readers.ts'
 import { newsKey, ThreadWatchers } from './thread-watchers.ts'
@@ -43,6 +44,8 @@ interface RegistryDeps {
   readonly store: Store
   readonly committer: Committer
   readonly agent: Agent
+  /** Those of the agent's threads. */
+  readonly states: RunStates
   readonly options: RegistryOptions
   readonly log: ActorDeps['log']
 }
@@ -51,6 +54,26 @@ interface RegistryDeps {
 export interface AlsoWritten {
   readonly ops: readonly Op[]
   readonly owner: string
+}
+
+/** What runs, and those who read them, need of the store. */
+interface RunStore extends Pick<Store, 'runs' | 'events'>, LogStore {
+  readonly states: RunStates
+}
+
+function withStates({ store, states }: Pick<RegistryDeps, 'store' | 'states'>): RunStore {
+  return {
+    get runs() {
+      return store.runs
+    },
+    get events() {
+      return store.events
+    },
+    get frames() {
+      return store.frames
+    },
+    states
+  }
 }
 
 /** Maximum time over which streams are reset at shutdown, in ms. */
@@ -74,7 +97,7 @@ export class Registry {
   readonly watchers: ThreadWatchers
   readonly #compactor: Compactor
   readonly #budget: PendingBudget
-  readonly #states: StateCache
+  readonly #store: RunStore
   readonly #ticker: Ticker
   #isStopping = false
   /** Called when runs of ours are not taken over yet; set by the cluster. */
@@ -83,7 +106,7 @@ export class Registry {
   constructor(deps: RegistryDeps) {
     this.#deps = deps
     this.quota = new RunQuota(deps.options.activePerUser, () => this.runs())
-    this.#states = new StateCache(deps.store)
+    this.#store = withStates(deps)
     this.#ticker = new Ticker(deps.options.coalesceMs)
     this.#budget = new PendingBudget(deps.options.pendingTotalBytes ?? 0, deps.committer)
     this.streams = new Streams({
@@ -104,13 +127,14 @@ export class Registry {
     this.remoteRuns = peers
       ? new RemoteRuns({
           peers,
-          store: deps.store,
+          store: this.#store,
           cancelHere: (runId, action) => this.cancel(runId, action),
           onTrouble: (error) => deps.log.warn({ err: error }, 'runs of other processes could not be polled')
         })
       : null
     this.readers = new RunReaders({
-      ...deps,
+      store: this.#store,
+      log: deps.log,
       streams: this.streams,
       remoteRuns: this.remoteRuns,
       watchers: this.watchers,
@@ -274,12 +298,12 @@ export class Registry {
   }
 
   #enqueue(run: Run, past?: LogBounds, journal?: Journal): void {
-    const { store, committer, agent, options, log } = this.#deps
+    const { store, states, committer, agent, options, log } = this.#deps
     // A delayed run gets its place with the commit under way when it starts, or with the next one.
     let placing = isUnplaced(run) ? 2 : 0
     const deps: ActorDeps = {
-      store,
-      states: this.#states,
+      store: this.#store,
+      states,
       committer,
       budget: this.#budget,
       ticker: this.#ticker,
@@ -287,7 +311,6 @@ export class Registry {
       options,
       log,
       owner: store.peers?.id,
-      keepsStates: agent.states !== undefined,
       onStored: (runId, isOver) => {
         this.subscriptions?.stored(runId, isOver)
         if (placing === 0 || actor.phase === 'pending') return
@@ -404,7 +427,7 @@ export class Registry {
     const actors = [...this.#actors.values()].filter((actor) => actor.run.thread_id === threadId)
     for (const actor of actors) actor.cancel('interrupt', 'thread_deleted')
     if (actors.length) await withTimeout(Promise.all(actors.map((actor) => actor.finished)), timeoutMs)
-    this.#states.forget(threadId)
+    this.#deps.states.forget(threadId)
     return actors.length > 0
   }
 

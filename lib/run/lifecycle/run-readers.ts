@@ -16,12 +16,13 @@ import { filterOf } from '../log/filter.ts'
 import { RunLog } from '../log/run-log.ts'
 import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
 import type { Position } from '../log/sse.ts'
+import type { LogStore } from '../log/stored-frames.ts'
 import { isCreator, modesOf } from '../run-kwargs.ts'
 import type { RunActor } from './actor.ts'
 import type { ThreadWatchers } from './thread-watchers.ts'
 
 interface RunReadersDeps {
-  readonly store: Store
+  readonly store: Pick<Store, 'runs'> & LogStore
   readonly streams: Streams
   /** Runs of other processes; null: there is only this one. */
   readonly remoteRuns: RemoteRuns | null

@@ -25,6 +25,7 @@ import { estimateBytes } from './estimate-bytes.ts'
 import { asChatCompletion, asJson, cutTrace, interruptedResult, modelIn } from './event-content.ts'
 import { LiveMessages } from './message.ts'
 import type { Unstored } from './run-log.ts'
+import type { RunEnd } from '../run-end.ts'
 
 export interface JournalOptions {
   /** Bytes of a trace's content [Events 4]; 0: no limit. */
@@ -239,6 +240,12 @@ export class Journal {
   /** A new attempt continues with what the previous one left. */
   goOn(attempt: number): void {
     this.#add('run_restart', 'lifecycle', '', { attempt })
+  }
+
+  /** The run's last event. */
+  close({ status, failure }: Pick<RunEnd, 'status' | 'failure'>): void {
+    if (failure) this.fail(failure.kind, failure.message)
+    else this.end(status)
   }
 
   end(status: string): void {

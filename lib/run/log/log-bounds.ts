@@ -4,7 +4,7 @@ import type { LogBounds } from './sse.ts'
 import type { LogStore } from './stored-frames.ts'
 
 /** What is stored of a run's log. */
-export async function boundsOf(store: LogStore, run: Run): Promise<LogBounds> {
+export async function boundsOf(store: Pick<LogStore, 'frames'>, run: Run): Promise<LogBounds> {
   const bounds = await store.frames.bounds(run.key)
   return bounds ? { epochs: bounds.epochs, head: bounds.last + 1 } : { epochs: [], head: 0 }
 }

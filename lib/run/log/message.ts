@@ -2,8 +2,10 @@
 import type { Delta } from '../../agent/runtime.ts'
 import { brokenOff } from '../../conversation/calls.ts'
 import { asChunk, begun, type Chunk, ended, fold, type GrowingMessage } from '../../conversation/chunk.ts'
-import { cutText, DeltaEncoder, type Shown } from '../../conversation/wire.ts'
+import { cutText, DeltaEncoder, shortChunk, type Shown } from '../../conversation/wire.ts'
 import type { AiMessage, JsonObject, UsageMetadata } from '../../types.ts'
+import { Kind } from './filter.ts'
+import type { RunLog } from './run-log.ts'
 
 interface Live {
   readonly message: GrowingMessage
@@ -39,6 +41,16 @@ export class LiveMessages {
   /** The data of the frame that shows it. */
   encode(id: string, shown: Shown): string {
     return this.#encoder.json(id, shown)
+  }
+
+  /** Shows it as a frame of the log, or as several, where that of one would be too large. */
+  appendTo(log: RunLog, id: string, shown: Shown | null): void {
+    if (shown === null) return
+    const json = this.#encoder.json(id, shown)
+    if (log.fits(json)) log.appendWhole(Kind.messages, 'messages', json)
+    else
+      for (const part of this.split(id, shown, log.eventBytes))
+        log.append(Kind.messages, 'messages', part, shortChunk({ id }))
   }
 
   /** The data of several frames, where that of one would be larger than `max` bytes: only the first has names and ids. */

@@ -2,7 +2,6 @@
 // reports its state, and did not see it happen.
 import { readChunk } from '../../conversation/chunk.ts'
 import type { Store } from '../../store/store.ts'
-import { State } from '../../thread/state.ts'
 import type { JsonObject, Message, Run, RunEvent } from '../../types.ts'
 import { Kind } from './filter.ts'
 import { readTurns } from '../../loop-turns.ts'
@@ -10,24 +9,18 @@ import { framesOf, type RawFrame } from './segment.ts'
 import { Journal, type JournalOptions } from './journal.ts'
 import { type Snapshot, snapshotOf } from './snapshot.ts'
 import { dataOf } from './sse.ts'
-import { baseOf } from '../run-kwargs.ts'
+import { isQuestion, type RunStates, type RunTail } from '../run-state.ts'
 import { madeWhole } from './oversized-reader.ts'
 import { checkpointIn } from './values-frame.ts'
 
 /** Events that hold replies and their models: the others are traces. */
 const RECALLED = ['ai_message', 'ai_tool_call', 'llm_request']
 const READ_BYTES = 1024 * 1024
+const VALUES_EVENT = 'event: values\n'
 
-export interface TailStore extends Pick<Store, 'events' | 'checkpoints'> {
+export interface TailStore extends Pick<Store, 'events'> {
   readonly frames: Pick<Store['frames'], 'bounds' | 'read'>
-}
-
-/** What a run said that no checkpoint holds. */
-interface Tail {
-  /** Its last checkpoint in the log; null: none. */
-  readonly checkpointId: string | null
-  /** Complete messages. */
-  readonly whole: readonly Message[]
+  readonly states: Pick<RunStates, 'followed'>
 }
 
 /** The journal of a run whose process is gone, and the events it was read from. */
@@ -51,15 +44,17 @@ export async function rebuildPartial(
   head: number,
   journal: Journal,
   events: readonly RunEvent[]
-): Promise<Tail> {
+): Promise<RunTail> {
   const replies = repliesIn(events)
   let checkpointId: string | null = null
+  let shown: string | null = null
   let tail: RawFrame[] = []
   for await (const frame of madeWhole(framesFrom(store, run, head))) {
     if (frame.kind === Kind.values) {
       checkpointId = checkpointIn(frame.bytes)
       tail = []
-    } else if (frame.kind === Kind.messages) tail.push(frame)
+    } else if (frame.kind === Kind.state) shown = valuesIn(frame) ?? shown
+    else if (frame.kind === Kind.messages) tail.push(frame)
   }
   const whole: Message[] = []
   const model = journal.modelName ?? run.model_name ?? 'unknown'
@@ -76,24 +71,22 @@ export async function rebuildPartial(
       whole.push(message as unknown as Message)
     else if (!isLast) journal.messages.fold(id, model, readChunk(message))
   }
-  return { checkpointId, whole }
+  return { checkpointId, shown, whole }
 }
 
 /** Snapshot of a run of another process, from what is stored. null: nothing is, so there is no position. */
 export async function storedSnapshot(store: TailStore, run: Run): Promise<Snapshot | null> {
   const { thread_id, run_id } = run
   // Read before the log: it must not be newer.
-  const before = await store.checkpoints.load(thread_id, baseOf(run))
+  const withTail = await store.states.followed(run)
   const bounds = await store.frames.bounds(run.key)
   const epoch = bounds?.epochs.at(-1)?.epoch
   if (!bounds || epoch === undefined) return null
   const all = { types: RECALLED, limit: Number.MAX_SAFE_INTEGER }
   const events = await store.events.listEvents(thread_id, run_id, all, null)
   const journal = Journal.resumed({ maxTraceContent: 0, trackTokens: false }, events)
-  const { checkpointId, whole } = await rebuildPartial(store, run, bounds.last + 1, journal, events)
-  const stored = checkpointId === null ? before : await store.checkpoints.load(thread_id, checkpointId)
-  const state = (stored ? State.fromStored(stored) : State.empty).withMessages(whole)
-  return snapshotOf(run, { values: state.json(), partial: journal.messages.chunks(), epoch, n: bounds.last })
+  const tail = await rebuildPartial(store, run, bounds.last + 1, journal, events)
+  return snapshotOf(run, { values: await withTail(tail), partial: journal.messages.chunks(), epoch, n: bounds.last })
 }
 
 /** The assistant's replies among the events of a run, by id. */
@@ -116,6 +109,12 @@ async function* framesFrom(store: Pick<TailStore, 'frames'>, run: Run, head: num
       next = segment.last + 1
     }
   }
+}
+
+/** The values of a graph itself, not of one below it; null: the frame has none. */
+function valuesIn({ bytes }: RawFrame): string | null {
+  const json = bytes.toString('latin1', 0, VALUES_EVENT.length) === VALUES_EVENT ? dataOf(bytes) : null
+  return json === null || isQuestion(json) ? null : json
 }
 
 /** The first part of a messages frame: the chunk or message. */

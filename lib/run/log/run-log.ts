@@ -202,6 +202,11 @@ export class RunLog {
     return this.#appendText(kind, frameText(event, json, this.#prefix + this.#head))
   }
 
+  /** Bytes of one frame on the wire; 0: no limit. */
+  get eventBytes(): number {
+    return this.#cutting?.eventBytes ?? 0
+  }
+
   /** Whether this data fits one frame. */
   fits(json: string): boolean {
     return !this.#cutting || fits(json, this.#cutting.eventBytes)
@@ -369,7 +374,7 @@ export class RunLog {
 
   /** JSON of a stored state of its thread; null: the newest. */
   valuesStored(checkpointId: string | null): Promise<string | null> {
-    return this.#stored.values(checkpointId)
+    return this.#stored.shown(checkpointId)
   }
 
   // -------------------------------------------------------------------------------------------------- in memory

@@ -18,6 +18,8 @@ export class StateBuilder {
   readonly #log: RunLog
   /** Extra kinds of frames the creator asked for. */
   readonly #extras: number
+  /** Takes checkpoints for the store. */
+  readonly #put: (op: Op) => void
   #state: State = State.empty
   /** The state of the newest checkpoint. */
   #saved: State = State.empty
@@ -28,12 +30,12 @@ export class StateBuilder {
   #checkpointId: string | null = null
   #step = -1
   #next: readonly string[] = []
-  #ops: Op[] = []
 
-  constructor(run: Run, log: RunLog, extras: number) {
+  constructor(run: Run, log: RunLog, extras: number, put: (op: Op) => void) {
     this.#run = run
     this.#log = log
     this.#extras = extras
+    this.#put = put
   }
 
   /** The current state, including changes no checkpoint holds yet. */
@@ -135,7 +137,7 @@ export class StateBuilder {
     this.#saved = saved
     this.#checkpointId = id
     this.#next = next
-    this.#ops.push({ name: 'checkpoint.put', ...checkpoint })
+    this.#put({ name: 'checkpoint.put', ...checkpoint })
     let bytes = 0
     for (const { json } of checkpoint.bodies) bytes += json.length
     this.#log.unstored.bytes += bytes
@@ -163,13 +165,6 @@ export class StateBuilder {
       const about = { step: this.#step, type: 'checkpoint', timestamp: timestamp() }
       this.#log.append(Kind.debug, 'debug', withMember(about, 'payload', payload))
     }
-  }
-
-  /** Checkpoints not handed over yet. */
-  takeOps(): Op[] {
-    const ops = this.#ops
-    this.#ops = []
-    return ops
   }
 
   /** The run is over and stored: drops the state. */

@@ -4,8 +4,7 @@
 import { ofHeap } from '../../budget.ts'
 import { readTurns } from '../../loop-turns.ts'
 import { State } from '../../thread/state.ts'
-import type { StoredCheckpoint } from '../../store/store.ts'
-import type { LogStore } from './stored-frames.ts'
+import type { Store, StoredCheckpoint } from '../../store/store.ts'
 
 /** Bytes kept for all threads together, about, and the part of the heap that it may be. */
 const KEPT_BYTES = 8 * 1024 * 1024
@@ -35,13 +34,13 @@ export function savedState(stored: StoredCheckpoint): SavedState {
 }
 
 export class StateCache {
-  readonly #store: Pick<LogStore, 'checkpoints'>
+  readonly #store: Pick<Store, 'checkpoints'>
   readonly #maxBytes: number
   /** By thread, least recently used first. */
   readonly #kept = new Map<string, SavedState & { readonly bytes: number }>()
   #bytes = 0
 
-  constructor(store: Pick<LogStore, 'checkpoints'>, maxBytes = ofHeap(KEPT_BYTES, PARTS)) {
+  constructor(store: Pick<Store, 'checkpoints'>, maxBytes = ofHeap(KEPT_BYTES, PARTS)) {
     this.#store = store
     this.#maxBytes = maxBytes
   }

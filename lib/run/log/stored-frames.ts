@@ -1,7 +1,7 @@
 // Reads one run's log from the store for readers that are behind memory: segments, and the states their values frames
 // refer to. Each load is bounded and takes turns with the loads of all other readers.
 import type { Segment, Store } from '../../store/store.ts'
-import { streamedJson } from '../../thread/state.ts'
+import type { ShownStates } from '../../thread/shown-states.ts'
 import { type Run, timestamp } from '../../types.ts'
 import { counters } from './counters.ts'
 import { bit, type Filter, Kind } from './filter.ts'
@@ -12,7 +12,9 @@ import { READ_BYTES, SegmentCache } from './segment-cache.ts'
 import { cursorText, frameText } from './sse.ts'
 import { checkpointIn } from './values-frame.ts'
 
-export type LogStore = Pick<Store, 'frames' | 'checkpoints'>
+export interface LogStore extends Pick<Store, 'frames'> {
+  readonly states: ShownStates
+}
 
 /** Bytes of states per load; one may exceed it. */
 const STATE_BYTES = 128 * 1024
@@ -115,7 +117,7 @@ export class StoredFrames {
         if (bytes >= STATE_BYTES) return states
         await readTurns.next()
         const checkpointId = checkpointIn(id)
-        const state = (await this.values(checkpointId)) ?? (await this.gap(n)).bytes
+        const state = (await this.shown(checkpointId)) ?? (await this.gap(n)).bytes
         states.set(checkpointId, state)
         bytes += state.length
       }
@@ -124,9 +126,8 @@ export class StoredFrames {
   }
 
   /** The JSON of a stored state; `checkpointId` null: the newest of the thread. */
-  async values(checkpointId: string | null): Promise<string | null> {
-    const stored = await this.#store.checkpoints.load(this.run.thread_id, checkpointId)
-    return stored && streamedJson(stored)
+  shown(checkpointId: string | null): Promise<string | null> {
+    return this.#store.states.shown(this.run.thread_id, checkpointId)
   }
 
   /** What a reader gets when its frames are no longer kept: a `gap` frame [contract 3.9], and the state this run ended with, if known. */
@@ -143,7 +144,7 @@ export class StoredFrames {
       at: timestamp()
     }
     const text = `event: gap\ndata: ${JSON.stringify(gap)}\n\n`
-    const values = final_checkpoint_id === null ? null : await this.values(final_checkpoint_id)
+    const values = final_checkpoint_id === null ? null : await this.shown(final_checkpoint_id)
     return { bytes: Buffer.from(values ? `${text}event: values\ndata: ${values}\n\n` : text), values }
   }
 }

@@ -1,0 +1,258 @@
+// The state of a thread that a run builds from what its agent records: messages and channels, a checkpoint a step, kept by our store.
+import type { AgentRecord } from '../agent/runtime.ts'
+import { lastChunkJson, shortChunk, shortWhole, wholeJson } from '../conversation/wire.ts'
+import type { Store } from '../store/store.ts'
+import { type OpenCall, openCallsIn } from '../thread/interrupts.ts'
+import { State, streamedJson } from '../thread/state.ts'
+import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
+import type { AiMessage, HumanMessage, Interrupt, Message, Run, RunEvent, ToolMessage } from '../types.ts'
+import { extraKinds, Kind } from './log/filter.ts'
+import { rebuildPartial } from './log/rebuild-partial.ts'
+import { StateBuilder } from './log/state-builder.ts'
+import { type SavedState, savedState, StateCache } from './log/state-cache.ts'
+import { ASKING, type RunEnd } from './run-end.ts'
+import { baseOf, inputOf, lastHuman, modesOf, resumeOf } from './run-kwargs.ts'
+import type { RunState, RunStates, RunTail, StateBefore, StateInput, StateRecords } from './run-state.ts'
+
+export interface BuiltStateOptions {
+  /** A message sent while a question is open answers it. */
+  readonly replyAnswers: boolean
+}
+
+const LONG_MESSAGES = 1_000
+
+class BuiltState implements RunState {
+  isAsking = false
+  readonly #records: StateRecords
+  readonly #options: BuiltStateOptions
+  readonly #builder: StateBuilder
+
+  constructor(records: StateRecords, options: BuiltStateOptions) {
+    const { run, log } = records
+    this.#records = records
+    this.#options = options
+    this.#builder = new StateBuilder(run, log, extraKinds(modesOf(run)), records.put)
+  }
+
+  get hasBegun(): boolean {
+    return this.#builder.hasBegun
+  }
+  get isLong(): boolean {
+    return this.#builder.state.length > LONG_MESSAGES
+  }
+  get checkpointId(): string | null {
+    return this.#builder.checkpointId
+  }
+  get json(): string | null {
+    return this.hasBegun ? this.#builder.state.json() : null
+  }
+
+  begin({ saved, newest }: StateBefore): void {
+    const { run, journal } = this.#records
+    const input = inputOf(run)
+    const human = lastHuman(input.messages)
+    this.#builder.open(saved, newest)
+    // Before the new messages, both in the state and among the events.
+    const results = this.#closeAsked(human)
+    journal.begin(human, run.follow_up_to_run_id)
+    this.#builder.begin({ ...input, messages: [...results, ...input.messages] })
+  }
+
+  /** Continues from what a process that is gone has stored of the run. */
+  resume(saved: SavedState | null, whole: readonly Message[]): void {
+    this.#builder.open(saved)
+    this.#builder.add(whole)
+    // Including calls an earlier run left open for its user that this one was to close.
+    this.#records.journal.owe(openCallsIn(this.#builder.state.messages()))
+  }
+
+  /**
+   * The previous run asked its user. A message answers as well as a resume: the question becomes the call's result, and
+   * the message follows. Calls without an answer are interrupted.
+   */
+  #closeAsked(human: HumanMessage | null): ToolMessage[] {
+    const { run, journal } = this.#records
+    const { openCalls } = this.#builder.askedBefore
+    const isAnswered = ({ asked }: OpenCall) => asked !== null && human !== null && this.#options.replyAnswers
+    const isResumed = resumeOf(run) !== null
+    journal.owe(isResumed ? openCalls : openCalls.filter((call) => !isAnswered(call)))
+    return isResumed ? [] : journal.closeCalls()
+  }
+
+  input(): StateInput {
+    const { state, askedBefore } = this.#builder
+    return {
+      messages: state.messages(),
+      inputIds: inputOf(this.#records.run).messages.map(({ id }) => id),
+      channels: state.channels(),
+      interrupts: askedBefore.interrupts,
+      openCalls: askedBefore.openCalls.map(({ call }) => call)
+    }
+  }
+
+  record(record: AgentRecord): void {
+    const { log, journal } = this.#records
+    const isReply = record.type === 'llm_response' && record.caller === 'lead_agent'
+    if (isReply) journal.messages.appendTo(log, record.message.id, journal.messages.complete(record.message.id))
+    journal.record(record)
+    if (isReply) this.#addReply(record.message)
+    else if (record.type === 'tool_end') this.#addWhole(record.message)
+    else if (record.type === 'messages') this.#builder.add(record.messages)
+    else if (record.type === 'update') this.#builder.set(record.channels)
+    else if (record.type === 'interrupt') this.#ask(record.interrupt, record.asked)
+    else if (record.type === 'step')
+      this.#builder.close(record.node, record.next ?? this.#nextAfter(record.node), 'loop')
+  }
+
+  /** A reply whose deltas were sent: only its completion is missing. */
+  #addReply(message: AiMessage): void {
+    this.#records.log.append(Kind.messages, 'messages', lastChunkJson(message), shortChunk(message, 'last'))
+    this.#builder.add([message])
+  }
+
+  #addWhole(message: Message): void {
+    // Encoded once: a tool's result may be large.
+    const json = JSON.stringify(message)
+    this.#records.log.append(Kind.messages, 'messages', wholeJson(message, json), shortWhole(message))
+    this.#builder.add([message], [json])
+  }
+
+  #ask(interrupt: Interrupt, asked?: ToolMessage): void {
+    this.isAsking = true
+    if (asked) this.#addWhole(asked)
+    this.#builder.ask(interrupt)
+  }
+
+  #nextAfter(node: string): string[] {
+    // The step ends when all its calls are answered.
+    if (this.isAsking) return [node]
+    if (node === 'tools') return ['agent']
+    return this.#records.journal.hasOpenCalls ? ['tools'] : []
+  }
+
+  /** Only graphs write states. */
+  keep(): void {}
+  shown(): void {}
+
+  close(end: RunEnd, title: TitleOptions): void {
+    if (!this.hasBegun) return this.#failToBegin(end)
+    const { journal } = this.#records
+    if (end.rollback) {
+      journal.breakOff('interrupted')
+      this.#builder.rollBack()
+    } else {
+      if (end === ASKING) this.#keepQuestion()
+      else this.#keepBroken(end)
+      this.#giveTitle(title)
+    }
+    journal.close(end)
+  }
+
+  /**
+   * Its state could not be read: nothing to start from or add to. The user's message is still kept as an event, before
+   * the failure [contract 3.5, 4.3].
+   */
+  #failToBegin(end: RunEnd): void {
+    if (!end.failure) return
+    const { run, journal } = this.#records
+    journal.hear(lastHuman(inputOf(run).messages), run.follow_up_to_run_id)
+    journal.close(end)
+  }
+
+  /**
+   * Keeps a partial answer in a form every model server accepts: call fragments become invalid calls, open calls get a
+   * result. Otherwise every later run of the thread would be refused.
+   */
+  #keepBroken({ status }: RunEnd): void {
+    for (const message of this.#records.journal.breakOff(status === 'success' ? 'stop' : status)) {
+      if (message.type === 'ai') this.#addReply(message)
+      else this.#addWhole(message)
+    }
+    this.#builder.unask()
+    if (this.#builder.state.hasFresh) this.#builder.close('agent', [], 'loop')
+  }
+
+  /** The agent may have ended right behind its question: without a checkpoint of its own nobody would see or answer it. */
+  #keepQuestion(): void {
+    for (const message of this.#records.journal.breakOffMessages('stop')) this.#addReply(message)
+    if (this.#builder.state.hasFresh || this.#builder.next.length === 0) this.#builder.close('agent', ['agent'], 'loop')
+  }
+
+  #giveTitle(title: TitleOptions): void {
+    const { state } = this.#builder
+    if (!title.enabled || displayName(state.channel('title')) !== null) return
+    const made = titleOf(state.eachMessage(), title)
+    if (made === null) return
+    this.#builder.set({ title: made })
+    // A run that waits for its user continues where it was.
+    this.#builder.close('title', this.isAsking ? this.#builder.next : [], 'loop')
+  }
+
+  title(): string | null {
+    return displayName(this.#builder.state.channel('title'))
+  }
+
+  release(): SavedState | null {
+    const { saved } = this.#builder
+    this.#builder.release()
+    return saved
+  }
+}
+
+/** The states of all threads, from our checkpoints. */
+export class BuiltStates implements RunStates {
+  readonly #store: Pick<Store, 'checkpoints'>
+  readonly #options: BuiltStateOptions
+  readonly #cache: StateCache
+
+  constructor(store: Pick<Store, 'checkpoints'>, options: BuiltStateOptions) {
+    this.#store = store
+    this.#options = options
+    this.#cache = new StateCache(store)
+  }
+
+  async shown(threadId: string, checkpointId: string | null): Promise<string | null> {
+    const stored = await this.#store.checkpoints.load(threadId, checkpointId)
+    return stored && streamedJson(stored)
+  }
+
+  async before(run: Run): Promise<StateBefore | null> {
+    const base = baseOf(run)
+    const newest = await this.#cache.newest(run.thread_id)
+    const saved = base === null ? newest : await this.#cache.at(run.thread_id, base)
+    return base !== null && !saved ? null : { saved, newest }
+  }
+
+  of(records: StateRecords): RunState {
+    return new BuiltState(records, this.#options)
+  }
+
+  async resumed(
+    records: StateRecords,
+    store: Pick<Store, 'frames'>,
+    head: number,
+    events: readonly RunEvent[]
+  ): Promise<RunState> {
+    const { run, journal } = records
+    const state = new BuiltState(records, this.#options)
+    const stored = await this.#store.checkpoints.load(run.thread_id, null)
+    state.resume(stored && savedState(stored), (await rebuildPartial(store, run, head, journal, events)).whole)
+    return state
+  }
+
+  async followed(run: Run): Promise<(tail: RunTail) => Promise<string>> {
+    const before = await this.#store.checkpoints.load(run.thread_id, baseOf(run))
+    return async ({ checkpointId, whole }) => {
+      const stored = checkpointId === null ? before : await this.#store.checkpoints.load(run.thread_id, checkpointId)
+      return (stored ? State.fromStored(stored) : State.empty).withMessages(whole).json()
+    }
+  }
+
+  left(threadId: string, saved: SavedState): void {
+    this.#cache.left(threadId, saved)
+  }
+
+  forget(threadId: string): void {
+    this.#cache.forget(threadId)
+  }
+}
