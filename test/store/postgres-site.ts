@@ -1,5 +1,6 @@
 // A gateway whose PostgreSQL server goes away and comes back: requests are told to try again, runs go on and lose nothing.
 import t from 'tap'
+import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { databaseSection } from '../fixtures/backends.ts'
 import { at, listIn, openSite, signIn, until } from '../fixtures/gateway.ts'
 import { postgresServer, useOwnServer } from '../fixtures/postgres.ts'
@@ -53,3 +54,55 @@ for (const signal of ['SIGINT', 'SIGQUIT'] as const) {
     }
   )
 }
+
+/** Takes every connection that the server still has; returns them. */
+async function takeAll(url: string): Promise<PgConnection[]> {
+  const taken: PgConnection[] = []
+  for (;;) {
+    const connection = await PgConnection.open(url).catch(() => null)
+    if (!connection) return taken
+    taken.push(connection)
+  }
+}
+
+const TAKEN = 'PostgreSQL takes no more connections (max_connections)'
+/** Without the address: what prepares the database still had a connection. */
+const TAKEN_AT_START =
+  /^PostgreSQL (at 127\.0\.0\.1:\d+ cannot be used: it )?takes no more connections \(max_connections\)$/
+
+t.test('a server whose connections are all taken is told as that: at the start, and while it runs', async (t) => {
+  const { own } = await postgresServer()
+  if (!own) return void t.pass('POSTGRES_URL names a server of somebody else', { skip: 'not our server' })
+  const database = await databaseSection(t, 'postgres')
+  await own.stop()
+  await own.start({ connections: 20 })
+  const config = { database }
+
+  await t.test('at the start', async (t) => {
+    const taken = await takeAll(own.url)
+    t.teardown(() => Promise.all(taken.map((connection) => connection.close())))
+    for (let free = 0; free < 3; free++) {
+      await t.rejects(openSite(t, { config }), { message: TAKEN_AT_START }, `${free} free`)
+      await taken.pop()!.close()
+    }
+  })
+
+  await t.test('while it runs', async (t) => {
+    const site = await openSite(t, { config })
+    const person = await signIn(site)
+    const line = await PgConnection.open(own.url)
+    await line.rows(
+      'SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE datname IS NOT NULL AND pid <> pg_backend_pid()'
+    )
+    const taken = await takeAll(own.url)
+    const read = await person.get('/api/models')
+    t.equal(read.status, 503)
+    t.match(read.body, { detail: `The database does not answer at the moment: ${TAKEN}. Try again.` })
+    t.equal(read.headers.get('retry-after'), '5')
+    const readiness = async () => (await person.get('/readyz')).text
+    await until(async () => (await readiness()).includes(TAKEN), 'readiness says it too')
+    for (const connection of [line, ...taken]) await connection.close()
+    await until(async () => (await person.get('/readyz')).status === 200, 'it is ready again')
+    t.equal((await person.get('/api/models')).status, 200)
+  })
+})

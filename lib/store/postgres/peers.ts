@@ -16,6 +16,7 @@ import { PgConnection } from './pg-connection.ts'
 import type { Pool } from './pool.ts'
 import { PRESENT } from '../sql/removal.ts'
 import { COLUMNS, IN_FLIGHT, type RunRow, toRun } from '../sql/runs.ts'
+import { unavailable } from './sqlstate.ts'
 import { texts } from './text.ts'
 import type { BatchWriter } from './writer.ts'
 import { warnUnexpected } from '../../unexpected.ts'
@@ -105,7 +106,9 @@ export class PostgresPeers implements Peers {
     if (before !== null) await this.#ownPool.changes('DELETE FROM writers WHERE writer_id = $1', [before])
     await this.renew()
     const others = await this.#lease.identify(this.#ownPool, identity)
-    await this.#listen()
+    await this.#listen().catch((error: unknown) => {
+      throw unavailable(error) ?? error
+    })
     return others
   }
 

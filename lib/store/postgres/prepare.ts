@@ -11,6 +11,7 @@ const MAINTENANCE_DATABASE = 'postgres'
 const NO_SUCH_DATABASE = '3D000'
 const EXISTS_ALREADY = /^(42P04|23505)$/
 const NOT_ALLOWED = '42501'
+const TOO_MANY = '53300'
 
 /**
  * Creates the database if there is none, and migrates it.
@@ -65,16 +66,21 @@ async function checkEncoding(connection: PgConnection): Promise<void> {
     throw new Error(`The database has the encoding ${row?.server_encoding}: it must be UTF8, or texts would be lost`)
 }
 
+const NO_MORE = 'it takes no more connections (max_connections)'
 const NO_TLS = 'it does not speak TLS, turn that on there or leave sslmode out of the URL'
 
 /** Without the URL: it may hold a password. */
 function unreachable(url: string, error: unknown): Error {
   const { host, port } = readUrl(url)
   const where = host.startsWith('/') ? host : `${host}:${port}`
+  return new Error(`PostgreSQL at ${where} cannot be used: ${reasonOf(error)}`, { cause: error })
+}
+
+function reasonOf(error: unknown): string {
+  if (is(error, TOO_MANY)) return NO_MORE
   const message = messageOf(error)
   // It has said no, and was spoken to in TLS nevertheless.
-  const reason = message.includes('before secure TLS connection') ? NO_TLS : message
-  return new Error(`PostgreSQL at ${where} cannot be used: ${reason}`, { cause: error })
+  return message.includes('before secure TLS connection') ? NO_TLS : message
 }
 
 function is(error: unknown, code: string): boolean {
