@@ -3,6 +3,7 @@ import { Poller } from '../poller.ts'
 import type { Job, Op, OpOf, Store } from '../store/store.ts'
 import { type Done, finishOf } from './runner.ts'
 
+const MINUTE_MS = 60_000
 /** How long a removal waits for a run in flight, in ms, before it looks again. */
 const IN_FLIGHT_MS = 60_000
 /** Renewals within a grace: two may fail. */
@@ -50,7 +51,7 @@ export class Removals {
       key: threadId,
       user_id: userId,
       thread_id: threadId,
-      due: minutes * 60_000,
+      due: Math.ceil(minutes * MINUTE_MS),
       payload
     } as const
   }
@@ -79,7 +80,7 @@ export class Removals {
     const wait = (due: number) => ({ due, error: null, isUncounted: true }) as const
     const early = job.due_at !== null && Date.parse(job.due_at) > Date.parse(await store.jobs.now())
     // Set by a clock that was ahead.
-    if (early) return wait(minutesIn(job.payload) * 60_000)
+    if (early) return wait(Math.ceil(minutesIn(job.payload) * MINUTE_MS))
     if ((await store.runs.inFlight(job.key)).length > 0) return wait(IN_FLIGHT_MS)
     return (await remove(job.key, finishOf(job, null), job.owner ?? '')) ? 'ended' : wait(IN_FLIGHT_MS)
   }
