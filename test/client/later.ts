@@ -310,3 +310,33 @@ t.test('a webhook that cannot be sent is dead after its attempts, and is sent wh
   await until(async () => (await listed()) === '', 'and forgotten')
   t.match(await command(site.home, 'jobs', 'drop', 'webhook', key), { code: 1, errors: /There is no webhook/ })
 })
+
+t.test('a webhook that cannot be written is given up after its attempts, and listed with the reason', async (t) => {
+  const hook = await receiver(t)
+  let isDamaged = true
+  const site = await openSite(t, {
+    config: { webhooks: { ...LOOPBACK, retry_ms: 20, attempts: 3 }, title: { enabled: false } },
+    behind: (store) => ({
+      ...store,
+      checkpoints: {
+        ...store.checkpoints,
+        async load(...which) {
+          if (isDamaged && which[1] !== null) throw new Error('checkpoint body 7 was never written')
+          return store.checkpoints.load(...which)
+        }
+      }
+    })
+  })
+  const admin = await signIn(site)
+  const path = await admin.run(await admin.thread(), '/demo deltas=1 rate=0', { webhook: hook.url })
+  const key = path.split('/').at(-1)!
+  await until(() => saidOf(site, 'giving up').length === 1, 'it is given up')
+  t.match(saidOf(site, 'giving up')[0]![1], { kind: 'webhook', key, attempts: 3, reason: /body 7/ })
+  const { out } = await command(site.home, 'jobs', 'list', '--dead')
+  t.match(out, new RegExp(`^webhook\t${key}\tdead\t3\t.*body 7 was never written\n$`))
+  t.equal(hook.received.length, 0)
+  isDamaged = false
+  await command(site.home, 'jobs', 'retry', 'webhook', key)
+  await until(() => hook.received.length === 1, 'it is sent when it can be')
+  t.match(JSON.parse(hook.received[0]!.body), { run_id: key, status: 'success' })
+})
