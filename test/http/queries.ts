@@ -7,8 +7,12 @@ import { watchQueries } from '../fixtures/queries.ts'
 
 /** Besides the credential's look-up, which every request has: one of them says whose the thread is. */
 const QUERIES_MAX = 3
-/** Where origins and feedback of messages are read as well, or a page of messages in two steps, because rows may be large. */
+/**
+ * Where origins and feedback of messages are read as well, or a page of messages in two steps, because rows may be large; and when a
+ * thread is removed, because one that was made for a run is not shown.
+ */
 const MORE: Readonly<Record<string, number>> = {
+  'GET /api/threads/{thread_id}': 4,
   'POST /api/threads/{thread_id}/history': 4,
   'GET /api/threads/{thread_id}/messages': 4,
   'GET /api/threads/{thread_id}/messages/page': 4
