@@ -3,6 +3,7 @@
 import { ofHeap } from './budget.ts'
 import { randomUUID } from 'node:crypto'
 import { extname } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { contained } from './agent/contained.ts'
 import type { Agent } from './agent/runtime.ts'
 import { Egress } from './agent/mcp/egress.ts'
@@ -428,6 +429,10 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   let stopped: Promise<void> | null = null
   const stop = async () => {
     const since = performance.now()
+    const { drain_ms } = config.server
+    readiness.leave()
+    if (drain_ms > 0) log.info({ drain_ms }, 'leaving: load balancers are to send nothing more')
+    if (drain_ms > 0) await pause(drain_ms)
     log.info({ runs: registry.phases(), streams: registry.streams.size }, 'stopping: new runs are refused')
     await components.stop()
     log.info({ took_ms: msSince(since), cut }, 'stopped')

@@ -44,7 +44,10 @@ const server = section({
   // Connections per address, except trusted proxies. Without it one client takes every file descriptor. An unlisted
   // proxy counts as one address.
   connections_per_address: whole(2_000, 0),
-  // Milliseconds requests and runs may take to finish on SIGTERM. Too short: answers are cut; too long: the supervisor kills us.
+  // Milliseconds on SIGTERM in which everything is still served while /readyz is 503. A proxy that asks for it needs twice its interval to
+  // pass this process over; one that sends refused requests on to the next needs none.
+  drain_ms: whole(0, 0, DAY_MS),
+  // Milliseconds requests and runs may take to finish on SIGTERM, after that. Too short: answers are cut; too long: the supervisor kills us.
   shutdown_grace_ms: whole(10_000, 0, DAY_MS)
 })
 

@@ -339,9 +339,9 @@ browserTest('first questions are those of the installation: of the demo only whe
   const shown = async (config: Options) => {
     const site = await openSite(t, { config })
     const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-    const asked = visitor.page.waitForResponse('**/api/suggestions/config')
     await visitor.open()
-    await (await asked).finished()
+    await visitor.page.waitForFunction(`performance.getEntriesByType('resource').some(
+      ({ name, responseEnd }) => name.endsWith('/api/suggestions/config') && responseEnd > 0)`)
     await visitor.page.locator('.welcome').waitFor()
     await visitor.page.evaluate('new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))')
     return visitor.page.locator('.starters button').allInnerTexts()

@@ -34,6 +34,16 @@ async function isStopping(person: Person): Promise<boolean> {
   )
 }
 
+t.test('while a process leaves it is not ready, and serves whoever comes all the same', async (t) => {
+  const child = await startChild(t, { config: { server: { drain_ms: 1500, shutdown_grace_ms: 200 } } })
+  const person = await signIn(child)
+  const stopped = child.stop()
+  await until(async () => (await person.get('/readyz')).status === 503, 'it is not ready')
+  const answer = await person.post('/api/runs/wait', asked('/demo deltas=2 rate=0'))
+  t.match(answer, { status: 200, body: { messages: [{}, {}] } }, 'a run from its start to its end')
+  t.same(await stopped, { code: 0, signal: null })
+})
+
 t.test(
   'what does not end within the grace is kept as it is, its readers are reset and get the rest later',
   async (t) => {

@@ -5,6 +5,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
+import { parse } from 'yaml'
 import { databaseSection } from '../fixtures/backends.ts'
 import { startChild } from '../fixtures/child.ts'
 import { freePort } from '../fixtures/free-port.ts'
@@ -49,6 +50,14 @@ function blockOf(name: string): string {
   return block
 }
 
+/** What the document gives the gateway behind this proxy. */
+function serverOf(name: string): object {
+  const behind = readFileSync(DOCUMENT, 'utf8').split(`<!-- ${name} -->`)[1]!
+  const written = /`server: (\{.*?\})`/.exec(behind)?.[1]
+  if (written === undefined) throw new Error(`bin/README.md does not say how to trust ${name}`)
+  return parse(written) as object
+}
+
 function programOf(name: string): string | undefined {
   return FOLDERS.map((folder) => join(folder, name)).find(existsSync)
 }
@@ -79,7 +88,7 @@ for (const proxy of PROXIES) {
     const home = homeOf(t)
     const config = {
       database: await databaseSection(t, 'postgres'),
-      server: { trusted_proxies: ['127.0.0.1'], shutdown_grace_ms: 300 },
+      server: { ...serverOf(proxy.name), shutdown_grace_ms: 300 },
       runs: { lease_ms: 2000 },
       title: { enabled: false }
     }

@@ -39,8 +39,7 @@ const OTHER_READS = [
   'runs.inFlight',
   'events.nextSeq',
   'events.lastK',
-  'feedback.stats',
-  'crons.areDue'
+  'feedback.stats'
 ]
 
 /** A noun whose every method notes how it was called. Its methods know whose they are, as those of a class do. */

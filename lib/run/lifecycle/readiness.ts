@@ -1,5 +1,5 @@
 // Readiness: whether this process accepts new runs, and if not, why.
-type Phase = 'starting' | 'serving' | 'stopping'
+type Phase = 'starting' | 'serving' | 'leaving' | 'stopping'
 
 /** Most starts take less, so that a request that comes meanwhile is served and not refused. */
 const PATIENCE_MS = 10_000
@@ -26,6 +26,11 @@ export class Readiness {
   /** Recovery of the previous process's runs is done. */
   serve(): void {
     if (this.#phase === 'starting') this.#enter('serving')
+  }
+
+  /** Load balancers are to send nothing more; what comes all the same is served. */
+  leave(): void {
+    if (this.#phase === 'serving') this.#enter('leaving')
   }
 
   stop(): void {
@@ -66,6 +71,7 @@ export class Readiness {
   async check(): Promise<string | null> {
     const { reason } = this
     if (reason !== null) return reason
+    if (this.#phase === 'leaving') return 'the server is about to shut down'
     const trouble = await this.#writes.trouble()
     return this.reason ?? (trouble === null ? null : `the database does not take writes: ${trouble}`)
   }
