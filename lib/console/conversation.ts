@@ -71,9 +71,13 @@ export class Conversation {
   #loadAbort = new AbortController()
   #isClosed = false
   #isDue = false
-  readonly #looks = setInterval(() => isLive.value || void this.#look(), LOOK_MS)
+  /** News have come that no look has followed up: one was hindered or has failed. */
+  #hasNews = false
+  readonly #looks = setInterval(() => void this.#lookAgain(), LOOK_MS)
   readonly #offNews = onNews((changed) => {
-    if (changed === null || changed === this.threadId) void this.#look()
+    if (changed !== null && changed !== this.threadId) return
+    this.#hasNews = true
+    void this.#look()
   })
   readonly #onTab = ({ data }: MessageEvent) => void this.#heard(data)
   readonly #onVisible = () => {
@@ -209,12 +213,21 @@ export class Conversation {
     if (document.hidden || this.active.value !== null || this.#isClosed || this.#loading) return
     if (this.state.value === 'broken') return this.load()
     if (this.state.value !== 'ready') return
+    this.#hasNews = false
     const found = await call<Run[]>('GET', `${this.#path}/runs?limit=1`).catch(() => null)
-    if (!found || this.active.value !== null || this.#isClosed || this.#loading) return
+    if (!found || this.active.value !== null || this.#isClosed || this.#loading) {
+      this.#hasNews = true
+      return
+    }
     const [newest] = found
     const known = this.runs.value.find(({ run_id }) => run_id === newest?.run_id)
     // None any more: the thread was deleted elsewhere.
     if (known?.updated_at !== newest?.updated_at || (!newest && this.runs.value.length > 0)) await this.load()
+  }
+
+  /** Where news come by themselves, only what they left open is looked for. */
+  async #lookAgain(): Promise<void> {
+    if (!isLive.value || this.#hasNews || this.state.value === 'broken') await this.#look()
   }
 
   #heard(data: { threadId?: string; what?: string }): void {

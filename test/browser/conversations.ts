@@ -340,8 +340,7 @@ browserTest('first questions are those of the installation: of the demo only whe
     const site = await openSite(t, { config })
     const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
     await visitor.open()
-    await visitor.page.waitForFunction(`performance.getEntriesByType('resource').some(
-      ({ name, responseEnd }) => name.endsWith('/api/suggestions/config') && responseEnd > 0)`)
+    await visitor.loaded('/api/suggestions/config')
     await visitor.page.locator('.welcome').waitFor()
     await visitor.page.evaluate('new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))')
     return visitor.page.locator('.starters button').allInnerTexts()

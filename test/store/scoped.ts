@@ -25,6 +25,7 @@ const USER_READS: Readonly<Record<string, readonly unknown[]>> = {
   'events.listEvents': ['t', 'r', { limit: 1 }],
   'events.runsOfMessages': ['t', ['m']],
   'runs.unfinished': [],
+  'runs.begun': [0, 1],
   'crons.get': ['c'],
   'crons.list': [],
   'items.get': [['a'], 'k'],
