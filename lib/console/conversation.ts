@@ -73,7 +73,7 @@ export class Conversation {
   #isDue = false
   /** News have come that no look has followed up: one was hindered or has failed. */
   #hasNews = false
-  readonly #looks = setInterval(() => void this.#lookAgain(), LOOK_MS)
+  readonly #looks = setInterval(() => void this.#revalidate(), LOOK_MS)
   readonly #offNews = onNews((changed) => {
     if (changed !== null && changed !== this.threadId) return
     this.#hasNews = true
@@ -226,7 +226,7 @@ export class Conversation {
   }
 
   /** Where news come by themselves, only what they left open is looked for. */
-  async #lookAgain(): Promise<void> {
+  async #revalidate(): Promise<void> {
     if (!isLive.value || this.#hasNews || this.state.value === 'broken') await this.#look()
   }
 
