@@ -1,5 +1,5 @@
 // A gateway whose PostgreSQL server goes away and comes back: requests are told to try again, runs go on and lose nothing.
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { databaseSection } from '../fixtures/backends.ts'
 import { at, listIn, openSite, signIn, until } from '../fixtures/gateway.ts'
@@ -55,9 +55,10 @@ for (const signal of ['SIGINT', 'SIGQUIT'] as const) {
   )
 }
 
-/** Takes every connection that the server still has; returns them. */
-async function takeAll(url: string): Promise<PgConnection[]> {
+/** Takes every connection that the server still has; returns them. What is left of them goes with the test. */
+async function takeAll(t: Test, url: string): Promise<PgConnection[]> {
   const taken: PgConnection[] = []
+  t.teardown(() => Promise.all(taken.map((connection) => connection.close())))
   for (;;) {
     const connection = await PgConnection.open(url).catch(() => null)
     if (!connection) return taken
@@ -79,8 +80,7 @@ t.test('a server whose connections are all taken is told as that: at the start, 
   const config = { database }
 
   await t.test('at the start', async (t) => {
-    const taken = await takeAll(own.url)
-    t.teardown(() => Promise.all(taken.map((connection) => connection.close())))
+    const taken = await takeAll(t, own.url)
     for (let free = 0; free < 3; free++) {
       await t.rejects(openSite(t, { config }), { message: TAKEN_AT_START }, `${free} free`)
       await taken.pop()!.close()
@@ -91,17 +91,18 @@ t.test('a server whose connections are all taken is told as that: at the start, 
     const site = await openSite(t, { config })
     const person = await signIn(site)
     const line = await PgConnection.open(own.url)
+    t.teardown(() => line.close())
     await line.rows(
       'SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE datname IS NOT NULL AND pid <> pg_backend_pid()'
     )
-    const taken = await takeAll(own.url)
+    const taken = await takeAll(t, own.url)
     const read = await person.get('/api/models')
     t.equal(read.status, 503)
     t.match(read.body, { detail: `The database does not answer at the moment: ${TAKEN}. Try again.` })
     t.equal(read.headers.get('retry-after'), '5')
     const readiness = async () => (await person.get('/readyz')).text
     await until(async () => (await readiness()).includes(TAKEN), 'readiness says it too')
-    for (const connection of [line, ...taken]) await connection.close()
+    for (const connection of taken) await connection.close()
     await until(async () => (await person.get('/readyz')).status === 200, 'it is ready again')
     t.equal((await person.get('/api/models')).status, 200)
   })

@@ -15,7 +15,7 @@ const UNAVAILABLE: readonly (readonly [begin: string, text: string, passes: bool
   ['25006', 'this PostgreSQL server only reads', false],
   ['28', 'PostgreSQL does not let us in', false],
   ['3D', 'the database is not there', false],
-  ['53300', 'PostgreSQL takes no more connections (max_connections)', true],
+  ['53300', 'PostgreSQL takes no more connections (max_connections)', false],
   ['53', 'PostgreSQL has no room left', false],
   ['57', 'PostgreSQL is shut down', false],
   ['58', 'PostgreSQL cannot read or write its files', false],
