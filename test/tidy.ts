@@ -20,7 +20,6 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   operator: ['*'],
   index: ['*'],
   types: [],
-  'graph-state': [],
   errors: [],
   scope: [],
   loopback: ['types'],
@@ -59,7 +58,6 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'types',
     'json-shape',
     'conversation',
-    'graph-state',
     'scope',
     'loopback',
     'networks',
@@ -68,7 +66,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'well-formed'
   ],
   files: ['types', 'keyed-mutex', 'sqlite-driver'],
-  store: ['unexpected', 'types', 'conversation', 'budget', 'graph-state', 'scope', 'sqlite-driver', 'files/lock'],
+  store: ['unexpected', 'types', 'conversation', 'budget', 'scope', 'sqlite-driver', 'files/lock'],
   thread: [
     'types',
     'conversation',

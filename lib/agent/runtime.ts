@@ -11,7 +11,7 @@ import type {
   ToolMessage,
   UsageMetadata
 } from '../types.ts'
-import type { GraphWrite } from '../graph-state.ts'
+import type { GraphWrite } from '../conversation/state.ts'
 import type { StatePort } from './states.ts'
 
 /** Who called the model: the lead agent, a subagent, or a middleware (title, summary). */

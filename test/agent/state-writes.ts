@@ -20,6 +20,8 @@ const WRITERS = 20
 /** How an agent is told what to do, and where what it has kept is found. */
 interface Subject {
   readonly graph: string
+  /** What is special about it, in the names of tests. */
+  readonly about?: string
   readonly durability?: 'exit'
   /** What a run is started with. */
   input(text: string): JsonObject
@@ -37,6 +39,20 @@ const graphSubject = (graph: string, durability?: 'exit'): Subject => ({
   written: (values) => listIn(values, 'items').map(String)
 })
 
+/** Items so long that a list of them is stored in parts. */
+const PADDING = '"[,\\'.repeat(2000)
+const padded = (name: string) => `${name}${PADDING}`
+const longSubject = (graph: string): Subject => ({
+  ...graphSubject(graph),
+  about: 'in parts',
+  input: (text) => ({ items: [padded('before'), text] }),
+  change: (name) => ({ items: [padded(name), name], sum: 1 }),
+  written: (values) =>
+    listIn(values, 'items')
+      .map(String)
+      .filter((item) => !item.endsWith(PADDING))
+})
+
 /** Ours keeps messages and channels, and a channel is overwritten. */
 const OURS: Subject = {
   graph: 'lead_agent',
@@ -51,7 +67,7 @@ const OURS: Subject = {
 
 const KINDS: readonly (readonly Subject[])[] = [
   [OURS],
-  Object.keys(GRAPHS).flatMap((graph) => [graphSubject(graph), graphSubject(graph, 'exit')])
+  [...Object.keys(GRAPHS).flatMap((graph) => [graphSubject(graph), graphSubject(graph, 'exit')]), longSubject('plain')]
 ]
 
 /** Threads whose run has come to where it hangs; graphs run in this process too. */
@@ -409,6 +425,10 @@ async function tablesWith({ home }: Site, { backend, postgres_url }: DatabaseSec
   return found
 }
 
+function nameOf({ graph, durability, about }: Subject): string {
+  return [graph, durability && 'durability exit', about].filter(Boolean).join(', ')
+}
+
 /** Those that a run has a part in: updates know no durability. */
 const OF_RUNS = /run|fork|answer|a copy$|pruning$/
 
@@ -422,7 +442,7 @@ async function onBackend(t: Test, backend: Backend): Promise<void> {
       ? subjects.filter(({ graph, durability }) => !durability && graph !== 'nested')
       : subjects)
       for (const [way, work] of Object.entries(WAYS).filter(([way]) => !subject.durability || OF_RUNS.test(way)))
-        void t.test(`${subject.graph}${subject.durability ? ', durability exit' : ''}: ${way}`, async (t) => {
+        void t.test(`${nameOf(subject)}: ${way}`, async (t) => {
           await work(t, await Talk.begin(scene.person, subject), subject, scene)
         })
   }
@@ -442,6 +462,7 @@ t.test(
       graphStates: {
         load: (...of) => store.graphStates.load(...of),
         list: (...of) => store.graphStates.list(...of),
+        nextPart: (...of) => store.graphStates.nextPart(...of),
         // Somebody has changed the state since.
         version: async (threadId) => (asked++ < faster ? 'an older one' : store.graphStates.version(threadId))
       }
@@ -462,6 +483,37 @@ t.test(
     t.strictSame(await talk.written(), [...FIRST, 'u1', 'forked'])
   }
 )
+
+t.test('a step of a graph with a long list stores what is new in the list, and not all of it', async (t) => {
+  const subject = graphSubject('plain')
+  const site = await openSite(t, {
+    config: {
+      database: { backend: 'sqlite' },
+      agent: { runtime: 'graphs', config: graphsFolder(t, 'newest', GRAPHS) }
+    }
+  })
+  const talk = await Talk.begin(await signIn(site), subject)
+  const long = Array.from({ length: 1000 }, (_, no) => `item ${no}: ${'"words" '.repeat(40)}`)
+  await talk.say('in')
+  t.equal((await talk.update({ items: long })).status, 200)
+  const db = connect(join(site.home, 'data', 'colloquy.db'))
+  t.teardown(() => db.close())
+  const stored = () => {
+    const count = (sql: string) => db.prepare<[], number>(sql).pluck().get() ?? 0
+    return (
+      count('SELECT sum(length(name) + length(data)) FROM graph_values') +
+      count('SELECT sum(length(checkpoint) + length(metadata) + length(names_json)) FROM graph_checkpoints')
+    )
+  }
+  const before = stored()
+  t.ok(before > 300_000, `${before} characters`)
+  await talk.say('again')
+  const steps = stored() - before
+  t.comment(`a run of four steps took ${steps} characters beside ${before}`)
+  t.ok(steps < 10_000, `${steps} characters`)
+  const written = [...FIRST, ...long, 'again', 'first after again', FIRST[2]!]
+  t.strictSame(await talk.written(), written)
+})
 
 if (BACKENDS.includes('postgres'))
   t.test('updates of two processes at once are all in the state', { timeout: 300_000 }, async (t) => {

@@ -1,6 +1,6 @@
 // Obligations of CheckpointReads and of checkpoint.put.
 import type { Test } from 'tap'
-import type { CheckpointWrite, GraphCheckpointWrite, GraphValue, Group, HistoryPage } from '../../lib/store/store.ts'
+import type { Body, CheckpointWrite, GraphCheckpointWrite, Group, HistoryPage } from '../../lib/store/store.ts'
 import { addConversation, channels, messageText, put, texts } from './conversation.ts'
 import {
   aCheckpoint,
@@ -21,7 +21,7 @@ import {
 } from './harness.ts'
 import { stateContract } from './state-update.ts'
 
-function aGraphCheckpoint(thread_id: string, checkpoint_id: string, value: GraphValue): GraphCheckpointWrite {
+function aGraphCheckpoint(thread_id: string, checkpoint_id: string, value: Body): GraphCheckpointWrite {
   const head = { thread_id, ns: '', checkpoint_id, parent_id: null, run_id: null, checkpoint: '{}', metadata: '{}' }
   return { ...head, names: [value.name], values: [value] }
 }

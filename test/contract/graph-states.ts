@@ -374,6 +374,133 @@ export function graphStateContract(t: Test, open: Open): void {
     t.equal((await store.graphStates.list(thread_id, page)).length, 3)
   })
 
+  const parts = (from: number, to: number, channel = 'messages') =>
+    Array.from({ length: to - from + 1 }, (_, at) => ({
+      name: `${channel}#${String(from + at).padStart(10, '0')}`,
+      type: 'json',
+      data: `"${channel} ${from + at}"`
+    }))
+  /** Three checkpoints of a list that grows, and one that leaves it for another part. */
+  async function addList(store: Store, thread_id: string, ns = ''): Promise<void> {
+    for (const [id, ranges, values] of [
+      [1, [[0, 2]], parts(0, 2)],
+      [2, [[0, 3]], parts(3, 3)],
+      [3, [[0, 11]], parts(4, 11)],
+      [
+        4,
+        [
+          [12, 12],
+          [1, 3]
+        ],
+        parts(12, 12)
+      ]
+    ] as const)
+      await put(
+        store,
+        aGraphCheckpoint(thread_id, {
+          ns,
+          run_id: `run ${id}`,
+          checkpoint_id: checkpointId(id),
+          names: [{ name: `messages ${id}`, parts: ranges }],
+          values
+        })
+      )
+  }
+  const partsOf = (one: StoredGraphCheckpoint | null | undefined) =>
+    one?.values.map(({ data }) => JSON.parse(data) as unknown)
+  const named = (...numbers: number[]) => numbers.map((no) => `messages ${no}`)
+
+  test('a list in parts is read back in its order, with parts of earlier checkpoints, by its head and in pages', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    await addList(store, thread_id)
+    await put(store, aGraphCheckpoint(thread_id, { ns: 'inner:1', values: parts(0, 1, 'other') }))
+    const expected = [
+      named(12, 1, 2, 3),
+      named(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+      named(0, 1, 2, 3),
+      named(0, 1, 2)
+    ]
+    t.strictSame((await store.graphStates.list(thread_id, { ns: '', limit: 9 })).map(partsOf), expected)
+    for (const id of [1, 2, 3, 4])
+      t.strictSame(partsOf(await store.graphStates.load(thread_id, '', checkpointId(id))), expected[4 - id])
+    t.strictSame((await store.graphStates.load(thread_id, '', null))?.names, [
+      {
+        name: 'messages 4',
+        parts: [
+          [12, 12],
+          [1, 3]
+        ]
+      }
+    ])
+  })
+
+  test('new parts of a list have numbers above all that are stored in their namespace', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    t.equal(await store.graphStates.nextPart(thread_id, '', 'messages'), 0)
+    await addList(store, thread_id)
+    t.equal(await store.graphStates.nextPart(thread_id, '', 'messages'), 13)
+    t.equal(await store.graphStates.nextPart(thread_id, 'inner:1', 'messages'), 0)
+    // Names that look alike.
+    const values = ['message#0000000099', 'messages#0000000099 1', 'messages# 2', 'messages#x'].map((name) => ({
+      name,
+      type: 'json',
+      data: '0'
+    }))
+    await put(store, aGraphCheckpoint(thread_id, { checkpoint_id: checkpointId(5), names: [], values }))
+    t.equal(await store.graphStates.nextPart(thread_id, '', 'messages'), 13)
+    t.equal(await store.graphStates.nextPart(thread_id, '', 'message'), 100)
+  })
+
+  test('parts go with the last checkpoint that names them: with a run that is rolled back, and by pruning', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    await addList(store, thread_id)
+    await addList(store, thread_id, 'inner:1')
+    const everything = {
+      checkpoint_id: checkpointId(9),
+      names: [{ name: 'messages 9', parts: [[0, 12]] }],
+      values: []
+    } as const
+    const left = async () => {
+      await put(store, aGraphCheckpoint(thread_id, { ...everything, run_id: 'look' }))
+      const found = partsOf(await store.graphStates.load(thread_id, '', checkpointId(9)))
+      await write(store, { name: 'graph.removeRun', thread_id, run_id: 'look' })
+      return found
+    }
+    t.strictSame(await left(), named(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12))
+    await write(store, { name: 'graph.removeRun', thread_id, run_id: 'run 3' })
+    t.strictSame(await left(), named(0, 1, 2, 3, 12))
+    t.strictSame(partsOf(await store.graphStates.load(thread_id, '', null)), named(12, 1, 2, 3), 'others are whole')
+    t.equal(await write(store, { name: 'state.prune', thread_id }), true)
+    t.strictSame(await left(), named(1, 2, 3, 12))
+    t.strictSame(partsOf(await store.graphStates.load(thread_id, 'inner:1', null)), named(12, 1, 2, 3))
+  })
+
+  test('of two forks that number parts alike the later one is a conflict', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    await addList(store, thread_id)
+    const names = [
+      {
+        name: 'messages 5',
+        parts: [
+          [0, 3],
+          [13, 13]
+        ]
+      }
+    ] as const
+    const fork = aGraphCheckpoint(thread_id, {
+      run_id: null,
+      checkpoint_id: checkpointId(5),
+      names,
+      values: parts(13, 13)
+    })
+    const writes = [{ name: 'graph.put', ...fork }] as const
+    t.equal(await write(store, anUpdate(thread_id, 5, { writes })), 'written')
+    const before = await store.graphStates.list(thread_id, { ns: null, limit: 9 })
+    const other = { ...fork, checkpoint_id: checkpointId(6), values: [{ ...parts(13, 13)[0]!, data: '"other"' }] }
+    t.equal(await write(store, anUpdate(thread_id, 6, { writes: [{ name: 'graph.put', ...other }] })), 'conflict')
+    t.strictSame(await store.graphStates.list(thread_id, { ns: null, limit: 9 }), before, 'and nothing is written')
+  })
+
   test('nothing is written for a thread that does not exist [Store 8]', async (t, store) => {
     const thread_id = await addGraph(store)
     await write(store, { name: 'thread.remove', thread_id, user: null })

@@ -1,6 +1,6 @@
 // Derives the run's events and counts from a graph's stream: messages, tool calls and model usage.
 import { randomUUID } from 'node:crypto'
-import type { StoredGraphCheckpoint } from '../../graph-state.ts'
+import { bodiesByName, channelOf, type StoredGraphCheckpoint, wholeBody } from '../../conversation/state.ts'
 import { type HumanMessage, isObject, type Json, type JsonObject, type Message, type ToolCall } from '../../types.ts'
 import { parseJson, textOr } from '../json.ts'
 import type { AgentRecord, Sink } from '../runtime.ts'
@@ -121,7 +121,8 @@ export class Conversation {
 
 /** Ids of the messages in a stored state, in LangChain's serialised form. */
 export function idsIn(stored: StoredGraphCheckpoint | null): Set<string> {
-  const value = stored?.values.find(({ name }) => name.startsWith('messages '))
+  const version = stored?.names.find((one) => channelOf(one) === 'messages')
+  const value = version === undefined ? null : wholeBody(version, bodiesByName(stored?.values ?? []))
   const list = value?.type === 'json' ? parseJson(value.data) : undefined
   const ids = (Array.isArray(list) ? list : []).filter(isObject).map(({ id, kwargs }) => {
     return textOr(isObject(kwargs) ? kwargs.id : id) ?? ''

@@ -1,9 +1,9 @@
 // Services for in-process graphs.
 import type { Door } from '../../loopback.ts'
-import type { GraphUpdate } from '../../graph-state.ts'
+import type { GraphUpdate } from '../../conversation/state.ts'
 import type { JsonObject } from '../../types.ts'
 import type { GraphItems } from './graph-store.ts'
-import type { GraphReads } from './saver.ts'
+import type { GraphReads } from './saver-session.ts'
 
 /** Thread lookups, and storing updates. */
 export interface GraphThreads {

@@ -12,7 +12,7 @@ import type { CompiledGraph, LangGraph, StateSnapshot } from './library.ts'
 import { plain, plainText } from './plain.ts'
 import type { GraphPorts } from './graph-ports.ts'
 import { createGraphStore } from './graph-store.ts'
-import { type GraphReads, RunSession } from './saver.ts'
+import { type GraphReads, RunSession } from './saver-session.ts'
 import { type Extension, type GraphOptions, streamOf } from './transformers.ts'
 
 /** Always logged, because later readers may want other modes than the creator. */

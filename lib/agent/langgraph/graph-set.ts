@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../types.ts'
 import type { CompiledGraph, LangGraph } from './library.ts'
-import { createSaver, type GraphReads, SESSION, type SaverSession } from './saver.ts'
+import { createSaver, SESSION } from './saver.ts'
+import type { GraphReads, SaverSession } from './saver-session.ts'
 
 /** Makes a graph for a call, from its configuration. */
 export type GraphFactory = (config: JsonObject, runtime: object) => unknown

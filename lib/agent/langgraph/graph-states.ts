@@ -19,7 +19,7 @@ import { GraphSchemas, inServersWords } from './graph-schemas.ts'
 import type { Access, GraphSet, LoadedGraph } from './graph-set.ts'
 import type { CompiledGraph, StateSnapshot } from './library.ts'
 import { plain } from './plain.ts'
-import { UpdateSession } from './saver.ts'
+import { UpdateSession } from './saver-session.ts'
 
 const NOWHERE: StatePlace = { checkpointId: null, namespace: '' }
 

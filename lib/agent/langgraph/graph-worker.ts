@@ -103,7 +103,7 @@ const agent = (async () => {
   registerLoopback(door)
   const graphs = await loadGraphs(graphsPath, graphsFile)
   const ports: GraphPorts = {
-    reads: remote('reads', ['load', 'list', 'version']),
+    reads: remote('reads', ['load', 'list', 'version', 'nextPart']),
     threads: remote('threads', ['graphOf', 'configOf', 'update', 'copy', 'isBusy']),
     items: remote('items', ['get', 'put', 'remove', 'search', 'namespaces']),
     door,

@@ -2,27 +2,21 @@
 // under the same lease, and are deleted with the thread. One instance serves all graphs and runs, as LangGraph expects; the
 // config of a call names its session.
 import { randomBytes } from 'node:crypto'
-import type {
-  GraphPage,
-  GraphTaskWrite,
-  GraphTaskWrites,
-  GraphValue,
-  GraphWrite,
-  StoredGraphCheckpoint
-} from '../../graph-state.ts'
+import { divided, rangesOf } from '../../conversation/list.ts'
+import {
+  bodiesByName,
+  type Body,
+  channelOf,
+  type ChannelVersion,
+  partName,
+  partsOf,
+  type StoredGraphCheckpoint,
+  versionName,
+  wholeBody
+} from '../../conversation/state.ts'
 import { isObject, type JsonObject } from '../../types.ts'
 import type { LangGraph, RunnableConfig, Serde } from './library.ts'
-
-export interface GraphReads {
-  load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredGraphCheckpoint | null>
-  list(threadId: string, page: GraphPage): Promise<StoredGraphCheckpoint[]>
-}
-
-/** A session of reads and writes: a run, an update, or read-only. */
-export interface SaverSession extends GraphReads {
-  readonly runId: string | null
-  keep(write: GraphWrite): Promise<void> | void
-}
+import { type CheckpointReads, type GraphReads, PartNumbers, type SaverSession } from './saver-session.ts'
 
 /** The config member that names the session; LangGraph hides members that start with `__`. */
 export const SESSION = '__colloquy'
@@ -107,11 +101,20 @@ export function createSaver(
       )
       // Only values written in this step; the first checkpoint stores all of them.
       const isNew = ([name]: [string, unknown]) => checkpointId === null || Object.hasOwn(newVersions, name)
-      const values = versioned.filter(isNew).map(async ([name, version]) => ({
-        name: `${name} ${version}`,
-        ...(await dumped(this.serde, channel_values[name]))
-      }))
       const session = sessionOf(config)
+      const base = checkpointId === null ? null : await session.load(threadId, ns, checkpointId)
+      const before = new VersionsBefore(base)
+      const versions = versioned.map(async ([channel, version]): Promise<NewVersion> => {
+        const name = `${channel} ${version}`
+        if (!isNew([channel, version])) return { version: before.named(name), bodies: [] }
+        const body = { name, ...(await dumped(this.serde, channel_values[channel])) }
+        const list = divided(body, before.partsOf(channel))
+        if (list === null) return { version: name, bodies: [body] }
+        const from = await session.numbers.take(threadId, ns, channel, list.added.length)
+        const bodies = list.added.map((data, at) => ({ name: partName(channel, from + at), type: 'json', data }))
+        return { version: { name, parts: rangesOf(list, from) }, bodies }
+      })
+      const written = await Promise.all(versions)
       await session.keep({
         name: 'graph.put',
         thread_id: threadId,
@@ -121,8 +124,8 @@ export function createSaver(
         run_id: session.runId,
         checkpoint: JSON.stringify(rest),
         metadata: JSON.stringify({ ...ownIn(config), ...metadata }),
-        names: versioned.map(([name, version]) => `${name} ${version}`),
-        values: await Promise.all(values)
+        names: written.map(({ version }) => version),
+        values: written.flatMap(({ bodies }) => bodies)
       })
       // Updates continue with this config, in the same session.
       const named = config.configurable?.[SESSION]
@@ -163,14 +166,15 @@ export function createSaver(
 
   function sessionOf({ configurable }: RunnableConfig): SaverSession {
     const id = configurable?.[SESSION]
-    if (typeof id !== 'string') return { runId: null, keep: refuse, ...methodsOf(reads) }
+    if (typeof id !== 'string')
+      return { runId: null, keep: refuse, numbers: new PartNumbers(reads), ...methodsOf(reads) }
     const session = sessions.get(id)
     if (!session) throw new Error('The run of this graph has ended')
     return session
   }
 }
 
-function methodsOf(reads: GraphReads): GraphReads {
+function methodsOf(reads: CheckpointReads): CheckpointReads {
   return { load: (...of) => reads.load(...of), list: (...of) => reads.list(...of) }
 }
 
@@ -215,8 +219,13 @@ function holds(metadata: JsonObject, filter: Record<string, unknown> = {}): bool
 /** The thread id comes from the row, because the thread may be a copy. The session is kept: LangGraph writes forks with this config. */
 async function tupleOf(serde: Serde, stored: StoredGraphCheckpoint, asked: RunnableConfig): Promise<CheckpointTuple> {
   const { thread_id, ns, checkpoint_id, parent_id, run_id } = stored
+  const bodies = bodiesByName(stored.values)
+  const found = stored.names.flatMap((version) => {
+    const body = wholeBody(version, bodies)
+    return body ? [{ channel: channelOf(version), body }] : []
+  })
   const [values, pendingWrites] = await Promise.all([
-    Promise.all(stored.values.map(async (value) => [channelIn(value.name), await loaded(serde, value)] as const)),
+    Promise.all(found.map(async ({ channel, body }) => [channel, await loaded(serde, body)] as const)),
     Promise.all(
       stored.writes.map(
         async (one): Promise<[string, string, unknown]> => [one.task_id, one.channel, await loaded(serde, one)]
@@ -238,8 +247,32 @@ async function tupleOf(serde: Serde, stored: StoredGraphCheckpoint, asked: Runna
   }
 }
 
-function channelIn(name: string): string {
-  return name.slice(0, name.lastIndexOf(' '))
+interface NewVersion {
+  readonly version: ChannelVersion
+  readonly bodies: readonly Body[]
+}
+
+/** The versions that a new checkpoint follows. */
+class VersionsBefore {
+  readonly #byName: ReadonlyMap<string, ChannelVersion>
+  readonly #byChannel: ReadonlyMap<string, ChannelVersion>
+  readonly #bodies: ReadonlyMap<string, Body>
+
+  constructor(base: StoredGraphCheckpoint | null) {
+    const versions = base?.names ?? []
+    this.#byName = new Map(versions.map((version) => [versionName(version), version]))
+    this.#byChannel = new Map(versions.map((version) => [channelOf(version), version]))
+    this.#bodies = bodiesByName(base?.values ?? [])
+  }
+
+  /** A version that the new checkpoint has too. */
+  named(name: string): ChannelVersion {
+    return this.#byName.get(name) ?? name
+  }
+
+  partsOf(channel: string): ReturnType<typeof partsOf> {
+    return partsOf(this.#byChannel.get(channel), this.#bodies)
+  }
 }
 
 async function dumped(serde: Serde, value: unknown): Promise<{ type: string; data: string }> {
@@ -256,136 +289,4 @@ async function loaded(
 ): Promise<unknown> {
   if (!type.startsWith('base64 ')) return serde.loadsTyped(type, Buffer.from(data))
   return serde.loadsTyped(type.slice('base64 '.length), Buffer.from(data, 'base64'))
-}
-
-/** A run's session: caches the newest checkpoints, which may not be stored yet. */
-export class RunSession implements SaverSession {
-  readonly runId: string
-  readonly #reads: GraphReads
-  readonly #write: (write: GraphWrite) => Promise<void> | void
-  readonly #flushed: () => Promise<void>
-  /** The newest checkpoint per namespace. */
-  readonly #newest = new Map<string, StoredGraphCheckpoint>()
-  /** The checkpoint per namespace last loaded by id: LangGraph compares it with the newest to detect a fork. */
-  readonly #addressed = new Map<string, StoredGraphCheckpoint>()
-  /** The root checkpoint the run started from; null: there was none; undefined: not loaded yet. */
-  opened: StoredGraphCheckpoint | null | undefined
-
-  constructor(
-    runId: string,
-    reads: GraphReads,
-    write: (write: GraphWrite) => Promise<void> | void,
-    flushed: () => Promise<void>
-  ) {
-    this.runId = runId
-    this.#reads = reads
-    this.#write = write
-    this.#flushed = flushed
-  }
-
-  /** The newest root checkpoint written by this run; null: none. */
-  get last(): string | null {
-    const last = this.#newest.get('')
-    return last && last.run_id === this.runId ? last.checkpoint_id : null
-  }
-
-  async load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredGraphCheckpoint | null> {
-    const newest = this.#newest.get(ns)
-    if (newest && (checkpointId === null || checkpointId === newest.checkpoint_id)) return newest
-    const addressed = this.#addressed.get(ns)
-    if (addressed && checkpointId === addressed.checkpoint_id) return addressed
-    // Rare: an older checkpoint, which may not be stored yet.
-    if (this.#newest.size > 0) await this.#flushed()
-    const stored = await this.#reads.load(threadId, ns, checkpointId)
-    if (ns === '' && this.opened === undefined) this.opened = stored
-    if (stored && checkpointId !== null) this.#addressed.set(ns, stored)
-    else if (stored && !newest) this.#newest.set(ns, stored)
-    return stored
-  }
-
-  async list(threadId: string, page: GraphPage): Promise<StoredGraphCheckpoint[]> {
-    await this.#flushed()
-    return this.#reads.list(threadId, page)
-  }
-
-  keep(write: GraphWrite): Promise<void> | void {
-    if (write.name === 'graph.put') this.#put(write)
-    else this.#add(write)
-    return this.#write(write)
-  }
-
-  #put({ name: _, ...checkpoint }: GraphWrite & { name: 'graph.put' }): void {
-    const bases = [this.#addressed.get(checkpoint.ns), this.#newest.get(checkpoint.ns)]
-    const known = [...bases.flatMap((base) => base?.values ?? []), ...checkpoint.values]
-    const byName = new Map(known.map((value) => [value.name, value]))
-    const values = checkpoint.names.flatMap((name) => byName.get(name) ?? [])
-    this.#newest.set(checkpoint.ns, { ...checkpoint, values, writes: [] })
-  }
-
-  #add({ ns, checkpoint_id, writes }: GraphTaskWrites): void {
-    for (const held of [this.#newest, this.#addressed]) {
-      const one = held.get(ns)
-      if (one?.checkpoint_id === checkpoint_id) held.set(ns, withWrites(one, writes))
-    }
-  }
-}
-
-/** An update's session: it sees its own writes over what is stored; they are stored together at its end, or not at all. */
-export class UpdateSession implements SaverSession {
-  readonly runId = null
-  readonly writes: GraphWrite[] = []
-  readonly #reads: GraphReads
-  /** Values it has seen, by namespace and name: its checkpoints name old ones too. */
-  readonly #values = new Map<string, GraphValue>()
-
-  constructor(reads: GraphReads) {
-    this.#reads = reads
-  }
-
-  async load(threadId: string, ns: string, checkpointId: string | null): Promise<StoredGraphCheckpoint | null> {
-    const found = this.#own(ns, checkpointId) ?? (await this.#reads.load(threadId, ns, checkpointId))
-    if (!found) return null
-    this.#know(ns, found.values)
-    return this.writes.reduce((whole, one) => {
-      const isOfIt = one.name === 'graph.write' && one.ns === ns && one.checkpoint_id === found.checkpoint_id
-      return isOfIt ? withWrites(whole, one.writes) : whole
-    }, found)
-  }
-
-  list(threadId: string, page: GraphPage): Promise<StoredGraphCheckpoint[]> {
-    return this.#reads.list(threadId, page)
-  }
-
-  keep(write: GraphWrite): void {
-    this.writes.push(write)
-    if (write.name === 'graph.put') this.#know(write.ns, write.values)
-  }
-
-  #know(ns: string, values: readonly GraphValue[]): void {
-    for (const value of values) this.#values.set(`${ns}\n${value.name}`, value)
-  }
-
-  #own(ns: string, checkpointId: string | null): StoredGraphCheckpoint | null {
-    for (const one of this.writes.toReversed()) {
-      if (one.name !== 'graph.put' || one.ns !== ns) continue
-      if (checkpointId !== null && one.checkpoint_id !== checkpointId) continue
-      const { name: _, ...checkpoint } = one
-      const values = one.names.flatMap((name) => this.#values.get(`${ns}\n${name}`) ?? [])
-      return { ...checkpoint, values, writes: [] }
-    }
-    return null
-  }
-}
-
-function withWrites(stored: StoredGraphCheckpoint, writes: readonly GraphTaskWrite[]): StoredGraphCheckpoint {
-  const isIn = (list: readonly GraphTaskWrite[]) => (write: GraphTaskWrite) =>
-    list.some(({ task_id, idx }) => task_id === write.task_id && idx === write.idx)
-  const kept = stored.writes.filter((one) => one.idx >= 0 || !isIn(writes)(one))
-  const added = writes.filter((one) => !isIn(kept)(one))
-  return { ...stored, writes: [...kept, ...added].sort(inOrder) }
-}
-
-function inOrder(one: GraphTaskWrite, other: GraphTaskWrite): number {
-  const [left, right] = [one, other].map(({ task_path, task_id }) => `${task_path}\n${task_id}`)
-  return left === right ? one.idx - other.idx : left! < right! ? -1 : 1
 }

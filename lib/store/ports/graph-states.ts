@@ -1,7 +1,7 @@
 // Reading LangGraph's checkpoints, whose contents are opaque to us.
-import type { GraphPage, StoredGraphCheckpoint } from '../../graph-state.ts'
+import type { GraphPage, StoredGraphCheckpoint } from '../../conversation/state.ts'
 
-export type * from '../../graph-state.ts'
+export type * from '../../conversation/state.ts'
 
 /** Each answer is of one moment: no write and no removal falls between its parts [Store 12]. */
 export interface GraphStateReads {
@@ -11,4 +11,6 @@ export interface GraphStateReads {
   list(threadId: string, page: GraphPage): Promise<StoredGraphCheckpoint[]>
   /** Names the checkpoint written last, in any namespace: changes with each that is written or taken back. null: there is none. */
   version(threadId: string): Promise<string | null>
+  /** A number above those of all parts that are stored of a channel's lists in a namespace. */
+  nextPart(threadId: string, ns: string, channel: string): Promise<number>
 }

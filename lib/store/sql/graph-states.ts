@@ -1,12 +1,21 @@
 // Graph checkpoints as rows of both databases: heads in the order written, values once per version, and pending writes.
+import {
+  bodyNames,
+  channelOf,
+  type ChannelVersion,
+  partName,
+  partNumber,
+  type PartRange
+} from '../../conversation/state.ts'
 import type {
+  Body,
   GraphCheckpointHead,
   GraphCheckpointWrite,
   GraphPage,
   GraphStateReads,
   GraphTaskWrite,
   GraphTaskWrites,
-  GraphValue,
+  GraphWrite,
   StoredGraphCheckpoint
 } from '../store.ts'
 import { parseObject } from './json.ts'
@@ -21,11 +30,15 @@ const NAMES_AT_ONCE = 500
 
 type Row = Omit<GraphCheckpointHead, 'names'> & { readonly names_json: string }
 type WriteRow = GraphTaskWrite & Pick<GraphCheckpointHead, 'ns' | 'checkpoint_id'> & { readonly key: number }
-type ValueRow = GraphValue & Pick<GraphCheckpointHead, 'ns'>
+type BodyRow = Body & Pick<GraphCheckpointHead, 'ns'>
 
 function toHead({ names_json, ...row }: Row): GraphCheckpointHead {
-  // Written by 'graph.put' alone.
-  return { ...row, names: JSON.parse(names_json) as string[] }
+  return { ...row, names: versionsIn(names_json) }
+}
+
+function versionsIn(names_json: string): ChannelVersion[] {
+  // Written by `putCheckpoint` alone.
+  return JSON.parse(names_json) as ChannelVersion[]
 }
 
 function* load(threadId: string, ns: string, checkpointId: string | null): Steps<StoredGraphCheckpoint | null> {
@@ -50,17 +63,61 @@ function* list(threadId: string, { ns, limit, before }: GraphPage): Steps<Stored
 
 /** The heads with their values and writes; shared values are read once. */
 function* filled(threadId: string, heads: readonly GraphCheckpointHead[]): Steps<StoredGraphCheckpoint[]> {
-  const names = new Set(heads.flatMap((head) => head.names))
-  const values = yield* among<ValueRow>('ns, name, type, data', 'graph_values', 'name', threadId, [...names])
+  const values = yield* bodiesOf(threadId, heads)
   const ids = heads.map(({ checkpoint_id }) => checkpoint_id)
   const columns = 'key, ns, checkpoint_id, task_id, task_path, idx, channel, type, data'
   const writes = yield* among<WriteRow>(columns, 'graph_writes', 'checkpoint_id', threadId, ids)
   const byName = new Map(values.map(({ ns, ...value }) => [`${ns}\n${value.name}`, value]))
   return heads.map((head) => ({
     ...head,
-    values: head.names.flatMap((name) => byName.get(`${head.ns}\n${name}`) ?? []),
+    values: head.names.flatMap(bodyNames).flatMap((name) => byName.get(`${head.ns}\n${name}`) ?? []),
     writes: inForce(writes.filter(({ ns, checkpoint_id }) => ns === head.ns && checkpoint_id === head.checkpoint_id))
   }))
+}
+
+/** The bodies that heads name, each once; more of a namespace than its own head names, where heads of others have the same names. */
+function* bodiesOf(threadId: string, heads: readonly GraphCheckpointHead[]): Steps<BodyRow[]> {
+  const named = heads.flatMap(({ names }) => names).filter((version) => typeof version === 'string')
+  const found = yield* among<BodyRow>('ns, name, type, data', 'graph_values', 'name', threadId, [...new Set(named)])
+  const sql = `SELECT ns, name, type, data FROM graph_values
+    WHERE thread_id = $1 AND ns = $2 AND name BETWEEN $3 AND $4`
+  for (const { ns, channel, ranges } of listsOf(heads))
+    for (const [from, to] of ranges)
+      for (const row of yield* ask<BodyRow>(sql, threadId, ns, partName(channel, from), partName(channel, to)))
+        found.push(row)
+  return found
+}
+
+interface List {
+  readonly ns: string
+  readonly channel: string
+  /** In order, each number once. */
+  readonly ranges: readonly PartRange[]
+}
+
+/** All parts that heads name. */
+function listsOf(heads: readonly Pick<GraphCheckpointHead, 'ns' | 'names'>[]): List[] {
+  const lists = new Map<string, { ns: string; channel: string; ranges: PartRange[] }>()
+  for (const { ns, names } of heads)
+    for (const version of names) {
+      if (typeof version === 'string') continue
+      const channel = channelOf(version)
+      const list = lists.get(`${ns}\n${channel}`) ?? { ns, channel, ranges: [] }
+      lists.set(`${ns}\n${channel}`, list)
+      list.ranges.push(...version.parts)
+    }
+  return [...lists.values()].map((list) => ({ ...list, ranges: joined(list.ranges) }))
+}
+
+/** Ranges in order, those that touch as one. */
+function joined(ranges: readonly PartRange[]): PartRange[] {
+  const all: [number, number][] = []
+  for (const [from, to] of ranges.toSorted(([one], [other]) => one - other)) {
+    const last = all.at(-1)
+    if (last && from <= last[1] + 1) last[1] = Math.max(last[1], to)
+    else all.push([from, to])
+  }
+  return all
 }
 
 /** Of the writes of all runs at one checkpoint, those that count: of a task's result the first, of what it has only one the last. */
@@ -109,7 +166,16 @@ function* version(threadId: string): Steps<string | null> {
   return row ? `${row.key} ${row.checkpoint_id}` : null
 }
 
-export const graphStateReads: StepReads<GraphStateReads> = { load, list, version }
+function* nextPart(threadId: string, ns: string, channel: string): Steps<number> {
+  const first = partName(channel, 0)
+  // Digits sort before a colon; what is longer is something else with such a name.
+  const sql = `SELECT max(name) AS name FROM graph_values
+    WHERE thread_id = $1 AND ns = $2 AND name >= $3 AND name < $4 AND length(name) = length($3)`
+  const row = yield* askOne<{ name: string | null }>(sql, threadId, ns, first, `${channel}#:`)
+  return row?.name ? partNumber(row.name) + 1 : 0
+}
+
+export const graphStateReads: StepReads<GraphStateReads> = { load, list, version, nextPart }
 
 function* putCheckpoint(given: GraphCheckpointWrite): Steps<void> {
   const { thread_id, ns, checkpoint_id, parent_id, run_id, checkpoint, metadata, names, values } = given
@@ -152,33 +218,50 @@ interface NamedRow {
   readonly names_json: string
 }
 
-/** The names of values, by namespace. */
-function namesOf(rows: readonly NamedRow[]): Map<string, Set<string>> {
-  const byNs = new Map<string, Set<string>>()
-  for (const { ns, names_json } of rows) {
-    const names = byNs.get(ns) ?? new Set()
-    // Written by `putCheckpoint` alone.
-    for (const name of JSON.parse(names_json) as string[]) names.add(name)
-    byNs.set(ns, names)
-  }
-  return byNs
+function toNamed({ ns, names_json }: NamedRow): Pick<GraphCheckpointHead, 'ns' | 'names'> {
+  return { ns, names: versionsIn(names_json) }
 }
 
-/** Values go with the last checkpoint that names them. */
+/** Bodies of a namespace go with the last head that names them. `heads`: those that are left. */
+function* removeUnnamed(threadId: string, ns: string, heads: readonly NamedRow[]): Steps<void> {
+  const left = heads.map(toNamed)
+  const single = new Set(left.flatMap(({ names }) => names).filter((version) => typeof version === 'string'))
+  const parts = new Set<string>()
+  for (const { channel, ranges } of listsOf(left))
+    for (const name of bodyNames({ name: `${channel} `, parts: ranges })) parts.add(name)
+  const stored = yield* ask<{ name: string }>(
+    'SELECT name FROM graph_values WHERE thread_id = $1 AND ns = $2',
+    threadId,
+    ns
+  )
+  const unnamed = stored.map(({ name }) => name).filter((name) => !single.has(name) && !parts.has(name))
+  const removal = 'DELETE FROM graph_values WHERE thread_id = $1 AND ns = $2 AND name = ANY($3)'
+  if (unnamed.length > 0) yield* ask(removal, threadId, ns, unnamed)
+}
+
 function* removeRun(threadId: string, runId: string): Steps<void> {
   const made = 'SELECT checkpoint_id FROM graph_checkpoints WHERE thread_id = $1 AND run_id = $2'
   yield* ask(
     `DELETE FROM graph_writes WHERE thread_id = $1 AND (run_id = $2 OR checkpoint_id IN (${made}))`,
     ...[threadId, runId]
   )
-  const removal = 'DELETE FROM graph_checkpoints WHERE thread_id = $1 AND run_id = $2 RETURNING ns, names_json'
-  const removed = namesOf(yield* ask<NamedRow>(removal, threadId, runId))
+  const removal = 'DELETE FROM graph_checkpoints WHERE thread_id = $1 AND run_id = $2 RETURNING ns'
+  const removed = yield* ask<{ ns: string }>(removal, threadId, runId)
   const left = 'SELECT ns, names_json FROM graph_checkpoints WHERE thread_id = $1 AND ns = $2'
-  for (const [ns, names] of removed) {
-    const named = namesOf(yield* ask<NamedRow>(left, threadId, ns)).get(ns) ?? new Set()
-    const unnamed = [...names].filter((name) => !named.has(name))
-    yield* ask('DELETE FROM graph_values WHERE thread_id = $1 AND ns = $2 AND name = ANY($3)', threadId, ns, unnamed)
+  for (const ns of new Set(removed.map((one) => one.ns)))
+    yield* removeUnnamed(threadId, ns, yield* ask<NamedRow>(left, threadId, ns))
+}
+
+/** Another fork of the thread has numbered its parts so meanwhile. */
+function* hasPartOf(threadId: string, writes: readonly GraphWrite[]): Steps<boolean> {
+  for (const write of writes) {
+    if (write.name !== 'graph.put') continue
+    const parts = new Set(write.names.flatMap((version) => (typeof version === 'string' ? [] : bodyNames(version))))
+    const added = write.values.map(({ name }) => name).filter((name) => parts.has(name))
+    const sql = 'SELECT 1 FROM graph_values WHERE thread_id = $1 AND ns = $2 AND name = ANY($3) LIMIT 1'
+    if (added.length > 0 && (yield* askOne(sql, threadId, write.ns, added)) !== undefined) return true
   }
+  return false
 }
 
 type GraphOps = 'graph.put' | 'graph.write' | 'graph.update' | 'graph.removeRun'
@@ -200,6 +283,7 @@ export const graphWrites: StepWrites<GraphOps> = {
     yield* needsThread(thread_id)
     if (yield* hasRunInFlight(thread_id)) return 'busy'
     if (expected !== undefined && expected !== (yield* version(thread_id))) return 'conflict'
+    if (yield* hasPartOf(thread_id, writes)) return 'conflict'
     for (const write of writes) yield* write.name === 'graph.put' ? putCheckpoint(write) : putTaskWrites(write)
     const stand = `UPDATE threads_meta SET status = $2, display_name = coalesce($3, display_name), updated_at = $4
       WHERE thread_id = $1`
@@ -226,8 +310,7 @@ function rebuiltIn({ metadata, names_json }: PrunedRow): Set<string> {
 }
 
 function hasValueOf(channel: string, names_json: string): boolean {
-  // Written by `putCheckpoint` alone: a channel, a space, and its version.
-  return (JSON.parse(names_json) as string[]).some((name) => name.slice(0, name.lastIndexOf(' ')) === channel)
+  return versionsIn(names_json).some((version) => channelOf(version) === channel)
 }
 
 /** A checkpoint, and those before it that it is rebuilt from. */
@@ -254,14 +337,12 @@ export function* pruneGraphs(threadId: string): Steps<void> {
     const { ns } = newest
     const kept = yield* withSources(threadId, newest)
     const ids = kept.map(({ checkpoint_id }) => checkpoint_id)
-    const names = [...(namesOf(kept).get(ns) ?? [])]
     for (const table of ['graph_checkpoints', 'graph_writes'])
       yield* ask(
         `DELETE FROM ${table} WHERE thread_id = $1 AND ns = $2 AND NOT (checkpoint_id = ANY($3))`,
         ...[threadId, ns, ids]
       )
-    const unnamed = 'DELETE FROM graph_values WHERE thread_id = $1 AND ns = $2 AND NOT (name = ANY($3))'
-    yield* ask(unnamed, threadId, ns, names)
+    yield* removeUnnamed(threadId, ns, kept)
   }
 }
 

@@ -1,0 +1,104 @@
+// How a long list is kept: as parts of its JSON, which its next version shares as far as they have not changed. Only texts are compared
+// and joined again, so that what is read is what was written, byte for byte.
+import type { Body, ListPart, PartRange } from './state.ts'
+
+/** Lists are divided from this length on: below, one body is cheaper than several. */
+const LIST_LENGTH_MIN = 4096
+/** A part has as many elements as make this length, or this part of what is new. */
+const PART_LENGTH_MIN = 512
+const NEW_PARTS_MAX = 64
+/** A list in more ranges than this is written anew: its head must stay short. */
+const RANGES_MAX = 64
+
+/** A new version of a list: parts it shares with the one before, and new ones between them. */
+export interface DividedList {
+  readonly before: readonly ListPart[]
+  readonly added: readonly string[]
+  readonly after: readonly ListPart[]
+}
+
+/** Divides the text of a list, after a version of these parts; null: it is no list, or a short one, and stays one body. */
+export function divided({ type, data }: Omit<Body, 'name'>, known: readonly ListPart[]): DividedList | null {
+  if (type !== 'json' || data.length < LIST_LENGTH_MIN || !data.startsWith('[') || !data.endsWith(']')) return null
+  const text = data.slice(1, -1)
+  const list = shared(text, known)
+  return rangesOf(list, 0).length > RANGES_MAX ? { before: [], added: inParts(text), after: [] } : list
+}
+
+/** What a list shares with the one before at its beginning, which may have gone on before it, and at its end. */
+function shared(text: string, known: readonly ListPart[]): DividedList {
+  // `startsWith` compares character by character, which takes ten times as long.
+  const isNext = ({ data }: ListPart, at: number) =>
+    text.slice(at, at + data.length) === data && (at + data.length === text.length || text[at + data.length] === ',')
+  const before: ListPart[] = []
+  let at = 0
+  let next = Math.max(
+    0,
+    known.findIndex((part) => isNext(part, 0))
+  )
+  for (; next < known.length && at < text.length && isNext(known[next]!, at); next++) {
+    before.push(known[next]!)
+    at += known[next]!.data.length + 1
+  }
+  if (at > text.length) return { before, added: [], after: [] }
+  const after: ListPart[] = []
+  let end = text.length
+  for (let last = known.length - 1; last >= next; last--) {
+    const from = end - known[last]!.data.length
+    if (from < at || text.slice(from, end) !== known[last]!.data || (from > at && text[from - 1] !== ',')) break
+    after.unshift(known[last]!)
+    end = from - 1
+    if (end < at) break
+  }
+  return { before, added: end < at ? [] : inParts(text.slice(at, end)), after }
+}
+
+/** Ranges of a list whose new parts are numbered from here on. */
+export function rangesOf({ before, added, after }: DividedList, from: number): PartRange[] {
+  const numbers = [
+    ...before.map(({ no }) => no),
+    ...added.map((_, index) => from + index),
+    ...after.map(({ no }) => no)
+  ]
+  const ranges: [number, number][] = []
+  for (const no of numbers) {
+    const last = ranges.at(-1)
+    if (last && no === last[1] + 1) last[1] = no
+    else ranges.push([no, no])
+  }
+  return ranges
+}
+
+/** Elements of a list, several in a part where they are small. */
+function inParts(text: string): string[] {
+  const length = Math.max(PART_LENGTH_MIN, text.length / NEW_PARTS_MAX)
+  const parts: string[] = []
+  let from = 0
+  for (const comma of commasIn(text)) {
+    if (comma - from < length) continue
+    parts.push(text.slice(from, comma))
+    from = comma + 1
+  }
+  return [...parts, text.slice(from)]
+}
+
+/** The commas between elements, not those within one. */
+function* commasIn(text: string): Generator<number> {
+  let depth = 0
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at]
+    if (character === '"') at = endOfString(text, at)
+    else if (character === '{' || character === '[') depth++
+    else if (character === '}' || character === ']') depth--
+    else if (character === ',' && depth === 0) yield at
+  }
+}
+
+function endOfString(text: string, from: number): number {
+  for (let end = text.indexOf('"', from + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let escapes = 0
+    while (text[end - 1 - escapes] === '\\') escapes++
+    if (escapes % 2 === 0) return end
+  }
+  return text.length
+}
