@@ -3,15 +3,13 @@ import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { prepareDatabase } from '../../lib/store/postgres/prepare.ts'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
-import { migrationsIn } from '../../lib/store/sql/migrations.ts'
 import { openDatabase } from '../../lib/store/open.ts'
 import { openPostgresStore, readsOf } from '../../lib/store/postgres/open.ts'
 import type { Db, Param, Planning, ReadDb } from '../../lib/store/postgres/db.ts'
 import { addThread, write } from '../contract/harness.ts'
 import { homeOf } from '../fixtures/gateway.ts'
+import { oldPostgres, POSTGRES_STEPS as STEPS } from '../fixtures/old-schema.ts'
 import { createDatabase, migratedDatabase, newName, onServer, removeDatabase, urlOf } from '../fixtures/postgres.ts'
-
-const STEPS = migrationsIn(new URL('../../lib/store/postgres/migrations/', import.meta.url))
 
 async function lineTo(t: Test, url: string): Promise<PgConnection> {
   const line = await PgConnection.open(url)
@@ -256,11 +254,7 @@ t.test('a change of the schema is told once: from where to where, how long, and 
     const made = await createDatabase()
     t.teardown(() => made.remove())
     const line = await lineTo(t, made.url)
-    await line.rows('CREATE TABLE migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)')
-    for (const { version, sql } of STEPS.slice(0, from)) {
-      await line.rows(sql)
-      await line.rows('INSERT INTO migrations (version, applied_at) VALUES ($1, now())', [version])
-    }
+    await oldPostgres(line, from)
     const told: unknown[] = []
     const database = { backend: 'postgres', sqlite_path: '', postgres_url: made.url } as const
     const options = { home, database, run_events: { backend: 'db' } } as const

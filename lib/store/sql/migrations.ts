@@ -1,7 +1,7 @@
 // Migration steps: numbered SQL files.
 import { readdirSync, readFileSync } from 'node:fs'
 
-interface Migration {
+export interface Migration {
   readonly version: number
   /** Marked by its first line, `-- breaking: why`: the previous version of the program would read or write something wrong after it. */
   readonly isBreaking: boolean
