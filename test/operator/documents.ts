@@ -71,3 +71,8 @@ t.test('wherever a document sets a proxy or a front end up, it says `trusted_pro
   for (const front of ['nginx', 'Caddy', 'the server of a web front end'])
     t.ok(found.includes(`### Behind ${front}`), front)
 })
+
+t.test('what the operator can switch against the specification stands in the list of what differs', async (t) => {
+  const [, list = ''] = readFileSync(join(ROOT, 'lib/routes/README.md'), 'utf8').split('## What differs, on purpose\n')
+  for (const option of ['server.trusted_hops']) t.match(list, `\`${option}\``, option)
+})
