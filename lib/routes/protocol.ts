@@ -10,6 +10,7 @@ import { acceptWebSocket, type TextSocket } from '../http/web-socket.ts'
 import { sseEncoding } from '../protocols/langgraph/encoding.ts'
 import { epochIn, frameAt, seqIn, seqOf } from '../protocols/langgraph/event.ts'
 import { EventFeed } from '../protocols/langgraph/feed.ts'
+import { replayedEvents } from '../protocols/langgraph/replay.ts'
 import {
   type Answer,
   type Command,
@@ -238,12 +239,14 @@ export function protocolRoutes(services: Services): Route[] {
 
   const socket = (call: UserCall): Promise<typeof HANDLED> =>
     registry.streams.hold(call.user.id, async (place) => {
+      const threadId = call.params.thread_id!
       const line = acceptWebSocket(call, { maxBytes: config.server.body_bytes })
       new ProtocolSocket(line, {
-        threadId: call.params.thread_id!,
+        threadId,
         reader: readerOf(services, call),
         share: call.share,
-        join: (request) => registry.readers.joinThread(call.params.thread_id!, request, place),
+        join: (request) => registry.readers.joinThread(threadId, request, place),
+        replayed: (params) => replayedEvents(registry.readers.runsOf(threadId, call.user.id), params),
         command: (asked) => commandOnSocket(call, asked, line),
         parse: (text) => parseJson(Buffer.from(text))
       })

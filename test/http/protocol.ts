@@ -9,7 +9,14 @@ import type { ThreadJoiner } from '../../lib/run/delivery/thread-joiner.ts'
 import type { JsonObject } from '../../lib/types.ts'
 import { Clock } from '../fixtures/clock.ts'
 import { at, listIn, openSite, type Person, signIn, textIn as textAt, until } from '../fixtures/gateway.ts'
-import { EVERYTHING, eventsPath, type HeardEvent, openProtocol, textIn } from '../fixtures/protocol.ts'
+import {
+  EVERYTHING,
+  eventsPath,
+  type HeardEvent,
+  openProtocol,
+  type ProtocolClient,
+  textIn
+} from '../fixtures/protocol.ts'
 import type { Stream } from '../fixtures/stream.ts'
 
 const said = (content: string) => ({ messages: [{ type: 'human', content }] })
@@ -67,6 +74,7 @@ function handSocket({
       heard.drain = onDrain!
       return joiner as unknown as ThreadJoiner
     },
+    replayed: async () => 0,
     command,
     parse: JSON.parse
   }
@@ -213,6 +221,46 @@ t.test('a second subscription on a socket is told all it wants, the first nothin
   const again = await client.command('subscription.unsubscribe', { subscription_id: name })
   t.match(again, { type: 'error', error: 'no_such_subscription' })
   client.close()
+})
+
+t.test('a subscription is answered with how many events it is sent of what was there', async (t) => {
+  const person = await signIn(await openSite(t))
+  const thread = await person.thread()
+  for (const deltas of [5, 30])
+    await person.post(`/api/threads/${thread}/runs/wait`, { input: said(`/demo deltas=${deltas} rate=0`) })
+  const live = await person.stream(thread, '/demo deltas=40 rate=0 pause=20:600000', {
+    stream_mode: ['messages-tuple']
+  })
+  await live.untilFrames(21)
+  const replayed = async (client: ProtocolClient, channels: readonly string[], more: JsonObject = {}) => {
+    const { result } = await client.command('subscription.subscribe', { channels: [...channels], ...more })
+    return at(result, 'replayed_events')
+  }
+  const alone = async (channels: readonly string[], more: JsonObject = {}) => {
+    const client = await openProtocol(person, thread)
+    const count = await replayed(client, channels, more)
+    await until(() => client.events.length >= Number(count), 'they are sent')
+    // What it was told of is all there is: the run goes on in ten minutes.
+    t.match(await client.command('state.get'), { type: 'success' })
+    t.equal(client.events.length, count, channels.join())
+    client.close()
+    return client.events
+  }
+  const all = await alone(EVERYTHING)
+  t.ok(all.length > 60)
+  t.equal((await alone(['lifecycle'])).length, 5)
+  const middle = all[Math.floor(all.length / 2)]!
+  t.strictSame(await alone(EVERYTHING, { since: middle.event_id }), all.slice(all.indexOf(middle) + 1))
+  // One who has been told of the lifecycle already is told of its events again, and of no others.
+  const client = await openProtocol(person, thread)
+  t.equal(await replayed(client, ['messages']), all.filter(({ method }) => method === 'messages').length)
+  t.equal(await replayed(client, ['lifecycle']), 5)
+  client.close()
+  const other = await person.thread()
+  t.equal(await replayed(await openProtocol(person, other), EVERYTHING), 0)
+  await person.post(`/api/threads/${other}/runs/wait`, { input: said('/demo deltas=10001 rate=0') })
+  t.equal(await replayed(await openProtocol(person, other), ['lifecycle']), undefined, 'too many to be counted')
+  await person.post(`${live.runPath}/cancel`)
 })
 
 t.test('subscriptions of one moment begin together: no event before both are answered, each once', async (t) => {

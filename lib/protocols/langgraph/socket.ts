@@ -80,6 +80,8 @@ export interface SocketParts {
   readonly share: Share
   /** Reads the thread for it; it begins when `pump` is called. */
   join(request: ThreadRequest): ThreadJoiner
+  /** What a subscription is sent of what is there already; null: it is too much to be counted. */
+  replayed(params: SubscriptionParams): Promise<number | null>
   /** Any command but those about subscriptions. Never rejects. */
   command(command: Command): Promise<Answer>
   /** JSON that may not be trusted. Throws when it is none. */
@@ -233,7 +235,7 @@ export class ProtocolSocket {
     if (!this.#isClosed) this.#say(answer)
   }
 
-  #subscribe({ id, params }: Command): void {
+  async #subscribe({ id, params }: Command): Promise<void> {
     const read = v.safeParse(subscriptionParams, params)
     if (!read.success)
       return this.#say(errorAnswer(id, 'invalid_argument', 'A subscription names its channels, as a list of names.'))
@@ -247,8 +249,12 @@ export class ProtocolSocket {
     if (!this.#parts.share.take(costOf(length))) return this.#say(errorAnswer(id, 'unknown_error', IN_FLIGHT))
     const name = randomUUID()
     this.#lengths.set(name, length)
+    // A store that fails resets the socket when it is read to send them.
+    const replayed = await this.#parts.replayed(read.output).catch(() => null)
+    if (this.#isClosed) return
     this.#fresh.push({ name, params: read.output })
-    this.#say(successAnswer(id, { subscription_id: name, replayed_events: 0 }, { thread_id: this.#parts.threadId }))
+    const result = { subscription_id: name, ...(replayed !== null && { replayed_events: replayed }) }
+    this.#say(successAnswer(id, result, { thread_id: this.#parts.threadId }))
   }
 
   /**
