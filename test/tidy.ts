@@ -27,6 +27,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   poller: ['scope'],
   jobs: ['types', 'poller', 'store/store'],
   budget: [],
+  json: ['types'],
   'json-shape': [],
   networks: [],
   config: ['types', 'networks'],
@@ -36,8 +37,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   unexpected: [],
   'keyed-mutex': [],
   'sqlite-driver': [],
-  // What a message is. Browsers get chunk.ts with the client: it imports nothing that runs.
-  conversation: ['types'],
+  // What a message is. Browsers get chunk.ts with the client: it imports types alone.
+  conversation: ['types', 'json'],
   client: ['conversation/chunk', 'types'],
   console: ['client'],
   http: [
@@ -54,6 +55,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'well-formed'
   ],
   agent: [
+    'json',
     'unexpected',
     'types',
     'json-shape',
@@ -68,6 +70,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   files: ['types', 'keyed-mutex', 'sqlite-driver'],
   store: ['unexpected', 'types', 'conversation', 'budget', 'scope', 'sqlite-driver', 'files/lock'],
   thread: [
+    'json',
     'types',
     'conversation',
     'errors',
@@ -82,6 +85,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   memory: ['types', 'keyed-mutex', 'errors', 'scope', 'store/store', 'store/scoped', 'files'],
   skills: ['types', 'keyed-mutex', 'scope', 'store/store', 'files'],
   run: [
+    'json',
     'poller',
     'types',
     'conversation',
@@ -100,6 +104,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'store/store'
   ],
   protocols: [
+    'json',
     'types',
     'conversation',
     'unexpected',
@@ -111,6 +116,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ],
   routes: [
     'jobs',
+    'conversation',
+    'json',
     'unexpected',
     'protocols',
     'types',
@@ -260,6 +267,23 @@ t.test('only lib/sqlite-driver.ts loads a driver of SQLite: it knows which one f
   const named = /^(?!import type |\s*\/?[/*]).*'(?:better-sqlite3|node:sqlite|sqlite3)/m
   const loading = files.filter((file) => named.test(readFileSync(join(ROOT, file), 'utf8')))
   t.same(loading, ['lib/sqlite-driver.ts'])
+})
+
+/** What tells a chunk from a message, or says what is in it. */
+const CHUNK_WORDS = /\b(AIMessageChunk|tool_call_chunks|chunk_position)\b/
+
+/** Files beside the room conversation/ that name these, and why. */
+const NAMING_CHUNKS: Readonly<Record<string, string>> = {
+  'lib/agent/langgraph/graph-schemas.ts': 'schemas of messages',
+  'lib/routes/openapi-events.ts': 'an example',
+  'lib/routes/openapi-schemas.ts': 'schemas of frames',
+  'lib/run/delivery/accumulator.ts': "the form of LangGraph's messages/partial, which it writes"
+}
+
+t.test('what a chunk of a message consists of is read in conversation/ alone', async (t) => {
+  const code = (file: string) => readFileSync(join(ROOT, file), 'utf8').replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, '')
+  const naming = sources('lib').filter((file) => !file.startsWith('lib/conversation/') && CHUNK_WORDS.test(code(file)))
+  t.same(naming.sort(), Object.keys(NAMING_CHUNKS))
 })
 
 t.test('there is no file in lib/ that nobody imports', async (t) => {

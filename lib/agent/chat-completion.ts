@@ -14,7 +14,7 @@ import { EventStream } from './http/event-stream.ts'
 import type { PeerFailures } from './http/failures.ts'
 import type { IdleTimeout } from './http/idle-timeout.ts'
 import type { ConnectionLost, ResponseBody } from './http/post.ts'
-import { countOf, parseJson } from './json.ts'
+import { countOf, parseJson } from '../json.ts'
 import type { Completion, OnDelta } from './model.ts'
 import type { Delta } from './runtime.ts'
 

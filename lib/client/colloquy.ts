@@ -5,7 +5,16 @@
 //   const run = colloquy.start(threadId, { input: { messages: [{ role: 'user', content: 'Hello' }] } })
 //   for await (const text of run.text()) process.stdout.write(text)
 
-import { begun, callTextsOf, contentOf, fold, type GrowingMessage, readChunk } from '../conversation/chunk.ts'
+import {
+  begun,
+  callTextsOf,
+  contentOf,
+  fold,
+  type GrowingMessage,
+  isChunk,
+  isLastChunk,
+  readChunk
+} from '../conversation/chunk.ts'
 import type { JsonObject } from '../types.ts'
 
 export interface ColloquyOptions {
@@ -293,7 +302,7 @@ export class RunStream implements AsyncIterable<Frame> {
       if (event === 'snapshot' && this.#first)
         throw new Error('The server has lost the end of the answer after a crash')
       if (event === 'error') throw new Error(data?.message ?? 'The run failed')
-      const content = event === 'messages' && data[0]?.type === 'AIMessageChunk' ? data[0].content : ''
+      const content = event === 'messages' && data[0] && isChunk(data[0]) ? data[0].content : ''
       if (content) yield content
     }
   }
@@ -506,7 +515,7 @@ export class Transcript {
     const id = String(piece.id)
     const at = this.#byId.get(id)
     const before = at === undefined ? undefined : this.#messages[at]
-    const isPart = piece.type === 'AIMessageChunk'
+    const isPart = isChunk(piece)
     if (before && isPart && !before.isPartial) return false
     const next = isPart ? this.#grow(id, piece) : settled(piece, before)
     if (!next.isPartial) this.#growing.delete(id)
@@ -522,7 +531,7 @@ export class Transcript {
       id,
       type: 'ai',
       content: contentOf(message),
-      isPartial: piece.chunk_position !== 'last',
+      isPartial: !isLastChunk(piece),
       calls: callTextsOf(message).map(({ id: callId, name, args }) => ({ id: callId, name: name ?? '', args })),
       reasoning: String(message.reasoning),
       raw: { ...message.fields, content: '' }

@@ -245,9 +245,14 @@ function numberOr(value: Json | undefined): number {
 
 // --------------------------------------------------------------------------------------------- LangChain's form
 
-/** False: a complete message, from a model that does not stream or from a node. */
+/** False: a complete message, from a model that does not stream or from a node. LangGraph writes chunks also as messages with such calls. */
 export function isChunk(given: JsonObject): boolean {
   return given.type === 'AIMessageChunk' || Array.isArray(given.tool_call_chunks)
+}
+
+/** Its message is complete. */
+export function isLastChunk({ chunk_position }: JsonObject): boolean {
+  return chunk_position === 'last'
 }
 
 /** Reads a chunk as LangChain, and our log, have it. */

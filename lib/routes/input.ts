@@ -3,7 +3,8 @@ import type { StatePlace } from '../agent/states.ts'
 import { fail, Invalid } from '../errors.ts'
 import { issue } from '../http/schema.ts'
 import { TooCostly } from '../thread/contains.ts'
-import { type InputMessage, MessageInvalid, readMessages } from '../thread/message.ts'
+import { type InputMessage, MessageInvalid } from '../conversation/message.ts'
+import { readMessages } from '../thread/message.ts'
 import { isObject, type Json, type JsonObject } from '../types.ts'
 
 /** Messages per request: enough to import a conversation, few enough for one transaction. */

@@ -1,6 +1,7 @@
 // A run's parameters, read from its record. They were validated when the run was created, maybe by an earlier process.
 import { withoutReserved } from '../reserved.ts'
-import { type InputMessage, readMessages } from '../thread/message.ts'
+import type { InputMessage } from '../conversation/message.ts'
+import { readMessages } from '../thread/message.ts'
 import { isInternal } from '../thread/state.ts'
 import { type HumanMessage, type Json, type JsonObject, type Run, UNPLACED, isObject } from '../types.ts'
 

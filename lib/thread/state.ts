@@ -4,7 +4,8 @@ import type { Json, Message } from '../types.ts'
 import type { BodyRange, CheckpointWrite, StoredCheckpoint } from '../store/store.ts'
 import { INTERRUPTS } from './interrupts.ts'
 import { wellFormedJson } from '../well-formed.ts'
-import { idOfText, type InputMessage, REMOVE_ALL } from './message.ts'
+import type { InputMessage } from '../conversation/message.ts'
+import { idOfText, REMOVE_ALL } from './message.ts'
 
 /** One version of one message or channel. */
 interface Body {

@@ -1,7 +1,7 @@
 // The graph's own checkpoint that belongs to one of ours, stored in each of our checkpoints, so that a run that starts from
 // any of them starts the graph from the matching one.
 import { type Json, isObject } from '../../types.ts'
-import { textOr } from '../json.ts'
+import { textOr } from '../../json.ts'
 
 /** Its channel, which clients do not see. */
 export const REF_CHANNEL = '__pregel_graph'

@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { isObject, type Json, type JsonObject } from '../../types.ts'
 import { AgentFileError, exportOf, imported, memberOf, sentenceOf } from '../agent-file.ts'
-import { objectOr, parseJson, textOr, textsIn } from '../json.ts'
+import { objectOr, parseJson, textOr, textsIn } from '../../json.ts'
 import { type GraphSpec, loadGraph } from './graph-files.ts'
 import type { LoadedGraph } from './graph-set.ts'
 

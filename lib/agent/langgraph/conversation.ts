@@ -1,10 +1,11 @@
 // Derives the run's events and counts from a graph's stream: messages, tool calls and model usage.
 import { randomUUID } from 'node:crypto'
+import { isChunk } from '../../conversation/chunk.ts'
 import { bodiesByName, channelOf, type StoredGraphCheckpoint, wholeBody } from '../../conversation/state.ts'
 import { type HumanMessage, isObject, type Json, type JsonObject, type Message, type ToolCall } from '../../types.ts'
-import { parseJson, textOr } from '../json.ts'
+import { parseJson, textOr } from '../../json.ts'
 import type { AgentRecord, Sink } from '../runtime.ts'
-import { isPiece, readMessage } from './message.ts'
+import { readMessage } from './message.ts'
 import { MessageStreams } from './message-streams.ts'
 
 /** Metadata sent with every piece; the rest only with the first piece of a message. */
@@ -42,7 +43,7 @@ export class Conversation {
   /** All metadata with a message's first piece, the short form with the others. */
   metadataOf(message: Json, metadata: unknown): JsonObject {
     const id = isObject(message) ? textOr(message.id) : null
-    const isFirst = id === null || !this.#told.has(id) || (isObject(message) && !isPiece(message))
+    const isFirst = id === null || !this.#told.has(id) || (isObject(message) && !isChunk(message))
     if (id !== null) this.#told.add(id)
     const given = Object.entries(typeof metadata === 'object' && metadata !== null ? metadata : {})
     const kept = given.filter(([key]) => (isFirst ? !/^(__|langgraph_auth_)/.test(key) : SHORT.includes(key)))

@@ -14,7 +14,7 @@ import {
   type ToolMessage,
   isObject
 } from '../../types.ts'
-import { objectOr, objectsIn, textOr, textsIn } from '../json.ts'
+import { objectOr, objectsIn, textOr, textsIn } from '../../json.ts'
 import { AgentError, type AgentInput, type AgentRecord, type StreamPart, type Sink } from '../runtime.ts'
 import type { GraphState, Part } from './graph.ts'
 import { REF_CHANNEL, type GraphCheckpointRef, refJson } from './checkpoint-ref.ts'

@@ -1,7 +1,7 @@
 // Parses the event stream of a graph's run, synchronously.
 import { EventStream } from '../http/event-stream.ts'
 import type { PeerFailures } from '../http/failures.ts'
-import { parseJson } from '../json.ts'
+import { parseJson } from '../../json.ts'
 import type { Part } from './graph.ts'
 
 /** LangGraph's modes whose events have another name. */

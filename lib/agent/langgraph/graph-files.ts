@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { isObject } from '../../types.ts'
 import { AgentFileError, exportOf, imported, sentenceOf } from '../agent-file.ts'
-import { objectOr, parseJson } from '../json.ts'
+import { objectOr, parseJson } from '../../json.ts'
 import { compiledIn, type GraphFactory, type LoadedGraph } from './graph-set.ts'
 import { langGraphOf } from './library.ts'
 

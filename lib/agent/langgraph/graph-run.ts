@@ -3,7 +3,7 @@
 import { actingFor, callerOfRun } from '../../loopback.ts'
 import type { Json, JsonObject } from '../../types.ts'
 import { isObject } from '../../types.ts'
-import { objectOr, textOr, textsIn } from '../json.ts'
+import { objectOr, textOr, textsIn } from '../../json.ts'
 import { AgentError, type AgentInput, type FrameMode, type Sink } from '../runtime.ts'
 import { stampOf } from './graph-input.ts'
 import { Conversation, idsIn } from './conversation.ts'

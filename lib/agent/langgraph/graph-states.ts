@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { KeyedMutex } from '../../keyed-mutex.ts'
 import { type Json, type JsonObject, isObject } from '../../types.ts'
-import { objectOr, objectsIn, textOr } from '../json.ts'
+import { objectOr, objectsIn, textOr } from '../../json.ts'
 import type {
   GraphInfo,
   HistoryQuery,

@@ -4,15 +4,17 @@ import {
   excessOf,
   fold,
   type GrowingMessage,
+  isChunk,
   MESSAGE_LIMITS,
   type MessageLimits
 } from '../../conversation/chunk.ts'
 import type { AiMessage, Json, JsonObject, Message } from '../../types.ts'
 import { toChat, toTrace } from '../chat.ts'
-import { objectOr, textOr } from '../json.ts'
+import { objectOr, textOr } from '../../json.ts'
 import type { AnswerPiece } from '../model.ts'
 import { AgentError, type AgentRecord, type Caller, type StreamPart } from '../runtime.ts'
-import { isAi, isPiece, piecesIn, sumOf, usageIn } from './message.ts'
+import { usageIn } from '../../conversation/message.ts'
+import { isAi, piecesIn, sumOf } from './message.ts'
 
 /** Name for an unknown model. */
 const NO_MODEL = 'langgraph'
@@ -65,7 +67,7 @@ export class MessageStreams {
     if (!isAi(message) || id === null) return
     const stream = this.#streams.get(id)
     // Some nodes emit their complete message again at the end.
-    if (stream ? !isPiece(message) : isKnown(id)) return
+    if (stream ? !isChunk(message) : isKnown(id)) return
     this.#say(stream ?? this.#begin(id, message, objectOr(metadata), namespace), message)
   }
 

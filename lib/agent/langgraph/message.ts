@@ -1,86 +1,31 @@
-// Parses LangChain's messages and message pieces into ours.
+// Parses the messages of graphs and their pieces into ours.
 import { isDeepStrictEqual } from 'node:util'
-import {
-  type AiMessage,
-  type InvalidToolCall,
-  type Json,
-  type JsonObject,
-  type Message,
-  type ToolCall,
-  type UsageMetadata,
-  isObject
-} from '../../types.ts'
-import { countOf, objectOr, objectsIn, textOr } from '../json.ts'
+import { type CallChunk, isChunk, readChunk } from '../../conversation/chunk.ts'
+import { readCall, readMessage as readFields, typeIn } from '../../conversation/message.ts'
+import { objectOr, objectsIn, textOr } from '../../json.ts'
+import { type AiMessage, type Json, type JsonObject, type Message, type UsageMetadata, isObject } from '../../types.ts'
 import type { AnswerPiece } from '../model.ts'
-
-const TYPES: Readonly<Record<string, Message['type']>> = {
-  human: 'human',
-  user: 'human',
-  HumanMessageChunk: 'human',
-  ai: 'ai',
-  assistant: 'ai',
-  AIMessageChunk: 'ai',
-  system: 'system',
-  developer: 'system',
-  tool: 'tool',
-  function: 'tool',
-  ToolMessageChunk: 'tool'
-}
 
 /** @param spareId makes an id for a message without one. @returns null: not a known type of message */
 export function readMessage(given: Json, spareId: () => string): Message | null {
-  if (!isObject(given)) return null
-  const type = typeIn(given)
-  if (!type) return null
-  const fields = {
-    content: contentIn(given.content),
-    additional_kwargs: objectOr(given.additional_kwargs),
-    response_metadata: objectOr(given.response_metadata),
-    name: textOr(given.name),
-    id: textOr(given.id) || spareId()
-  }
-  if (type === 'ai') return aiMessage(given, fields)
-  if (type !== 'tool') return { type, ...fields }
-  return {
-    type,
-    ...fields,
-    tool_call_id: textOr(given.tool_call_id) ?? '',
-    artifact: given.artifact ?? null,
-    status: given.status === 'error' ? 'error' : 'success'
-  }
+  const message = readFields(given, spareId)
+  return message?.type === 'ai' && isObject(given) ? asText(message, given) : message
 }
 
-type Fields = Pick<Message, 'content' | 'additional_kwargs' | 'response_metadata' | 'name' | 'id'>
-
-function aiMessage(given: JsonObject, fields: Fields): AiMessage {
+/** Text-only blocks become a string, which events, titles and other models expect. */
+function asText(message: AiMessage, given: JsonObject): AiMessage {
+  if (typeof message.content === 'string' || !message.content.every(isPlain)) return message
   const { text, reasoning } = saidIn(given)
-  // Text-only blocks become a string, which events, titles and other models expect.
-  const isText = typeof fields.content !== 'string' && fields.content.every(isPlain)
+  const { additional_kwargs } = message
   return {
-    type: 'ai',
-    ...fields,
-    ...(isText && { content: text }),
-    additional_kwargs: {
-      ...fields.additional_kwargs,
-      ...(isText && reasoning !== '' && { reasoning_content: reasoning })
-    },
-    tool_calls: objectsIn(given.tool_calls).map(readCall),
-    invalid_tool_calls: objectsIn(given.invalid_tool_calls).map(readInvalidCall),
-    usage_metadata: usageIn(given)
+    ...message,
+    content: text,
+    additional_kwargs: { ...additional_kwargs, ...(reasoning !== '' && { reasoning_content: reasoning }) }
   }
-}
-
-function typeIn({ type, role }: JsonObject): Message['type'] | undefined {
-  const name = typeof type === 'string' ? type : role
-  return typeof name === 'string' && Object.hasOwn(TYPES, name) ? TYPES[name] : undefined
 }
 
 export function isAi(given: Json | undefined): given is JsonObject {
   return isObject(given) && typeIn(given) === 'ai'
-}
-
-function contentIn(content: Json | undefined): string | Json[] {
-  return typeof content === 'string' || Array.isArray(content) ? content : ''
 }
 
 /** Blocks that can become plain text; tool calls are in `tool_calls` as well. */
@@ -91,44 +36,25 @@ function isPlain(block: Json): boolean {
   )
 }
 
-function readCall({ name, args, id }: JsonObject): ToolCall {
-  return { name: textOr(name) ?? '', args: objectOr(args), id: textOr(id) ?? '', type: 'tool_call' }
-}
-
-function readInvalidCall({ name, args, id, error }: JsonObject): InvalidToolCall {
-  return {
-    name: textOr(name) ?? '',
-    args: textOr(args) ?? '',
-    id: textOr(id) ?? '',
-    error: textOr(error),
-    type: 'invalid_tool_call'
-  }
-}
-
 // ------------------------------------------------------------------------------------------------------ pieces
-
-/** False: a complete message, from a model that does not stream or from a node. */
-export function isPiece(given: JsonObject): boolean {
-  return given.type === 'AIMessageChunk' || Array.isArray(given.tool_call_chunks)
-}
 
 /** Content of a piece or complete message: one for text and reasoning, one per fragment of a tool call. */
 export function piecesIn(given: JsonObject): AnswerPiece[] {
   const { text, reasoning } = saidIn(given)
   const said = { ...(text !== '' && { text }), ...(reasoning !== '' && { reasoning }) }
-  const calls = isPiece(given)
-    ? objectsIn(given.tool_call_chunks).map(fragment)
+  const calls = isChunk(given)
+    ? (readChunk(given).calls ?? []).map(fragment)
     : objectsIn(given.tool_calls).map(wholeCall)
   return [...(text !== '' || reasoning !== '' ? [said] : []), ...calls]
 }
 
-function fragment({ index, id, name, args }: JsonObject, place: number): AnswerPiece {
+function fragment({ index, id, name, args }: CallChunk, place: number): AnswerPiece {
   return {
     toolCall: {
       index: typeof index === 'number' ? index : place,
       ...(typeof id === 'string' && { id }),
-      ...(typeof name === 'string' && name !== '' && { name }),
-      args: textOr(args) ?? ''
+      ...(name && { name }),
+      args
     }
   }
 }
@@ -148,20 +74,6 @@ function saidIn({ content, additional_kwargs }: JsonObject): { text: string; rea
     else if (isObject(block) && block.type === 'thinking') reasoning += textOr(block.thinking) ?? ''
   }
   return { text, reasoning: reasoning || (textOr(objectOr(additional_kwargs).reasoning_content) ?? '') }
-}
-
-export function usageIn({ usage_metadata: given }: JsonObject): UsageMetadata | null {
-  if (!isObject(given)) return null
-  const [input_tokens, output_tokens] = [countOf(given.input_tokens), countOf(given.output_tokens)]
-  const cache_read = countOf(objectOr(given.input_token_details).cache_read)
-  const reasoning = countOf(objectOr(given.output_token_details).reasoning)
-  return {
-    input_tokens,
-    output_tokens,
-    total_tokens: countOf(given.total_tokens) || input_tokens + output_tokens,
-    ...(cache_read > 0 && { input_token_details: { cache_read } }),
-    ...(reasoning > 0 && { output_token_details: { reasoning } })
-  }
 }
 
 /** Pieces report the usage since the previous one. */

@@ -6,7 +6,7 @@ import { PeerFailures } from '../http/failures.ts'
 import { IdleTimeout } from '../http/idle-timeout.ts'
 import { type HttpRequest, isOk, ResponseBody, send } from '../http/post.ts'
 import { RETRY, RetryableError, type RetryPolicy, retrying } from '../http/retry.ts'
-import { parseJson } from '../json.ts'
+import { parseJson } from '../../json.ts'
 
 export interface ServerOptions {
   /** Base URL, without `/threads`. */

@@ -2,7 +2,7 @@
 // connections and are cancelled with ours.
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../types.ts'
-import { objectOr, objectsIn, textOr } from '../json.ts'
+import { objectOr, objectsIn, textOr } from '../../json.ts'
 import type { AgentInput } from '../runtime.ts'
 import type { Graph, GraphThread } from './graph.ts'
 import type { GraphCheckpointRef } from './checkpoint-ref.ts'

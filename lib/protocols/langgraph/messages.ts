@@ -10,6 +10,8 @@ import {
   fold,
   type GrowingText,
   type GrowingMessage,
+  isChunk,
+  isLastChunk,
   readChunk
 } from '../../conversation/chunk.ts'
 import { isObject, type Json, type JsonObject, textOf } from '../../types.ts'
@@ -59,17 +61,16 @@ export interface Speaker {
 }
 
 /** Whether a message is told where it is said: what tools answer is told as theirs. */
-export function isSpoken({ type }: JsonObject): boolean {
-  return type === 'AIMessageChunk' || type === 'ai' || type === 'human' || type === 'system'
+export function isSpoken(message: JsonObject): boolean {
+  const { type } = message
+  return isChunk(message) || type === 'ai' || type === 'human' || type === 'system'
 }
 
 /** A piece of a message, or a whole one, as the log has it. */
 export function hear(open: Open, piece: JsonObject, speaker: Speaker): Said {
   const { type } = piece
-  const isChunk = type === 'AIMessageChunk' || (type === 'ai' && Array.isArray(piece.tool_call_chunks))
   if (type === 'tool') return { open, told: speaker.tellsTools ? [toolResult(piece, speaker)] : [] }
-  // LangGraph writes chunks as messages that have pieces of calls, if only none.
-  if (isChunk) return chunk(open, piece, speaker)
+  if (isChunk(piece)) return chunk(open, piece, speaker)
   const role = type === 'ai' || type === 'human' || type === 'system' ? type : null
   const isKnown = open.has(String(piece.id))
   return role === null || isKnown ? { open, told: [] } : { open, told: whole(piece, role, speaker) }
@@ -88,7 +89,7 @@ function chunk(open: Open, piece: JsonObject, speaker: Speaker): Said {
   for (const part of partsOf(piece)) message = grow(message, part, told)
   for (const call of calls) message = growCall(message, call, told)
   message = { ...message, growing: fold(message.growing, { fields }) }
-  if (piece.chunk_position !== 'last') return { open: new Map(open).set(id, message), told }
+  if (!isLastChunk(piece)) return { open: new Map(open).set(id, message), told }
   finish(message, told)
   if (speaker.tellsTools) told.push(...toolStarts(message))
   return { open: closed(open, [message]), told }

@@ -8,8 +8,11 @@ import {
   contentOf,
   fold,
   type GrowingMessage,
+  isChunk,
+  isLastChunk,
   readChunk
 } from '../../conversation/chunk.ts'
+import { objectOr } from '../../json.ts'
 import { type Json, type JsonObject, isObject } from '../../types.ts'
 import { Kind } from '../log/filter.ts'
 import type { RawFrame } from '../log/segment.ts'
@@ -72,8 +75,8 @@ export class Accumulator implements FrameSink {
     if (isOfGraph(metadata)) return this.#foldOfGraph(frame, id, given, metadata)
     this.#introduce(frame, id, metadata)
     const piece = withMark(given, metadata)
-    if (piece.type !== 'AIMessageChunk') return this.#completeOne(frame, id, piece)
-    const isLast = piece.chunk_position === 'last'
+    if (!isChunk(piece)) return this.#completeOne(frame, id, piece)
+    const isLast = isLastChunk(piece)
     const message = this.#grow(id, piece, frame, !isLast && frame.n >= this.from)
     if (isLast) this.#completeOne(frame, id, completed(message))
   }
@@ -93,7 +96,7 @@ export class Accumulator implements FrameSink {
 
   /** As LangGraph's server: a partial for each piece; a message that a node wrote whole is shown once it is in the state. */
   #foldOfGraph(frame: RawFrame, id: string, piece: JsonObject, metadata: JsonObject): void {
-    if (!Array.isArray(piece.tool_call_chunks) || this.#completed.has(id)) return
+    if (!isChunk(piece) || this.#completed.has(id)) return
     this.#introduce(frame, id, metadata)
     const isFirst = !this.#growing.has(id)
     this.#show(frame, 'messages/partial', partOfGraph(this.#grow(id, piece, frame, false), isFirst))
@@ -151,10 +154,6 @@ function withMark(piece: JsonObject, { content_truncated, original_byte_length, 
   if (content_truncated === undefined) return piece
   const mark = { content_truncated, original_byte_length: original_byte_length!, content_url: content_url! }
   return { ...piece, response_metadata: { ...objectOr(piece.response_metadata), ...mark } }
-}
-
-function objectOr(value: Json | undefined): JsonObject {
-  return isObject(value) ? value : {}
 }
 
 // ------------------------------------------------------------------------------------------------- showing

@@ -1,6 +1,6 @@
 // Rebuilds what a run said since its last checkpoint from its stored log: for a process that continues a run, or
 // reports its state, and did not see it happen.
-import { readChunk } from '../../conversation/chunk.ts'
+import { isChunk, isLastChunk, readChunk } from '../../conversation/chunk.ts'
 import type { Store } from '../../store/store.ts'
 import type { JsonObject, Message, Run, RunEvent } from '../../types.ts'
 import { Kind } from './filter.ts'
@@ -61,12 +61,12 @@ export async function rebuildPartial(
   for (const frame of tail) {
     const message = messageOf(frame)
     const id = String(message.id)
-    const isLast = message.chunk_position === 'last'
+    const isLast = isLastChunk(message)
     const reply = isLast ? replies.get(id) : undefined
     if (reply) {
       journal.messages.complete(id)
       whole.push(reply)
-    } else if (message.type !== 'AIMessageChunk')
+    } else if (!isChunk(message))
       // Written by this service, as a message.
       whole.push(message as unknown as Message)
     else if (!isLast) journal.messages.fold(id, model, readChunk(message))

@@ -2,7 +2,7 @@
 // checkpoint for the store, and a values frame that refers to it.
 import type { Op } from '../../store/store.ts'
 import { checkpointId } from '../../thread/ids.ts'
-import type { InputMessage } from '../../thread/message.ts'
+import type { InputMessage } from '../../conversation/message.ts'
 import { INTERRUPTS, interruptsIn, type OpenCall, openCallsIn } from '../../thread/interrupts.ts'
 import { State } from '../../thread/state.ts'
 import { type Interrupt, type Json, type JsonObject, type Run, timestamp } from '../../types.ts'

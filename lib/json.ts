@@ -1,5 +1,5 @@
 // Untrusted JSON: parsed without throwing, and narrowed to what the caller expects.
-import { type Json, type JsonObject, isObject } from '../types.ts'
+import { type Json, type JsonObject, isObject } from './types.ts'
 
 /** undefined: not JSON. */
 export function parseJson(text: string): Json | undefined {
