@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { chart } from './chart.ts'
 import { commit } from './commit.ts'
+import { compaction } from './compaction.ts'
 import { compare } from './compare.ts'
 import { fanout } from './fanout.ts'
 import { firstFrame } from './first-frame.ts'
@@ -39,6 +40,7 @@ const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
   idle,
   flush,
   commit,
+  compaction,
   stores,
   'loop-delay': loopDelay,
   pages,
