@@ -9,6 +9,7 @@ import { prune } from './prune.ts'
 import { resetAdmin } from './reset-admin.ts'
 import { serve } from './serve.ts'
 import { createToken, listTokens, revokeToken } from './token.ts'
+import { removeUser } from './users.ts'
 
 const COMMANDS: readonly Command[] = [
   serve,
@@ -18,6 +19,7 @@ const COMMANDS: readonly Command[] = [
   createToken,
   listTokens,
   revokeToken,
+  removeUser,
   listJobs,
   retryJob,
   dropJob,

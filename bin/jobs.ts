@@ -2,7 +2,7 @@
 import type { JobKind } from '../lib/types.ts'
 import { type Command, configOf, INSTALLATION, INSTALLATION_HELP, parse, UsageError } from './command.ts'
 
-const KINDS: readonly JobKind[] = ['webhook', 'turn', 'removal']
+const KINDS: readonly JobKind[] = ['webhook', 'turn', 'removal', 'departure']
 
 export const listJobs: Command = {
   name: 'jobs list',

@@ -61,8 +61,10 @@ export interface AgentServices {
    * @throws Error when their file cannot be read
    */
   start(): Promise<void>
-  /** Drops a deleted thread from the memory queue. */
-  forget(threadId: string): void
+  /** Drops a deleted thread from the user's memory and its queue. */
+  forget(threadId: string, userId: string | null): Promise<void>
+  /** Drops what somebody has said who is gone, before it is remembered. */
+  forgetUser(userId: string): void
   /** Flushes the memory queue, briefly, and stops tool servers. */
   stop(): Promise<void>
 }
@@ -156,14 +158,16 @@ export async function composeAgent({
       )
       toolServers.configure(storedServers(await extensions.read(), commandPolicy(config), log))
     },
-    forget: (threadId) => {
+    forget: async (threadId, userId) => {
       queue.forget(threadId)
       void agent
         .forget?.(threadId)
         .catch((error: unknown) =>
           log.warn({ err: error, thread_id: threadId }, 'the agent could not delete its part of a deleted thread')
         )
+      if (userId !== null) await memories.forgetThread(userId, threadId)
     },
+    forgetUser: (userId) => queue.forgetUser(userId),
     stop: async () => {
       stop.abort()
       unwatch()

@@ -31,9 +31,9 @@ import { isLoopbackName } from './http/guards.ts'
 import { listen } from './http/listen.ts'
 import type { Log } from './http/server.ts'
 import { type TurnRefused, turnDeed } from './jobs/cron-runs.ts'
+import { departureDeed } from './jobs/departures.ts'
 import { Removals } from './jobs/removals.ts'
 import { JobRunner } from './jobs/runner.ts'
-
 import { Webhooks } from './jobs/webhooks.ts'
 import { Items } from './memory/items.ts'
 import { callerOfRun } from './loopback.ts'
@@ -170,8 +170,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const runStates = agent.states ? new WrittenStates(store, shownBy(agent.states)) : new BuiltStates(store, options)
   const registry = new Registry({ store, states: runStates, committer, agent, options, log })
 
-  const removeFiles = (threadId: string, owner: string | null): Promise<boolean> => {
-    agentServices.forget(threadId)
+  const removeFiles = async (threadId: string, owner: string | null): Promise<boolean> => {
+    await agentServices.forget(threadId, owner)
     return owner === null ? paths.removeSharedThread(threadId) : paths.removeThread(threadId, owner)
   }
   const endRevoked = (revocation: Revocation): void =>
@@ -195,7 +195,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
         identity: { secret: tokens.fingerprint, events: placeOfEvents(config), home: await homeId(config.home) },
         sharesFiles: config.files.shared,
         onRemoved: async (threadId, owner, hadRuns) => {
-          agentServices.forget(threadId)
+          await agentServices.forget(threadId, owner)
           // Unless the thread was recreated meanwhile: the files are the new one's.
           if (hadRuns && (await store.threads.ownerOf(threadId)) === undefined) await removeFiles(threadId, owner)
         },
@@ -313,11 +313,22 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
         deed: webhooks.deed,
         attempts: config.webhooks.attempts,
         retryMs: config.webhooks.retry_ms,
-        retryMsMax: DAY_MS,
-        // What was deleted is kept nowhere.
-        keepsDead: async ({ thread_id }) => thread_id !== null && (await store.threads.ownerOf(thread_id)) !== undefined
+        retryMsMax: DAY_MS
       },
       removal: { ...PATIENT, deed: removals.deed },
+      departure: {
+        ...PATIENT,
+        deed: departureDeed({
+          threadsOf: (userId, limit) => store.threads.idsOf(userId, limit),
+          removeThread: (threadId) => removeThread(services, threadId, null).then(() => {}, unlessGone),
+          forget: (userId) => {
+            onRevoked({ userId })
+            agentServices.forgetUser(userId)
+            return paths.removeUser(userId)
+          },
+          write: (ops, owner) => committer.writeAll(ops, 'endless', owner)
+        })
+      },
       ...(config.crons.enabled && {
         turn: { ...PATIENT, deed: turnDeed({ store, writer, isGone: isCronGone, start: startTurn, log }) }
       })
@@ -446,6 +457,10 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       return stopped
     }
   }
+}
+
+function unlessGone(error: unknown): void {
+  if (!(error instanceof Failure) || error.code !== 'thread_not_found') throw error
 }
 
 function msSince(time: number): number {

@@ -191,7 +191,7 @@ export class Metrics implements AgentObserver, CommitObserver {
     )
     this.#gauge(
       'colloquy_jobs',
-      'Webhooks, turns of crons and removals of threads to come, and those that failed for good',
+      'Webhooks, turns of crons and removals of threads and of users to come, and those that failed for good',
       async () => {
         const counts = await store.jobs.counts().catch(() => [])
         const sum = (isMeant: boolean) =>

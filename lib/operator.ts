@@ -1,10 +1,11 @@
 // Commands an operator runs on the machine, also beside a running server: SQLite allows two writers in turn, and the
 // server reads credentials from the database at every request and every heartbeat, so it notices changes made here.
 import { existsSync } from 'node:fs'
-import { type Reset, resetAdmin } from './auth/admin.ts'
+import { forgetCredentials, type Reset, resetAdmin } from './auth/admin.ts'
 import { ApiTokens, type NewApiToken } from './auth/api-tokens.ts'
 import { findAccount } from './auth/email.ts'
 import type { Config } from './config.ts'
+import { departureOf } from './jobs/departures.ts'
 import { Committer } from './run/commit/committer.ts'
 import { openDatabase } from './store/open.ts'
 import { scopedStore, scopedWriter } from './store/scoped.ts'
@@ -59,6 +60,24 @@ export function revokeApiToken(config: Config, token_id: string): Promise<void> 
 }
 
 /**
+ * Removes an account. Its sessions and tokens end at once; a running server, or the next to start, removes what it has left.
+ * @throws Error when there is no SQL database, no such account, or it is the last administrator.
+ */
+export function removeAccount(config: Config, email: string): Promise<User> {
+  return beside(config, async (store, writer) => {
+    const user = await accountOf(store, email)
+    const outcome = await writer.write({ name: 'user.remove', id: user.id, job: departureOf(user.id) })
+    if (outcome === null) throw new Error(missing(email))
+    if (outcome === 'last_admin')
+      throw new Error(
+        `${user.email} is the last administrator: without one, whoever comes first could set up the service`
+      )
+    await forgetCredentials(config.home, user.email)
+    return user
+  })
+}
+
+/**
  * All jobs, or those that have failed for good.
  * @throws Error when there is no SQL database.
  */
@@ -108,8 +127,12 @@ async function beside<T>(config: Config, work: (store: Store, writer: Writer) =>
 
 async function accountOf({ users }: Store, email: string): Promise<User> {
   const user = await findAccount(users, email)
-  if (!user) throw new Error(`Nobody has the e-mail address ${email}`)
+  if (!user) throw new Error(missing(email))
   return user
+}
+
+function missing(email: string): string {
+  return `Nobody has the e-mail address ${email}`
 }
 
 /** There are no streams here to notify. */

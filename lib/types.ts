@@ -232,8 +232,11 @@ export interface StoreItem {
   readonly updated_at: Timestamp
 }
 
-/** webhook: the end of a run is sent; turn: a cron starts a run; removal: a thread is deleted. */
-export type JobKind = 'webhook' | 'turn' | 'removal'
+/**
+ * webhook: the end of a run is sent; turn: a cron starts a run; removal: a thread is deleted; departure: all that somebody has left whose
+ * account was removed.
+ */
+export type JobKind = 'webhook' | 'turn' | 'removal' | 'departure'
 
 /** A cron: a recurring run. */
 export interface Cron {

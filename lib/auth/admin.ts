@@ -1,6 +1,6 @@
 // Resets an administrator's password, leaving the new one in a file only the operator of the machine can read [Auth 11].
 import { randomBytes } from 'node:crypto'
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { UserReads, Writer } from '../store/store.ts'
 import { type Timestamp, timestamp, type User } from '../types.ts'
@@ -61,11 +61,22 @@ export async function resetAdmin({ users, apiTokens, writer, home, email }: Rese
   return { email: user.email, file }
 }
 
+/** Removes the files that name this account, which is gone. */
+export async function forgetCredentials(home: string, email: string): Promise<void> {
+  const names = await readdir(home).catch((): string[] => [])
+  for (const name of names.filter((one) => one.startsWith(CREDENTIALS_FILE)))
+    if ((await emailIn(join(home, name))) === email) await rm(join(home, name), { force: true })
+}
+
 /** Keeps the file of another administrator, who may not have read it yet. */
 async function keepOfOther(file: string, email: string): Promise<void> {
-  const text = await readFile(file, 'utf8').catch(() => '')
-  const other = /^email: (.+)$/m.exec(text)?.[1]
+  const other = await emailIn(file)
   if (other !== undefined && other !== email) await rename(file, `${file}.${randomBytes(4).toString('hex')}`)
+}
+
+async function emailIn(file: string): Promise<string | undefined> {
+  const text = await readFile(file, 'utf8').catch(() => '')
+  return /^email: (.+)$/m.exec(text)?.[1]
 }
 
 async function renew(writer: Writer, user: User, password_hash: string, email: string | null): Promise<void> {

@@ -177,6 +177,19 @@ export class Paths {
   }
 
   /**
+   * Removes all files of a user, after pending writes.
+   * @returns whether there were any
+   */
+  async removeUser(userId: string): Promise<boolean> {
+    const folder = this.userDir(userId)
+    const pending = [...this.#writing].filter(([path]) => path.startsWith(folder + sep))
+    await Promise.allSettled(pending.flatMap(([, writes]) => [...writes]))
+    const existed = (await kindOf(folder)) !== null
+    await rm(folder, { recursive: true, force: true })
+    return existed
+  }
+
+  /**
    * Removes the files of a shared thread, in which each user has a folder of their own.
    * @returns whether there were any
    */

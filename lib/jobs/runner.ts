@@ -24,8 +24,6 @@ export interface JobType {
   /** Delay after the first failure, in ms; four times as long after each further one. */
   readonly retryMs: number
   readonly retryMsMax: number
-  /** Whether a job that has failed for good is kept for an operator. */
-  readonly keepsDead?: (job: Job) => Promise<boolean>
 }
 
 interface RunnerDeps {
@@ -130,12 +128,8 @@ export class JobRunner {
       this.#deps.log.warn(about, 'a job has failed: it will be tried again')
       return this.#finish(job, { due: Math.min(type.retryMs * FACTOR ** (attempts - 1), type.retryMsMax), error })
     }
-    const isKept = (await type.keepsDead?.(job).catch(() => true)) ?? true
-    this.#deps.log.warn(
-      about,
-      isKept ? 'a job has failed: giving up, until somebody retries it' : 'a job has failed: giving up'
-    )
-    await this.#finish(job, isKept ? { due: null, error } : null)
+    this.#deps.log.warn(about, 'a job has failed: giving up, unless somebody retries it')
+    await this.#finish(job, { due: null, error })
   }
 
   /** Refused when it was set anew meanwhile, or this process has lost its lease: then it is somebody else's. */

@@ -4,12 +4,12 @@
 //   <home>/users/<user_id>/agents/<agent, lower case>/memory.json
 //
 // Files are read on every access, so that manual edits take effect at once. Changes to one file are serialised.
-import { readFile, rename } from 'node:fs/promises'
+import { readdir, readFile, rename } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { atomicWrite } from '../files/atomic-write.ts'
 import { KeyedMutex } from '../keyed-mutex.ts'
 import { nullIfMissing, type Paths } from '../files/paths.ts'
-import { emptyMemory, type Memory, parseMemory } from './memory.ts'
+import { emptyMemory, type Memory, parseMemory, withoutSource } from './memory.ts'
 
 /** Owner of a memory: keyed by user and agent. */
 export interface MemoryOwner {
@@ -69,6 +69,13 @@ export class Memories {
       if (changed !== null) await atomicWrite(path, JSON.stringify(changed, null, 2), 0o600)
       return changed
     })
+  }
+
+  /** No fact of the user names a deleted thread as its source any longer. */
+  async forgetThread(userId: string, threadId: string): Promise<void> {
+    const agents = (await readdir(join(this.#paths.userDir(userId), 'agents')).catch(nullIfMissing)) ?? []
+    for (const agentName of [null, ...agents.filter((name) => AGENT_NAME.test(name))])
+      await this.change({ userId, agentName }, (memory) => withoutSource(memory, threadId))
   }
 
   async #read(path: string): Promise<Memory> {

@@ -106,6 +106,13 @@ export function withoutFact(memory: Memory, id: string, now: string): Memory | n
   return facts.length === memory.facts.length ? null : { ...memory, lastUpdated: now, facts }
 }
 
+/** Without a word of a deleted thread: what was learned there stays. @returns null: nothing was */
+export function withoutSource(memory: Memory, threadId: string): Memory | null {
+  if (!memory.facts.some(({ source }) => source === threadId)) return null
+  const facts = memory.facts.map((one) => (one.source === threadId ? { ...one, source: 'manual' } : one))
+  return { ...memory, facts }
+}
+
 /** The `max` most confident facts, in their order. */
 export function capped(facts: readonly MemoryFact[], max: number): readonly MemoryFact[] {
   if (facts.length <= max) return facts

@@ -29,8 +29,11 @@ export class MemoryQueue {
   readonly #memories: Memories
   readonly #options: MemoryQueueOptions
   readonly #waiting = new Map<string, { conversation: Conversation; timer: NodeJS.Timeout }>()
-  readonly #due: Conversation[] = []
+  #due: Conversation[] = []
   readonly #working = new Set<Promise<void>>()
+  /** Of threads or users that are gone: what the model answers is not kept. */
+  readonly #forgotten = new WeakSet<Conversation>()
+  readonly #asked = new Set<Conversation>()
   readonly #stop = new AbortController()
 
   constructor(memories: Memories, options: MemoryQueueOptions) {
@@ -58,13 +61,24 @@ export class MemoryQueue {
     this.#waiting.set(key, { conversation, timer })
   }
 
-  /** Drops a deleted thread. */
+  /** Drops what was said in a deleted thread. */
   forget(threadId: string): void {
+    this.#drop((conversation) => conversation.threadId === threadId)
+  }
+
+  /** Drops what somebody has said who is gone. */
+  forgetUser(userId: string): void {
+    this.#drop((conversation) => conversation.userId === userId)
+  }
+
+  #drop(isGone: (conversation: Conversation) => boolean): void {
     for (const [key, { conversation, timer }] of this.#waiting) {
-      if (conversation.threadId !== threadId) continue
+      if (!isGone(conversation)) continue
       clearTimeout(timer)
       this.#waiting.delete(key)
     }
+    this.#due = this.#due.filter((conversation) => !isGone(conversation))
+    for (const conversation of this.#asked) if (isGone(conversation)) this.#forgotten.add(conversation)
   }
 
   /** Processes the whole queue now, for at most `ms`; the rest is lost. */
@@ -88,9 +102,11 @@ export class MemoryQueue {
     while (this.#working.size < AT_ONCE) {
       const conversation = this.#due.shift()
       if (!conversation) return
+      this.#asked.add(conversation)
       const work = this.#update(conversation)
         .catch((error: unknown) => this.#options.onFailed(error, conversation.threadId))
         .finally(() => {
+          this.#asked.delete(conversation)
           this.#working.delete(work)
           this.#next()
         })
@@ -107,7 +123,9 @@ export class MemoryQueue {
     if (answer === null) throw new Error('The model did not answer with a memory')
     const now = new Date().toISOString()
     // Applied to the current memory, so that facts added meanwhile stay.
-    await this.#memories.change(conversation, (memory) => applied(memory, answer, threadId, now, this.#options))
+    await this.#memories.change(conversation, (memory) =>
+      this.#forgotten.has(conversation) ? null : applied(memory, answer, threadId, now, this.#options)
+    )
   }
 }
 

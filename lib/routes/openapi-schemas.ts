@@ -295,7 +295,7 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     }
   ),
   Job: shaped({
-    kind: oneOf('webhook', 'turn', 'removal'),
+    kind: oneOf('webhook', 'turn', 'removal', 'departure'),
     key: text,
     user_id: optionalText,
     thread_id: optionalText,

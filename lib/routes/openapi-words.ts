@@ -195,7 +195,7 @@ export const WORDS: Readonly<Record<string, Told>> = {
     one(shaped({ invitations: listOf(ref('Invitation')) }))
   ),
   'GET /api/v1/admin/jobs': told(
-    'List jobs: webhooks, turns of crons and removals of threads; administrators only',
+    'List jobs: webhooks, turns of crons, removals of threads and of what removed accounts have left; administrators only',
     one(shaped({ jobs: listOf(ref('Job')), counts: listOf(ref('JobCount')) }))
   ),
   [`DELETE ${AUTH}/invitations/{invitation_id}`]: told('Revoke an invitation; administrators only', success),

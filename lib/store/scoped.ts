@@ -15,7 +15,7 @@ type UserAt<F> = F extends (...args: infer P) => unknown
 const USER_AT = {
   apiTokens: { byDigest: null, list: 0 },
   assistants: { get: 1, list: 0, versions: 1 },
-  threads: { get: 1, ownerOf: null, search: 1 },
+  threads: { get: 1, ownerOf: null, idsOf: null, search: 1 },
   runs: { get: 1, byKey: 1, list: 2, after: 2, inFlight: null, unfinished: 0, begun: 2, tokens: 1 },
   events: { listMessages: 2, listMessagesByRun: 3, listEvents: 3, nextSeq: null, lastK: null, runsOfMessages: 2 },
   crons: { get: 1, list: 0 },

@@ -181,9 +181,14 @@ export function aCheckpoint(threadId: string, set: Partial<CheckpointWrite> = {}
 }
 
 /** Creates a thread with its first, empty checkpoint. */
-export async function addThread(store: Store, set: Partial<Thread> = {}): Promise<Thread> {
+export async function addThread(
+  store: Store,
+  set: Partial<Thread> = {},
+  more: Partial<OpOf<'thread.create'>> = {}
+): Promise<Thread> {
   const thread = aThread(set)
-  const answer = await write(store, { name: 'thread.create', thread, checkpoint: aCheckpoint(thread.thread_id) })
+  const checkpoint = aCheckpoint(thread.thread_id)
+  const answer = await write(store, { ...more, name: 'thread.create', thread, checkpoint })
   if (!answer?.created) throw new Error(`thread ${thread.thread_id} was there already`)
   return answer.thread
 }

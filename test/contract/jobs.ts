@@ -24,7 +24,7 @@ import {
   write
 } from './harness.ts'
 
-const KINDS: readonly JobKind[] = ['webhook', 'turn', 'removal']
+const KINDS: readonly JobKind[] = ['webhook', 'turn', 'removal', 'departure']
 const HOUR_MS = 3_600_000
 const OWNER = 'one'
 const QUERIES: readonly Partial<ThreadQuery>[] = [
@@ -209,6 +209,24 @@ export function jobStoreContract(t: Test, open: Open): void {
       (await store.jobs.ofThread('t')).map(({ kind }) => kind),
       ['webhook']
     )
+  })
+
+  test('a dead job goes with its thread, and one that dies when its thread is gone goes at once', async (t, store) => {
+    await addThread(store, { thread_id: 't' })
+    for (const key of ['dead', 'late']) await put(store, aJob(key, { thread_id: 't' }))
+    const claimed = await claim(store)
+    const [dead, late] = ['dead', 'late'].map((key) => claimed.find((job) => job.key === key)!)
+    const end = { due: null, error: 'no' }
+    await apply(store, [finish(dead!, end)])
+    t.match(
+      await store.jobs.get('webhook', 'dead'),
+      { due_at: null },
+      'while the thread is there an operator may retry it'
+    )
+    await write(store, { name: 'thread.remove', thread_id: 't', user: null })
+    t.strictSame(keysOf(await store.jobs.ofThread('t')), ['late'])
+    t.match(await apply(store, [finish(late!, end)]), [{ ok: true }])
+    t.strictSame(await store.jobs.ofThread('t'), [])
   })
 
   test('a thread is removed by its job only while no run of it is in flight', async (t, store) => {

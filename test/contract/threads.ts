@@ -96,6 +96,17 @@ async function seenOf(store: Store, { thread_id, run_id, key }: Run): Promise<un
 export function threadStoreContract(t: Test, open: Open): void {
   const test = rules(t, open)
   const durable = durableRules(t, open)
+  test('the own threads of a user are found by nobody else’s, also one that is made for one run', async (t, store) => {
+    const [mine, other] = [await addThread(store), await addThread(store)]
+    await addThread(store, { user_id: 'ben' })
+    await addThread(store, { user_id: null })
+    const { thread_id } = await addThread(store, {}, { isTemporary: true })
+    const all = [mine.thread_id, other.thread_id, thread_id].toSorted()
+    t.strictSame((await store.threads.idsOf('ann', 9)).toSorted(), all)
+    t.equal((await store.threads.idsOf('ann', 2)).length, 2)
+    t.strictSame(await store.threads.idsOf('nobody', 9), [])
+  })
+
   test('a long thread is gone when its removal is answered, its keys and its id are free, and what comes next is whole [Store 4]', async (t, store) => {
     const run = await addLongThread(store, 2500)
     const { thread_id } = run

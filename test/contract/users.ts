@@ -1,7 +1,25 @@
 // Obligations of UserReads, the user ops and session.deny.
 import { createHash } from 'node:crypto'
 import type { Test } from 'tap'
-import { aUser, durableRules, type Open, refuses, rules, time, write } from './harness.ts'
+import { anAssistant } from './assistants.ts'
+import { aCron } from './crons.ts'
+import {
+  addEndedRun,
+  addEvents,
+  addThread,
+  anEvent,
+  aSettlement,
+  aUser,
+  addRun,
+  durableRules,
+  messageCount,
+  type Open,
+  refuses,
+  rules,
+  time,
+  write
+} from './harness.ts'
+import { aJob } from './jobs.ts'
 
 function digest(n: number): string {
   return createHash('sha256').update(String(n)).digest('hex')
@@ -145,6 +163,69 @@ export function userStoreContract(t: Test, open: Open): void {
     t.equal(await store.users.byEmail('ann@example.com'), null)
     t.equal((await store.users.byEmail('new@example.com'))?.id, ann.id)
     t.equal(await write(store, { name: 'user.create', user: aUser({ email: 'ann@example.com' }) }), 'created')
+  })
+
+  test('an account that is removed is gone, and the job for what it has left is there', async (t, store) => {
+    const [admin, user] = [aUser({ system_role: 'admin' }), aUser()]
+    for (const one of [admin, user]) await write(store, { name: 'user.create', user: one })
+    const job = aJob(user.id, { kind: 'departure', user_id: user.id })
+    t.equal(await write(store, { name: 'user.remove', id: 'nobody', job }), null)
+    t.equal(await store.jobs.get('departure', user.id), null)
+    t.equal(await write(store, { name: 'user.remove', id: user.id, job }), 'removed')
+    t.equal(await store.users.byId(user.id), null)
+    t.match(await store.jobs.get('departure', user.id), { user_id: user.id, attempts: 0 })
+    t.equal(await write(store, { name: 'user.create', user }), 'created', 'the address is free')
+  })
+
+  test('the last administrator is not removed: of two who remove each other at once one stays', async (t, store) => {
+    const admins = [aUser({ system_role: 'admin' }), aUser({ system_role: 'admin' })]
+    for (const user of [...admins, aUser()]) await write(store, { name: 'user.create', user })
+    const outcomes = await Promise.all(
+      admins.map(({ id }) => write(store, { name: 'user.remove', id, job: aJob(id, { kind: 'departure' }) }))
+    )
+    t.strictSame(outcomes.toSorted(), ['last_admin', 'removed'])
+    t.ok(await store.users.admin())
+    t.equal((await store.jobs.list({ limit: 9, offset: 0 })).length, 1)
+  })
+
+  test('of somebody who is forgotten nothing is left beside threads, and of others everything', async (t, store) => {
+    const shared = await addThread(store, { user_id: null })
+    const whole = { rating: 1, comment: null, message_id: null, created_at: time(1) } as const
+    const runIds = new Map<string, string>()
+    for (const user_id of ['ann', 'ben']) {
+      const max = 9
+      const run = await addRun(store, shared.thread_id, { user_id })
+      runIds.set(user_id, run.run_id)
+      await addEvents(store, run, [anEvent(1)])
+      await write(store, aSettlement(run))
+      if (store.feedback) {
+        const feedback = { ...whole, feedback_id: user_id, run_id: run.run_id, thread_id: shared.thread_id, user_id }
+        await write(store, { name: 'feedback.upsert', feedback })
+      }
+      await write(store, { name: 'cron.create', cron: aCron({ cron_id: user_id, user_id }), max })
+      await write(store, { name: 'assistant.create', assistant: anAssistant({ assistant_id: user_id, user_id }), max })
+      const item = { user_id, namespace: ['a'], key: 'k', value: {}, expires_at: null }
+      await write(store, { name: 'item.put', item, now: time(1), max: { items: 9, bytes: 9999 } })
+      await write(store, { name: 'job.put', job: aJob(user_id, { user_id }) })
+      await write(store, { name: 'job.put', job: aJob(user_id, { kind: 'departure', user_id }) })
+    }
+    await write(store, { name: 'user.forget', user_id: 'ann' })
+    const kept = async (user: string) => ({
+      runs: (await store.runs.list(shared.thread_id, { limit: 9, offset: 0 }, user)).length,
+      messages: await messageCount(store, shared.thread_id, user),
+      feedback: (await store.feedback?.list(shared.thread_id, runIds.get(user)!, user))?.length ?? 0,
+      crons: (await store.crons.list(user)).length,
+      assistants: (await store.assistants.list(user)).length,
+      items: (await store.items.search({ prefix: [], limit: 9, offset: 0 }, user)).length,
+      webhooks: (await store.jobs.get('webhook', user)) === null ? 0 : 1,
+      turns: (await store.jobs.get('turn', user)) === null ? 0 : 1,
+      departures: (await store.jobs.get('departure', user)) === null ? 0 : 1
+    })
+    const nothing = { runs: 0, feedback: 0, crons: 0, assistants: 0, items: 0, webhooks: 0, turns: 0, departures: 1 }
+    t.match(await kept('ann'), nothing)
+    t.match(await kept('ben'), { runs: 1, crons: 1, assistants: 1, items: 1, webhooks: 1, turns: 1, departures: 1 })
+    t.equal(await messageCount(store, shared.thread_id, 'ben'), 1, 'and nobody is shown what was hers')
+    await addEndedRun(store, shared.thread_id)
   })
 
   test('a session finds its user, unless its credential was signed out', async (t, store) => {

@@ -2,39 +2,9 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { Sqlite } from '../../lib/sqlite-driver.ts'
-import { asked, homeOf, type Options, openSite, type Person, signIn, until } from '../fixtures/gateway.ts'
+import { homeOf, type Options, openSite, signIn, until } from '../fixtures/gateway.ts'
+import { threadLife } from '../fixtures/life.ts'
 import { digests, filesOf } from '../fixtures/remains.ts'
-
-const WRITES = '/demo tool=write_file deltas=20 rate=0 args={"path": "report.md", "content": "x"}'
-
-/** A thread of which something lies wherever something can: rows in all its tables, files of all kinds. */
-async function lived(person: Person): Promise<string> {
-  const threadId = await person.thread()
-  const path = `/api/threads/${threadId}`
-  const form = new FormData()
-  form.append('files', new Blob(['some text']), 'note.txt')
-  const { 'x-csrf-token': csrf = '', cookie = '' } = person.headers()
-  const uploaded = await fetch(`${person.url}${path}/uploads`, {
-    method: 'POST',
-    headers: { 'x-csrf-token': csrf, cookie },
-    body: form
-  })
-  if (!uploaded.ok) throw new Error(`the upload was refused: ${await uploaded.text()}`)
-  const stream = await person.stream(threadId, WRITES)
-  await stream.whole()
-  await (await person.stream(threadId, '/demo error deltas=3 rate=0')).whole()
-  const cut = await person.stream(threadId, '/demo deltas=9999 rate=100')
-  await person.post(`${cut.runPath}/cancel?wait=true`)
-  const { status } = await person.ask('PUT', `${stream.runPath}/feedback`, { body: { rating: 1, comment: 'fine' } })
-  if (status !== 200) throw new Error(`the feedback was refused: ${status}`)
-  await person.post(`${path}/state`, { values: { messages: [{ role: 'user', content: 'by hand' }] } })
-  await person.post(`${path}/runs/wait`, asked('/demo deltas=3 rate=0'), {
-    headers: { 'idempotency-key': `key of ${threadId}` }
-  })
-  await person.ask('PATCH', path, { body: { ttl: 9999 } })
-  await person.post(`${path}/runs/crons`, { ...asked('x'), schedule: '0 0 29 2 *' })
-  return threadId
-}
 
 /** What graphs of LangGraph would have left: there is none here, and their tables know the thread all the same. */
 function leaveStates(home: string, threadId: string): void {
@@ -85,12 +55,12 @@ for (const [events, config] of Object.entries(backends)) {
       const isCompacted = () => until(() => site.sizes().uncompacted === 0, 'frames are compacted')
       const person = await signIn(site)
       // One that stays, so that there is something to spoil, and folders that are everybody's are there.
-      const other = await lived(person)
+      const other = await threadLife(person)
       leaveStates(home, other)
       await isCompacted()
       const [rows, files] = [own(digests(home)), filesOf(home).sort()]
 
-      const threadId = await lived(person)
+      const threadId = await threadLife(person)
       leaveStates(home, threadId)
       await isCompacted()
       const had = rowsOf(home, threadId)

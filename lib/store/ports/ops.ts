@@ -20,6 +20,16 @@ export interface Ops {
   /** null: the user no longer exists. */
   'user.update': { in: { id: string; set: UserPatch }; out: User | 'email_taken' | null }
   /**
+   * Removes an account with its API tokens, and makes the job that removes what it has left. last_admin: nothing is removed, or whoever
+   * comes first could set up the service anew; null: there is no such account.
+   */
+  'user.remove': { in: { id: string; job: NewJob }; out: 'removed' | 'last_admin' | null }
+  /**
+   * Removes what somebody has beside threads of their own, in every table: also runs, events and feedback in threads of everybody's,
+   * whose state stays. Their own threads are removed before, one by one; the job that asks for this stays.
+   */
+  'user.forget': { in: { user_id: string }; out: null }
+  /**
    * Denies a logged-out credential by its digest until `expires`, when it expires anyway, and deletes some entries that
    * expired before `now`. Both in Unix seconds.
    */
@@ -63,8 +73,8 @@ export interface Ops {
     out: Thread | null
   }
   /**
-   * Removes the thread and everything that belongs to it, in every table; of its jobs the webhooks stay. `ifIdle`: refused while a run
-   * is in flight.
+   * Removes the thread and everything that belongs to it, in every table; of its jobs the webhooks stay that are not dead. `ifIdle`:
+   * refused while a run is in flight.
    */
   'thread.remove': { in: { thread_id: string; user: Owner; ifIdle?: boolean }; out: boolean }
   /**
@@ -168,8 +178,8 @@ export interface Ops {
   /** Claims jobs that are due: nobody else gets them while this process has its lease. */
   'job.claim': { in: JobClaim & { limit: number }; out: Job[] }
   /**
-   * Ends a claim; refused when it is not this owner's any more. `again` null: it is done; else when it is due again (null: it is dead),
-   * why, and whether its attempts are counted anew.
+   * Ends a claim; refused when it is not this owner's any more. `again` null: it is done; else when it is due again (null: it is dead,
+   * and goes when its thread is gone), why, and whether its attempts are counted anew.
    */
   'job.finish': {
     in: JobId & {

@@ -23,6 +23,8 @@ export interface ThreadReads {
   get(threadId: string, user: Owner): Promise<Thread | null>
   /** The thread's owner, without any filter; undefined: no such thread. Only for the owner check [Auth 6]. */
   ownerOf(threadId: string): Promise<string | null | undefined>
+  /** Ids of a user's own threads, at most so many, also of those that are in no search. */
+  idsOf(userId: string, limit: number): Promise<string[]>
   /** Default order: updated_at, newest first. */
   search(query: ThreadQuery, user: Owner): Promise<ThreadPage>
 }

@@ -101,8 +101,12 @@ export function* removeJob(kind: Job['kind'], key: string): Steps<boolean> {
   return (yield* ask('DELETE FROM jobs WHERE kind = $1 AND key = $2 RETURNING kind', kind, key)).length > 0
 }
 
-/** A removed thread has none but webhooks, which have all that they send. */
-export const REMOVE_JOBS = "DELETE FROM jobs WHERE thread_id = $1 AND kind <> 'webhook'"
+/** A removed thread has none but webhooks to come, which have all that they send. */
+export const REMOVE_JOBS = "DELETE FROM jobs WHERE thread_id = $1 AND (kind <> 'webhook' OR due_at IS NULL)"
+
+/** What was deleted is kept nowhere: a job that has failed for good after its thread had gone. */
+const REMOVE_DEAD = `DELETE FROM jobs WHERE kind = $1 AND key = $2 AND due_at IS NULL AND thread_id IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM threads_meta WHERE threads_meta.thread_id = jobs.thread_id)`
 
 type JobOps = 'job.put' | 'job.change' | 'job.remove' | 'job.claim' | 'job.finish'
 
@@ -150,6 +154,7 @@ export const jobWrites: StepWrites<JobOps> = {
     }
     const sql = change()
     if ((yield* ask(sql, ...params)).length === 0) throw new Refused(`job ${kind} ${key} is not this process's`)
+    if (again?.due === null) yield* ask(REMOVE_DEAD, kind, key)
     return null
   }
 }

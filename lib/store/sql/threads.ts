@@ -35,6 +35,10 @@ export function threadReads(run: RunSteps, search: ThreadReads['search']): Threa
       const sql = 'SELECT user_id FROM threads_meta WHERE thread_id = $1'
       return (await run(askOne<{ user_id: string | null }>(sql, threadId)))?.user_id
     },
+    async idsOf(userId, limit) {
+      const sql = 'SELECT thread_id FROM threads_meta WHERE user_id = $1 LIMIT $2'
+      return (await run(ask<{ thread_id: string }>(sql, userId, limit))).map(({ thread_id }) => thread_id)
+    },
     search
   }
 }

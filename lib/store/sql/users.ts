@@ -1,6 +1,7 @@
 // Users as rows of both databases, and their denied sessions.
 import type { User } from '../../types.ts'
 import type { UserReads } from '../store.ts'
+import { putJob } from './jobs.ts'
 import { ask, lock, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
 const COLUMNS =
@@ -45,7 +46,28 @@ function* create(user: User): Steps<'created' | 'email_taken'> {
   return (yield* ask(sql, ...values, token_version)).length === 1 ? 'created' : 'email_taken'
 }
 
-export const userWrites: StepWrites<'user.create' | 'user.initialize' | 'user.update' | 'session.deny'> = {
+/** Of threads that are everybody's. */
+const SHARED =
+  'user_id = $1 AND thread_id IN (SELECT thread_id FROM threads_meta WHERE user_id IS NULL AND is_temporary = 0)'
+/** What somebody has beside threads of their own. The rule of a table that is made later stands here, or beside those of threads. */
+const FORGET = [
+  'DELETE FROM api_tokens WHERE user_id = $1',
+  'DELETE FROM assistant_versions WHERE assistant_id IN (SELECT assistant_id FROM assistants WHERE user_id = $1)',
+  'DELETE FROM assistants WHERE user_id = $1',
+  'DELETE FROM store_items WHERE user_id = $1',
+  'DELETE FROM store_totals WHERE user_id = $1',
+  'DELETE FROM crons WHERE user_id = $1',
+  'DELETE FROM feedback WHERE user_id = $1',
+  "DELETE FROM jobs WHERE user_id = $1 AND kind <> 'departure'",
+  `DELETE FROM frames WHERE run_key IN (SELECT key FROM runs WHERE ${SHARED})`,
+  // Others never saw them: without a name they would.
+  `DELETE FROM run_events WHERE ${SHARED}`,
+  `DELETE FROM runs WHERE ${SHARED}`
+]
+
+type UserOps = 'user.create' | 'user.initialize' | 'user.update' | 'user.remove' | 'user.forget' | 'session.deny'
+
+export const userWrites: StepWrites<UserOps> = {
   'user.create': ({ user }) => create(user),
 
   *'user.initialize'({ user }) {
@@ -64,6 +86,24 @@ export const userWrites: StepWrites<'user.create' | 'user.initialize' | 'user.up
       WHERE id = $1`
     yield* ask(sql, id, next.email, next.password_hash, next.system_role, next.needs_setup, next.token_version)
     return next
+  },
+
+  *'user.remove'({ id, job }) {
+    // Two administrators must not remove each other.
+    yield* lock('SELECT pg_advisory_xact_lock($1)::text', INITIALIZE_LOCK)
+    const found = yield* find('id = $1 FOR UPDATE', id)
+    if (!found) return null
+    const others = yield* ask("SELECT 1 FROM users WHERE system_role = 'admin' AND id <> $1 LIMIT 1", id)
+    if (found.system_role === 'admin' && others.length === 0) return 'last_admin'
+    yield* ask('DELETE FROM users WHERE id = $1', id)
+    yield* ask('DELETE FROM api_tokens WHERE user_id = $1', id)
+    yield* putJob(job)
+    return 'removed'
+  },
+
+  *'user.forget'({ user_id }) {
+    for (const sql of FORGET) yield* ask(sql, user_id)
+    return null
   },
 
   *'session.deny'({ digest, expires, now }) {
