@@ -45,9 +45,13 @@ interface Parser {
   attack(shape: Shape): Promise<unknown>
   /** Lets go of what is held. */
   release?(): void
+  /** What it was sent by, where it asks for it: what outgrows every bound is not read to its end. */
+  readonly flood?: FloodServer
 }
 
-async function withstandsAll(t: Test, name: string, { child, attack, release }: Parser): Promise<void> {
+const WITHOUT_END: readonly Shape[] = ['endless', 'one giant line']
+
+async function withstandsAll(t: Test, name: string, { child, attack, release, flood }: Parser): Promise<void> {
   // What is loaded and compiled with the first of them stays.
   await attack('unfinished')
   release?.()
@@ -73,6 +77,7 @@ async function withstandsAll(t: Test, name: string, { child, attack, release }: 
     t.ok(held <= BUDGET + GROWTH, `${what}: ${mb(held)} held`)
     t.ok(left <= GROWTH, `${what}: ${mb(left)} kept`)
     t.notOk(child.hasExited, `${what}: the process lives`)
+    if (flood && WITHOUT_END.includes(shape)) t.notOk(flood.isReadWhole, `${what}: it is left in the middle`)
   }
 }
 
@@ -309,7 +314,7 @@ async function waited(t: Test, person: Person, what: string): Promise<void> {
   const { status, body } = await person.post('/api/runs/wait', asked('hello'))
   const tookS = (performance.now() - began) / 1000
   t.ok(tookS < TIMEOUT_S * 10, `${what}: answered in ${tookS.toFixed(0)} s`)
-  t.equal(status, 200, `${what}: ${JSON.stringify(body)?.slice(0, 100)}`)
+  t.equal(status, 200, `${what}: ${JSON.stringify(body)?.slice(0, 200)}`)
 }
 
 t.test('streams of models', async (t) => {
@@ -320,6 +325,7 @@ t.test('streams of models', async (t) => {
   const person = await signIn(child)
   await withstandsAll(t, 'a model', {
     child,
+    flood,
     async attack(shape) {
       flood.shape = shape
       await waited(t, person, `a model, ${shape}`)
@@ -330,21 +336,28 @@ t.test('streams of models', async (t) => {
 
 t.test('streams and answers of LangGraph servers', async (t) => {
   const message = (n: number, content: string) => JSON.stringify([{ type: 'AIMessageChunk', id: `m${n}`, content }, {}])
-  const flood = await FloodServer.start(t, function* (shape) {
-    for (const piece of events(shape, message)) yield piece.replace(/^data: \[/, 'event: messages\ndata: [')
+  const flood = await FloodServer.start(t, function* (shape, type) {
+    if (type === 'application/json') return yield* json(shape)
+    for (const piece of events(shape, message)) yield piece.replaceAll(/^data: \[/gm, 'event: messages\ndata: [')
   })
   const agent = { runtime: 'langgraph', url: flood.url }
   const runs = { timeout_s: TIMEOUT_S }
   const child = await besieged(t, { log_level: 'silent', agent, runs }, { env: HEAP })
   const person = await signIn(child)
-  await withstandsAll(t, 'a LangGraph server', {
-    child,
-    async attack(shape) {
-      flood.shape = shape
-      await waited(t, person, `a LangGraph server, ${shape}`)
-    }
-  })
-  t.ok(flood.asked >= SHAPES.length)
+  for (const type of ['application/json', 'text/event-stream']) {
+    flood.type = type
+    flood.answerOf = ({ url }) => (type === 'application/json' || url!.endsWith('/stream') ? null : '{}')
+    await withstandsAll(t, `a LangGraph server with ${type}`, {
+      child,
+      flood,
+      async attack(shape) {
+        flood.shape = shape
+        const before = flood.asked
+        await waited(t, person, `a LangGraph server, ${shape}`)
+        t.ok(flood.asked > before, 'it was flooded')
+      }
+    })
+  }
 })
 
 t.test('answers and streams of tool servers', async (t) => {
@@ -358,6 +371,7 @@ t.test('answers and streams of tool servers', async (t) => {
   for (const type of ['application/json', 'text/event-stream'])
     await withstandsAll(t, `a tool server with ${type}`, {
       child,
+      flood,
       async attack(shape) {
         flood.shape = shape
         flood.type = type

@@ -134,17 +134,19 @@ export class ResponseBody {
     return text
   }
 
-  /** The same, and the cause if the connection broke. */
-  async read(max: number): Promise<{ readonly text: string; readonly lost: ConnectionLost | null }> {
+  /** The same, whether there was more, and the cause if the connection broke. */
+  async read(
+    max: number
+  ): Promise<{ readonly text: string; readonly isCut: boolean; readonly lost: ConnectionLost | null }> {
     const chunks: Buffer[] = []
     let bytes = 0
     const lost = await this.each((chunk) => {
       chunks.push(chunk)
       bytes += chunk.length
-      return bytes < max ? 'more' : 'enough'
+      return bytes <= max ? 'more' : 'enough'
     })
     this.close()
-    return { text: Buffer.concat(chunks).toString('utf8'), lost }
+    return { text: Buffer.concat(chunks).toString('utf8', 0, max), isCut: bytes > max, lost }
   }
 
   close(): void {

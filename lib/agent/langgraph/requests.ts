@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Json } from '../../types.ts'
 import { wellFormedJson } from '../../well-formed.ts'
+import { EVENT_CHARACTERS } from '../http/event-stream.ts'
 import { PeerFailures } from '../http/failures.ts'
 import { IdleTimeout } from '../http/idle-timeout.ts'
 import { type HttpRequest, isOk, ResponseBody, send } from '../http/post.ts'
@@ -18,7 +19,7 @@ export interface ServerOptions {
   readonly assistantId: string | null
   /** Milliseconds of silence in a run's stream before the server is asked for the run's status; 0: never. */
   readonly idleTimeoutMs: number
-  /** Characters of one event of a run's stream; absent: 32 Mi. */
+  /** Characters of one event of a run's stream, and bytes of another answer: either may be a whole state. Absent: 32 Mi. */
   readonly eventCharacters?: number
   /** Shorter delays, for tests. */
   readonly retry?: Partial<RetryPolicy>
@@ -34,16 +35,15 @@ export interface RequestOptions {
 
 /** Idle timeout of a response, in ms. */
 const ANSWER_MS = 10_000
-/** Maximum bytes of a response: a whole state is one. */
-const ANSWER_BYTES = 128 * 1024 * 1024
 
 export class Requests {
   readonly failures: PeerFailures
   readonly retry: RetryPolicy
   readonly #url: string
   readonly #headers: Readonly<Record<string, string>>
+  readonly #answerBytes: number
 
-  constructor({ url, apiKey, headers, retry }: ServerOptions) {
+  constructor({ url, apiKey, headers, retry, eventCharacters = EVENT_CHARACTERS }: ServerOptions) {
     this.#url = url.replace(/\/+$/, '')
     this.#headers = { ...headers, ...(apiKey !== null && { 'x-api-key': apiKey }) }
     this.failures = new PeerFailures({
@@ -54,6 +54,7 @@ export class Requests {
       secrets: Object.values(this.#headers)
     })
     this.retry = { ...RETRY, ...retry }
+    this.#answerBytes = eventCharacters
   }
 
   /**
@@ -72,7 +73,8 @@ export class Requests {
       timeout.throwIfAborted()
       if (response instanceof RetryableError)
         return timeout.isSilent ? new RetryableError(this.failures.silent(ANSWER_MS)) : response
-      const { text, lost } = await new ResponseBody(response, timeout).read(ANSWER_BYTES)
+      const { text, isCut, lost } = await new ResponseBody(response, timeout).read(this.#answerBytes)
+      if (isCut) throw this.failures.tooLarge(`an answer of more than ${this.#answerBytes} bytes`)
       if (timeout.isSilent) return new RetryableError(this.failures.silent(ANSWER_MS))
       if (lost) return new RetryableError(this.failures.unreachable(lost.cause))
       if (isOk(response)) return this.#parsed(text)
