@@ -143,7 +143,7 @@ const TABLE = {
   skill_invalid: [400, 'Invalid skill: {reason}']
 } as const satisfies Record<string, Entry>
 
-export type Code = keyof typeof TABLE
+type Code = keyof typeof TABLE
 
 type Names<Text extends string> = Text extends `${string}{${infer Name}}${infer Rest}` ? Name | Names<Rest> : never
 type NamesOf<C extends Code> = Names<(typeof TABLE)[C][1]>

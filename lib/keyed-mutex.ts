@@ -1,6 +1,6 @@
 // A fair mutex by key: limits concurrent work in total and per key, and serves waiting keys round-robin.
 
-export interface MutexLimits {
+interface MutexLimits {
   /** Concurrent turns. */
   readonly all: number
   /** Of one key. */

@@ -16,7 +16,7 @@ const ARRIVAL_TURNS = 256
  * Arriving connections. libuv accepts one per turn, so a client behind two hundred others waits for two hundred turns. To keep those
  * short, work that takes turns waits until all are accepted.
  */
-export class Arrivals {
+class Arrivals {
   /** Successive turns in which connections arrived; 0: there was none in the last one. */
   #turns = 0
   #hasCome = false

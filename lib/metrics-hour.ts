@@ -9,7 +9,7 @@ const NAMES =
   /^(colloquy_(runs|streams_open|joiners|commit_queue|jobs|store_bytes|logins_refused_total|frames_delivered_total|delivered_bytes_total|(run_duration|event_loop_delay|commit_duration)_seconds_(sum|count))|process_resident_memory_bytes)(\{|$)/
 
 /** Columns of equal length. A value's name is its line of /metrics without the number; null: it did not exist at that time. */
-export interface Hour {
+interface Hour {
   /** Unix seconds. */
   readonly at: readonly number[]
   readonly values: Readonly<Record<string, readonly (number | null)[]>>

@@ -2,7 +2,7 @@
 import { isIP } from 'node:net'
 
 /** The arguments of BlockList.addSubnet. */
-export interface Network {
+interface Network {
   readonly address: string
   readonly bits: number
   readonly family: 'ipv4' | 'ipv6'

@@ -4,7 +4,7 @@ import { withoutUser } from './scope.ts'
 /** Maximum of a timer. */
 const TIMER_MS_MAX = 2 ** 31 - 1
 
-export interface PollerOptions {
+interface PollerOptions {
   /** The longest time between the end of the work and the next, in ms. */
   readonly everyMs: number
   /** A number: there is more to do in so many ms; else after `everyMs`. */

@@ -26,7 +26,7 @@ export interface AnswerLimits extends MessageLimits {
   readonly eventCharacters?: number
 }
 
-export interface Receiver {
+interface Receiver {
   /** Goes into every delta. */
   readonly messageId: string
   readonly model: string

@@ -22,7 +22,7 @@ import { AgentError, type AgentInput, type AgentRecord, type ListedAgent, type S
 import { type Tool, type ToolAnswer, type ToolSource, UserInterrupt } from './tool.ts'
 import { unlessAborted } from './unless-aborted.ts'
 
-export interface AgentParts extends Reporting {
+interface AgentParts extends Reporting {
   readonly models: Models
   readonly tools: readonly Tool[]
   /** More tools; duplicates by name are dropped. */

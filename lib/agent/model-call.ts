@@ -8,7 +8,7 @@ import type { CallIds, Completion, Model, ModelRequest, OnDelta } from './model.
 import type { ModelCallStats, Reporting } from './observer.ts'
 import { AgentError, type AgentRecord, type Caller } from './runtime.ts'
 
-export interface ModelCall extends Omit<ModelRequest, 'messageId' | 'onFirst'> {
+interface ModelCall extends Omit<ModelRequest, 'messageId' | 'onFirst'> {
   readonly model: Model
   readonly caller: Caller
   readonly about: CallIds

@@ -10,7 +10,7 @@ const PRESENTED_MAX = 100
 export const VIEW_IMAGE = 'view_image'
 
 /** File access for tools. Errors have a text for the model. */
-export interface ThreadFiles {
+interface ThreadFiles {
   /** Writes below the outputs or the workspace of a thread, never outside. @returns The virtual path. */
   write(threadId: string, userId: string, path: string, content: string): Promise<string>
   list(threadId: string, userId: string, path?: string): Promise<{ files: readonly FileEntry[]; isCut: boolean }>

@@ -78,7 +78,7 @@ export function groupsOf(operations: readonly Operation[], search: string): [str
   return [...groups]
 }
 
-export function nameOf(ref: string): string {
+function nameOf(ref: string): string {
   return ref.slice(ref.lastIndexOf('/') + 1)
 }
 
@@ -135,8 +135,7 @@ function hasExample(api: ApiDocument, given: Schema): boolean {
 
 // ------------------------------------------------------------------------------------------------- calls
 
-export const isStream = ({ responses }: Operation): boolean =>
-  responses['200']?.content?.['text/event-stream'] !== undefined
+const isStream = ({ responses }: Operation): boolean => responses['200']?.content?.['text/event-stream'] !== undefined
 const takesJson = ({ requestBody }: Operation): boolean => requestBody?.content['application/json'] !== undefined
 /** Whether it accepts an API token. */
 const takesToken = ({ security }: Operation): boolean => security.some((one) => 'token' in one)

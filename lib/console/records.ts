@@ -58,7 +58,7 @@ export function plainText(content: TranscriptMessage['content']): string {
 }
 
 /** A part of a message as it is shown. */
-export type Part = { readonly text: string } | { readonly image: string }
+type Part = { readonly text: string } | { readonly image: string }
 
 /** Texts and images of a message, in its order. */
 export function partsOf(content: TranscriptMessage['content']): readonly Part[] {

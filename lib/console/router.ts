@@ -1,7 +1,7 @@
 // Routing by the URL's hash, so that back, forward, reload and links work.
 import { signal } from '@preact/signals'
 
-export type Place =
+type Place =
   | { readonly view: 'new' }
   | {
       readonly view: 'thread'

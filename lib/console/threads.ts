@@ -22,7 +22,7 @@ const newest = signal<readonly Thread[]>([])
 const pinned = signal<readonly Thread[]>([])
 export const total = signal<number | null>(null)
 export const hasMore = signal(false)
-export const isLoading = signal(false)
+const isLoading = signal(false)
 
 export const query = signal('')
 export const found = signal<readonly Thread[]>([])

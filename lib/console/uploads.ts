@@ -6,7 +6,7 @@ import type { Attached } from './records.ts'
 import { keep, kept } from './tab-storage.ts'
 import { notify, notifyFailure } from './toast.ts'
 
-export interface Upload {
+interface Upload {
   readonly id: number
   readonly name: string
   readonly size: number

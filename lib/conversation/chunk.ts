@@ -25,7 +25,7 @@ export interface Chunk {
   readonly fields?: JsonObject
 }
 
-export interface GrowingCall {
+interface GrowingCall {
   readonly index: Json
   readonly id: string | null
   readonly name: string | null

@@ -131,7 +131,7 @@ function jsonBytes(text: string): number {
 }
 
 /** The value with its long texts cut to `max` bytes of JSON; null: its texts are not what makes it large. */
-export function withShortTexts(value: JsonObject, max: number): Json | null {
+function withShortTexts(value: JsonObject, max: number): Json | null {
   for (const each of [max >> 1, max >> 4, 64]) {
     const short = mapTexts(value, (text) => cutText(text, each))
     if (Buffer.byteLength(JSON.stringify(short)) <= max) return short

@@ -38,7 +38,7 @@ export async function readArchive(path: string, limits: ArchiveLimits): Promise<
 }
 
 /** A member read as it is unpacked, without keeping it in memory. */
-export interface OpenMember {
+interface OpenMember {
   /** Size according to the archive; reading fails if it differs. */
   readonly size: number
   readonly crc32: number

@@ -24,7 +24,7 @@ const DOCUMENT_LIMITS: DocumentLimits = {
   readers: 2
 }
 
-export interface DocumentFile {
+interface DocumentFile {
   /** Nobody may write to it meanwhile. */
   readonly path: string
   /** The extension decides its kind. */
@@ -33,7 +33,7 @@ export interface DocumentFile {
   readonly size: number
 }
 
-export interface DocumentsOptions {
+interface DocumentsOptions {
   /** Called for every document without a text, with the reason. */
   readonly onFailed: (file: DocumentFile, reason: string) => void
   readonly limits?: Partial<DocumentLimits>

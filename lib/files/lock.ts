@@ -10,7 +10,7 @@ const LOCK_FILE = 'serve.lock'
 /** The last holder of the lock: its machine, and its process id in the database. */
 const HOLDER_FILE = 'serve.id'
 
-export interface Premises {
+interface Premises {
   readonly home: string
   /** Several servers may share the home. */
   readonly canShare: boolean

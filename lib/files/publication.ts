@@ -12,7 +12,7 @@ export interface Upload {
   readonly size: number
 }
 
-export interface ReceivedFile extends Upload {
+interface ReceivedFile extends Upload {
   readonly original: string | null
   /** The Markdown copy with its text. */
   readonly markdown?: string

@@ -20,7 +20,7 @@ export interface UploadLimits {
   readonly user_bytes: number
 }
 
-export type UploadProblem =
+type UploadProblem =
   /** Not a multipart form, or no part named `files` with a file name. */
   | 'no_files_part'
   /** Only empty file names: the form was sent without choosing files. */

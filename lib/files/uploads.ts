@@ -9,7 +9,7 @@ import { isName } from './name.ts'
 import { kindOf, nullIfMissing, PathError, type Paths } from './paths.ts'
 import { publish, type Received, type Upload } from './publication.ts'
 
-export interface ListedUpload extends Upload {
+interface ListedUpload extends Upload {
   /** Unix seconds with fractions. */
   readonly modified: number
 }

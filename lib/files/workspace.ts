@@ -5,27 +5,27 @@ import { join } from 'node:path'
 import { type Image, imageTypeOf } from './image.ts'
 import { kindOf, openToRead, PathError, type Paths, VIRTUAL_ROOT } from './paths.ts'
 
-export interface FileEntry {
+interface FileEntry {
   /** `/mnt/user-data/...`. */
   readonly path: string
   /** Bytes. */
   readonly size: number
 }
 
-export interface Listing {
+interface Listing {
   /** By path. */
   readonly files: readonly FileEntry[]
   /** The listing is incomplete. */
   readonly isCut: boolean
 }
 
-export interface Excerpt {
+interface Excerpt {
   readonly text: string
   /** The first line after the excerpt, from 1; null: it reaches the end. */
   readonly nextLine: number | null
 }
 
-export interface Match {
+interface Match {
   readonly path: string
   /** From 1. */
   readonly line: number

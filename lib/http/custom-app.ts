@@ -32,7 +32,7 @@ interface Env {
 }
 
 /** Our own answer to the request. */
-export interface Ours {
+interface Ours {
   /** @param body as the app has read it; null: it has not */
   answer(body: Buffer | null): Promise<Reply | typeof HANDLED>
   /** The response is a stream: it begins after the app's middlewares. */

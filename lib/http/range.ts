@@ -8,7 +8,7 @@ import { type Call, HANDLED } from './call.ts'
 import { boundReading } from './reply.ts'
 import { isGone } from './reset.ts'
 
-export interface Range {
+interface Range {
   readonly start: number
   /** Included. */
   readonly end: number

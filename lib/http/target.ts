@@ -2,7 +2,7 @@
 // the root), it is one path for the router, for the operator's own code and for logs.
 import type { IncomingMessage } from 'node:http'
 
-export interface Target {
+interface Target {
   /** Still encoded, beginning with / (or `*` of an OPTIONS request). */
   readonly path: string
   /** What follows the question mark, or ''. */

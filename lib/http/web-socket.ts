@@ -105,7 +105,7 @@ function serverFor(maxBytes: number): WebSocketServer {
   return server
 }
 
-export interface MessageBounds {
+interface MessageBounds {
   readonly maxBytes: number
   /** From its first byte to its last, in ms. */
   readonly arrivesWithin?: number
@@ -179,7 +179,7 @@ const LENGTH = 0x7f
 const MASK_BYTES = 4
 
 /** Follows the frames of a client [RFC 6455 5.2], only to know where its messages end. */
-export class ArrivingMessage {
+class ArrivingMessage {
   /** A message has ended in the bytes taken last. */
   hasEnded = false
   readonly #head = Buffer.alloc(14)

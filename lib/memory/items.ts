@@ -10,7 +10,7 @@ export const ADDRESS_MAX = 255
 const MINUTE_MS = 60_000
 
 /** 0 is no limit. */
-export interface ItemsOptions {
+interface ItemsOptions {
   readonly per_user: number
   readonly user_bytes: number
   readonly item_bytes: number
@@ -18,7 +18,7 @@ export interface ItemsOptions {
   readonly ttl?: number | null
 }
 
-export interface NewItem {
+interface NewItem {
   readonly namespace: Namespace
   readonly key: string
   readonly value: JsonObject

@@ -34,7 +34,7 @@ import { uiRoutes } from './ui.ts'
 import { uploadRoutes } from './uploads.ts'
 
 /** Settings of the operator's project (langgraph.json). */
-export interface TableRules {
+interface TableRules {
   /** Parts that are not served. */
   readonly disabled?: readonly string[]
   /** Asked before a user's action. */

@@ -15,7 +15,7 @@ import {
   time
 } from './openapi-schemas.ts'
 
-export interface ToldEvent {
+interface ToldEvent {
   readonly summary: string
   readonly data: JsonObject
   readonly example: Json

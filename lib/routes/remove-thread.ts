@@ -8,7 +8,7 @@ import type { Services } from './services.ts'
 const DELETE_WAIT_MS = 5000
 const PAGE = 100
 
-export type RemovalServices = Pick<Services, 'store' | 'writeAll' | 'registry' | 'removeFiles' | 'webhooks'>
+type RemovalServices = Pick<Services, 'store' | 'writeAll' | 'registry' | 'removeFiles' | 'webhooks'>
 
 /** The claim of a removal that is a job: ended with it, and refused while a run is in flight. */
 interface RemovalClaim {

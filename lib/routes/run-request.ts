@@ -127,7 +127,7 @@ export function threadIdIn({ config }: RunBody): string | null {
   return typeof id === 'string' || typeof id === 'number' ? String(id) : null
 }
 
-export interface RunRequest {
+interface RunRequest {
   /** Null: a new one. */
   readonly threadId: string | null
   /** Whom it works for; null: nobody. */

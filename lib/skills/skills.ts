@@ -14,7 +14,7 @@ import { kindOf, nullIfMissing } from '../files/paths.ts'
 import { readHead, type Skill, SKILL_FILE, SKILL_NAME, SkillError, type SkillHead } from './skill.ts'
 
 /** An edit of a custom skill, with its SKILL.md before the edit. */
-export interface SkillEdit {
+interface SkillEdit {
   readonly edited_at: string
   readonly action: 'edit' | 'rollback'
   readonly content: string
@@ -24,7 +24,7 @@ const LIMITS: ArchiveLimits = { members: 1000, memberBytes: 16 << 20, totalBytes
 /** Maximum characters of a skill's file for a model. */
 const FILE_MAX = 256 * 1024
 
-export interface SkillsOptions {
+interface SkillsOptions {
   readonly home: string
   /** Folder of public skills, or null. */
   readonly publicPath: string | null

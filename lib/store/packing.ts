@@ -31,7 +31,7 @@ export function toSegment(row: FrameRow): Segment {
   return { epoch: row.epoch, first: row.first_n, last: row.last_n, index, data }
 }
 
-export interface Block {
+interface Block {
   readonly rows: readonly FrameRow[]
   /** No row follows the block. */
   readonly isLast: boolean

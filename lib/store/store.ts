@@ -108,7 +108,7 @@ export class StoreUnavailable extends Error {
 }
 
 /** Disk usage in bytes. */
-export interface StoreSize {
+interface StoreSize {
   readonly database: number
   /** Bytes of the write-ahead log; 0 where there is none. */
   readonly wal: number

@@ -9,7 +9,7 @@ import { Containment } from './contains.ts'
 export const ASSISTANTS_MAX = 500
 export const VERSIONS_MAX = 100
 
-export interface AssistantQuery {
+interface AssistantQuery {
   readonly graphId: string | null
   /** A part of the name, case-insensitive. */
   readonly name: string | null
@@ -27,7 +27,7 @@ export interface RunAssistant {
   readonly metadata: JsonObject
 }
 
-export interface AssistantsDeps {
+interface AssistantsDeps {
   readonly store: AssistantReads
   readonly graphs: () => readonly GraphInfo[]
   /** Any name is accepted (for agents without graphs); memory is kept per name [spec]. */

@@ -22,7 +22,7 @@ export class PeerError extends AgentError {
   }
 }
 
-export interface Peer {
+interface Peer {
   /** Prefix of its error names: `ModelUnavailable`. */
   readonly kind: 'Model' | 'Agent'
   /** Subject of the sentence: `The model "main"`. */

@@ -2,7 +2,7 @@
 import { AgentFileError } from '../agent-file.ts'
 import { projectExport } from './config-file.ts'
 
-export interface AuthQuestion {
+interface AuthQuestion {
   readonly event: string
   readonly resource: string
   readonly action: string

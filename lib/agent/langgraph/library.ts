@@ -27,7 +27,7 @@ export interface StateSnapshot {
   readonly tasks: readonly SnapshotTask[]
 }
 
-export interface SnapshotTask {
+interface SnapshotTask {
   readonly id: string
   readonly name: string
   readonly error?: unknown

@@ -22,7 +22,7 @@ import { type CheckpointReads, type GraphReads, PartNumbers, type SaverSession }
 export const SESSION = '__colloquy'
 
 /** LangGraph's tuple of a checkpoint. */
-export interface CheckpointTuple {
+interface CheckpointTuple {
   readonly config: RunnableConfig
   readonly checkpoint: { readonly id: string; readonly channel_values: Record<string, unknown> }
   readonly metadata: JsonObject
@@ -48,7 +48,7 @@ const COLUMNS = ['checkpoint_ns', 'checkpoint_id', 'checkpoint_map', 'run_id', '
 const VERSION_DIGITS = 12
 const PAGE = 100
 
-export type Sessions = ReadonlyMap<string, SaverSession>
+type Sessions = ReadonlyMap<string, SaverSession>
 
 /** @param reads for calls without a session, which may only read */
 export function createSaver(

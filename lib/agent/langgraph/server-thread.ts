@@ -23,7 +23,7 @@ type Hear = (part: Part) => boolean
 type Space = () => Promise<void>
 
 /** One run of a server's graph. */
-export interface ServerCall {
+interface ServerCall {
   readonly id: string
   /** Body members of every run. */
   readonly creation: JsonObject

@@ -17,14 +17,14 @@ interface SentError {
   readonly stopReason: string | null
 }
 
-export type ThreadMessage =
+type ThreadMessage =
   | { readonly call: number; readonly name: string; readonly args: readonly unknown[] }
   | { readonly tell: string; readonly args: readonly unknown[] }
   | { readonly answer: number; readonly value?: unknown; readonly error?: SentError }
 
 /** Handlers by name. Both sides are of the same build and agree on the arguments. */
 // biome-ignore lint/suspicious/noExplicitAny: handlers are of different types, and called by name
-export type Handlers = Readonly<Record<string, (...args: any[]) => unknown>>
+type Handlers = Readonly<Record<string, (...args: any[]) => unknown>>
 
 export class WorkerChannel {
   readonly #port: ThreadPort

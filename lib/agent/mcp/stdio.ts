@@ -11,7 +11,7 @@ import type { ProcessGroups } from './process-group.ts'
 import { withoutSecrets } from './secrets.ts'
 import { warnUnexpected } from '../../unexpected.ts'
 
-export interface StdioCommand {
+interface StdioCommand {
   readonly command: string
   readonly args: readonly string[]
   /** In addition to the default environment. Secret values. */

@@ -7,7 +7,7 @@ import { McpConnection, type McpConnectionOptions, type McpStatus } from './conn
 import { ProcessGroups } from './process-group.ts'
 import type { McpServerConfig, McpServerConfigs } from './server-config.ts'
 
-export interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange' | 'processGroups'> {
+interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange' | 'processGroups'> {
   readonly log: { warn(fields: object, text: string): void }
 }
 

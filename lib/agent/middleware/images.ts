@@ -5,7 +5,7 @@ import { VIEW_IMAGE } from '../tools.ts'
 import type { Middleware } from './middleware.ts'
 
 /** File access for this middleware. */
-export interface ImagesPort {
+interface ImagesPort {
   /** Rejects if there is no image that models accept. */
   image(threadId: string, userId: string, path: string): Promise<Picture>
 }

@@ -2,7 +2,7 @@
 import type { Message } from '../../types.ts'
 import { type Middleware, type MiddlewareContext, oncePerRun } from './middleware.ts'
 
-export interface Remembered {
+interface Remembered {
   readonly userId: string
   /** null: the lead agent. */
   readonly agentName: string | null

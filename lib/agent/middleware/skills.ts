@@ -3,7 +3,7 @@ import type { Tool, ToolSource } from '../tool.ts'
 import { type Middleware, oncePerRun } from './middleware.ts'
 
 /** Access to skills for the agent. */
-export interface SkillsPort {
+interface SkillsPort {
   list(): Promise<readonly { readonly name: string; readonly description: string; readonly enabled: boolean }[]>
   /** A text file of an enabled skill, by its path in the skill's folder; null when there is none. */
   readFile(name: string, path: string): Promise<string | null>

@@ -3,7 +3,7 @@
 import { type Message, textOf } from '../../types.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 
-export interface SummarizeOptions {
+interface SummarizeOptions {
   /** Number of newest messages that are not summarised. */
   readonly keep_messages: number
   /** Summarise above this number of messages; 0: off. */

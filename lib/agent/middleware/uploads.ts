@@ -3,7 +3,7 @@ import { VIRTUAL_ROOT } from '../tools.ts'
 import { type Middleware, oncePerRun } from './middleware.ts'
 
 /** File access for this middleware. */
-export interface UploadsPort {
+interface UploadsPort {
   list(
     threadId: string,
     userId: string,

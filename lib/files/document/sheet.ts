@@ -4,7 +4,7 @@ import { type DocumentText, tableRow, tableRule } from './text.ts'
 import { attributeOf, readXml } from './xml.ts'
 
 /** What all sheets of a workbook share. */
-export interface Workbook {
+interface Workbook {
   readonly strings: readonly string[]
   /** Numbers of the styles that show a date. */
   readonly dateStyles: ReadonlySet<number>

@@ -1,7 +1,7 @@
 // A streaming parser for the XML of office programs. It knows only XML's five entities and reads no DTD, so that nothing can
 // expand or refer to other files.
 
-export type XmlPiece =
+type XmlPiece =
   | {
       readonly kind: 'open'
       /** Without its prefix: `p` for `<w:p>`. */

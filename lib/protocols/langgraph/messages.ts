@@ -53,7 +53,7 @@ export interface Said {
 }
 
 /** Where the piece of a message comes from. */
-export interface Speaker {
+interface Speaker {
   readonly namespace: Namespace
   readonly node: string
   /** The run's tools are told of by what messages say of them. */

@@ -66,7 +66,7 @@ export function successAnswer(id: number, result: Json, meta: JsonObject): Answe
 }
 
 /** A command; null: it is none. */
-export function commandIn(value: unknown): Command | null {
+function commandIn(value: unknown): Command | null {
   if (!isObject(value)) return null
   const { id, method, params } = value
   const isOne = typeof id === 'number' && Number.isSafeInteger(id) && id >= 0 && typeof method === 'string'

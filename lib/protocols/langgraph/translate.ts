@@ -35,7 +35,7 @@ export const BEGINNING: RunState = {
   failure: null
 }
 
-export interface Step {
+interface Step {
   readonly state: RunState
   readonly events: readonly ProtocolEvent[]
 }

@@ -47,7 +47,7 @@ interface CommitterOptions {
 }
 
 /** Whether a write waits for a stuck store as long as it takes, or is refused so that its client retries. */
-export type WaitForStore = 'endless' | 'limited'
+type WaitForStore = 'endless' | 'limited'
 
 /** Groups per transaction: a longer one would keep requests waiting behind frames. */
 const GROUPS_MAX = 512

@@ -25,7 +25,7 @@ export function readThreadPosition(text: string): ThreadPosition | null {
 }
 
 /** How a reader of several runs sees one. */
-export interface FeedOptions {
+interface FeedOptions {
   /** null: the modes the run was created with; `lifecycle`: only its start and its end. */
   readonly modes: readonly string[] | 'lifecycle' | null
   /** Stands before the position of each frame. */

@@ -46,7 +46,7 @@ export interface ThreadRuns {
 }
 
 /** Where a reader starts in a thread, and how it sees each run. */
-export interface ThreadStart {
+interface ThreadStart {
   /** It starts after the run with this ordinal. */
   readonly after: number
   /** A cursor at the beginning of a run's log. */

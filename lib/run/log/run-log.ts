@@ -31,7 +31,7 @@ import { type CheckpointAbout, valuesText } from './values-frame.ts'
 const FOLDED_BYTES_MAX = 128 * 1024
 
 /** A slice; `behind`: the frames are only in the store (`load` reads them); `tail`: nothing follows yet; `end`: nothing will. */
-export type Next = Slice | 'behind' | 'tail' | 'end'
+type Next = Slice | 'behind' | 'tail' | 'end'
 
 export interface LogReader {
   readonly filter: Filter

@@ -28,7 +28,7 @@ function contentOf({ graph_id, name, description, config, context, metadata }: A
   return [graph_id, name, description, JSON.stringify(config), JSON.stringify(context), JSON.stringify(metadata)]
 }
 
-export function patched(before: AssistantContent, set: AssistantPatch): AssistantContent {
+function patched(before: AssistantContent, set: AssistantPatch): AssistantContent {
   const { graph_id, name, description, config, context } = { ...before, ...set }
   return { graph_id, name, description, config, context, metadata: { ...before.metadata, ...set.metadata } }
 }

@@ -10,7 +10,7 @@ export interface SearchDialect {
   hasTerms(terms: string): string
 }
 
-export interface Bound {
+interface Bound {
   readonly sql: string
   readonly params: readonly (string | number)[]
 }

@@ -69,7 +69,7 @@ function isLock(code: string): boolean {
  * Writes groups as one transaction; returns one outcome per group. `beforeCommit` runs within it.
  * @throws when nothing was written
  */
-export type BatchWriter = (groups: readonly WriterGroup[], beforeCommit?: (outcomes: Outcome[]) => void) => Outcome[]
+type BatchWriter = (groups: readonly WriterGroup[], beforeCommit?: (outcomes: Outcome[]) => void) => Outcome[]
 
 /** Applies batches on one connection; the functions of [Store 2] and [Store 3] for SQLite. */
 export function batchWriter(db: Database.Database, writers = opWriters(db)): BatchWriter {
