@@ -1,9 +1,10 @@
-// Does a turn cost more when the thread is long? A thread of a thousand turns, on SQLite.
-import { statSync } from 'node:fs'
-import { mkdtempSync, rmSync } from 'node:fs'
+// Does a turn cost more when the thread is long? A thread of a thousand turns on SQLite, of our own agent and of a graph.
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type Database from 'better-sqlite3'
+import type { Agent } from '../lib/agent/runtime.ts'
 import { Sqlite } from '../lib/sqlite-driver.ts'
 import { loadConfig } from '../lib/config.ts'
 import { startGateway } from '../lib/gateway.ts'
@@ -13,24 +14,78 @@ import { median, type Row, report, short } from './report.ts'
 
 const TURN = { deltas: 100, size: 6, rate: 0 }
 
-function bytesOf(db: Database.Database): { checkpoints: number; frames: number } {
-  const checkpoints =
-    'sum(length(metadata_json) + length(next_json) + length(messages_json) + length(channels_json) + length(checkpoint_id) * 2)'
-  const one = (sql: string) => db.prepare<[], { bytes: number | null }>(sql).get()?.bytes ?? 0
-  return {
-    checkpoints:
-      one(`SELECT ${checkpoints} AS bytes FROM checkpoints`) +
-      one('SELECT sum(length(json)) AS bytes FROM checkpoint_bodies'),
-    frames: one('SELECT sum(length(idx) + length(data)) AS bytes FROM frames')
+/** A graph that answers in two supersteps, with as much text. */
+const GRAPH = `import { AIMessage } from '@langchain/core/messages'
+import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
+const say = (text) => () => ({ messages: [new AIMessage({ content: text.repeat(50) })] })
+export const graph = new StateGraph(MessagesAnnotation)
+  .addNode('one', say('first '))
+  .addNode('two', say('second'))
+  .addEdge(START, 'one')
+  .addEdge('one', 'two')
+  .addEdge('two', END)
+  .compile()
+`
+
+const MODULES = fileURLToPath(new URL('../../node_modules/', import.meta.url))
+
+interface Subject {
+  readonly name: string
+  /** null: the one of the configuration. */
+  readonly agent: Agent | null
+  readonly turns: number
+}
+
+/** The lengths of a row's columns as JSON lists and texts, in all rows of its table. */
+const SIZES: Readonly<Record<string, readonly string[]>> = {
+  checkpoints: ['metadata_json', 'next_json', 'messages_json', 'channels_json', 'checkpoint_id', 'checkpoint_id'],
+  checkpoint_bodies: ['json'],
+  graph_checkpoints: ['checkpoint', 'metadata', 'names_json', 'checkpoint_id', 'checkpoint_id'],
+  graph_values: ['name', 'data'],
+  graph_writes: ['data']
+}
+
+interface Bytes {
+  readonly checkpoints: number
+  readonly frames: number
+}
+
+function bytesOf(db: Database.Database): Bytes {
+  const sum = (table: string, columns: readonly string[]) => {
+    const lengths = columns.map((column) => `length(${column})`).join(' + ')
+    return db.prepare<[], number | null>(`SELECT sum(${lengths}) FROM ${table}`).pluck().get() ?? 0
   }
+  const tables = Object.entries(SIZES).map(([table, columns]) => sum(table, columns))
+  return { checkpoints: tables.reduce((all, one) => all + one, 0), frames: sum('frames', ['idx', 'data']) }
 }
 
 export async function threadGrowth(options: Options): Promise<void> {
   const turns = options.quick ? 100 : 1000
+  const subjects: Subject[] = [{ name: 'ours', agent: benchAgent(async () => {}), turns }]
+  // LangGraph is not installed with us.
+  if (existsSync(join(MODULES, '@langchain/langgraph'))) subjects.push({ name: 'a graph', agent: null, turns })
+  const rows: Row[] = []
+  for (const subject of subjects) rows.push(...(await growthOf(subject)))
+  report('Does a turn cost more when the thread is long?', { turns, ...TURN }, rows)
+}
+
+/** A folder with the graph, for agent.config. */
+function graphIn(home: string): string {
+  const folder = join(home, 'graph')
+  mkdirSync(folder)
+  symlinkSync(MODULES, join(folder, 'node_modules'))
+  writeFileSync(join(folder, 'graph.mjs'), GRAPH)
+  writeFileSync(join(folder, 'langgraph.json'), JSON.stringify({ graphs: { talk: './graph.mjs:graph' } }))
+  return folder
+}
+
+async function growthOf({ name, agent, turns }: Subject): Promise<Row[]> {
   const home = mkdtempSync(join(tmpdir(), 'colloquy-bench-'))
-  const config = loadConfig({ home, port: 0, env: {}, cwd: home })
+  const base = loadConfig({ home, port: 0, env: {}, cwd: home })
+  const graphs = { ...base.agent, runtime: 'graphs', config: agent ? null : graphIn(home) } as const
+  const config = agent ? base : { ...base, agent: graphs }
   const log = { info() {}, warn() {}, error() {} }
-  const gateway = await startGateway({ config, log, agent: benchAgent(async () => {}) })
+  const gateway = await startGateway({ config, log, ...(agent && { agent }) })
   const db = new Sqlite(config.database.sqlite_path, { readonly: true })
   const rows: Row[] = []
   try {
@@ -45,16 +100,12 @@ export async function threadGrowth(options: Options): Promise<void> {
       if (marks.includes(turn)) before = bytesOf(db)
       const input = { messages: [{ role: 'user', content: JSON.stringify(TURN) }] }
       const began = performance.now()
-      await call('POST', `/api/threads/${thread_id}/runs/wait`, { input })
+      await call('POST', `/api/threads/${thread_id}/runs/wait`, { input, ...(!agent && { assistant_id: 'talk' }) })
       const turnMs = performance.now() - began
       if (marks.includes(turn)) rows.push(await measured(turn, turnMs, before))
     }
 
-    async function measured(
-      turn: number,
-      turnMs: number,
-      earlier: { checkpoints: number; frames: number }
-    ): Promise<Row> {
+    async function measured(turn: number, turnMs: number, earlier: Bytes): Promise<Row> {
       await settled()
       const after = bytesOf(db)
       const times: number[] = []
@@ -66,17 +117,18 @@ export async function threadGrowth(options: Options): Promise<void> {
       }
       const stateMs = median(times).mid
       return {
+        agent: name,
         turn,
         'checkpoint bytes': after.checkpoints - earlier.checkpoints,
         'frame bytes': after.frames - earlier.frames,
         'turn ms': short(turnMs),
         'state KB': short(size / 1000),
         'GET state ms': short(stateMs),
-        'state us/KB': short((stateMs * 1000) / (size / 1000))
+        'state us/KB': short((stateMs * 1000) / (size / 1000)),
+        'file MB': short(statSync(config.database.sqlite_path).size / 1e6)
       }
     }
-    const file = statSync(config.database.sqlite_path).size
-    report('Does a turn cost more when the thread is long?', { turns, ...TURN, fileMB: short(file / 1e6) }, rows)
+    return rows
   } finally {
     db.close()
     await gateway.stop()

@@ -1,6 +1,6 @@
 // How a long list is kept: as parts of its JSON, which its next version shares as far as they have not changed. Only texts are compared
 // and joined again, so that what is read is what was written, byte for byte.
-import type { Body, ListPart, PartRange } from './state.ts'
+import { type Body, inRanges, type ListPart, type PartRange } from './state.ts'
 
 /** Lists are divided from this length on: below, one body is cheaper than several. */
 const LIST_LENGTH_MIN = 4096
@@ -55,18 +55,11 @@ function shared(text: string, known: readonly ListPart[]): DividedList {
 
 /** Ranges of a list whose new parts are numbered from here on. */
 export function rangesOf({ before, added, after }: DividedList, from: number): PartRange[] {
-  const numbers = [
+  return inRanges([
     ...before.map(({ no }) => no),
     ...added.map((_, index) => from + index),
     ...after.map(({ no }) => no)
-  ]
-  const ranges: [number, number][] = []
-  for (const no of numbers) {
-    const last = ranges.at(-1)
-    if (last && no === last[1] + 1) last[1] = no
-    else ranges.push([no, no])
-  }
-  return ranges
+  ])
 }
 
 /** Elements of a list, several in a part where they are small. */

@@ -13,6 +13,17 @@ export interface Body {
 /** Inclusive range of numbers: [from, to]. */
 export type PartRange = readonly [number, number]
 
+/** Numbers as inclusive ranges, in order. */
+export function inRanges(numbers: readonly number[]): PartRange[] {
+  const found: [number, number][] = []
+  for (const no of numbers) {
+    const last = found.at(-1)
+    if (last && no === last[1] + 1) last[1] = no
+    else found.push([no, no])
+  }
+  return found
+}
+
 /** A list in parts: their texts joined by commas are the JSON of its elements. */
 export interface ListVersion {
   /** Channel and version. */

@@ -1,10 +1,11 @@
 // The state of a thread in memory: immutable, with each message and channel as its stored JSON text. Texts are not parsed, because
 // a state is mostly passed on to checkpoints, values frames and replies.
 import type { Json, Message } from '../types.ts'
-import type { BodyRange, CheckpointWrite, StoredCheckpoint } from '../store/store.ts'
+import type { CheckpointWrite, StoredCheckpoint } from '../store/store.ts'
 import { INTERRUPTS } from './interrupts.ts'
 import { wellFormedJson } from '../well-formed.ts'
 import type { InputMessage } from '../conversation/message.ts'
+import { inRanges } from '../conversation/state.ts'
 import { idOfText, REMOVE_ALL } from './message.ts'
 
 /** One version of one message or channel. */
@@ -153,7 +154,7 @@ export class State {
   } {
     const { messages, channels, fresh } = this.#parts
     const checkpoint: CheckpointWrite = {
-      messages: ranges(messages.map((one) => one.no)),
+      messages: inRanges(messages.map((one) => one.no)),
       channels: Object.fromEntries([...channels].map(([name, body]) => [name, body.no])),
       bodies: fresh.map(({ no, json }) => ({ no, json })),
       ...head
@@ -255,15 +256,4 @@ function stateJson(
   if (text !== '') text += ']'
   for (const { name, json } of shown) text += `${text === '' ? '' : ','}${JSON.stringify(name)}:${json}`
   return `{${text}}`
-}
-
-/** Numbers as inclusive ranges, in order. */
-export function ranges(numbers: readonly number[]): BodyRange[] {
-  const found: [number, number][] = []
-  for (const no of numbers) {
-    const last = found.at(-1)
-    if (last && no === last[1] + 1) last[1] = no
-    else found.push([no, no])
-  }
-  return found
 }

@@ -4,7 +4,8 @@ import type { StoredCheckpoint } from '../../lib/store/store.ts'
 import { checkpointId } from '../../lib/thread/ids.ts'
 import { MessageInvalid } from '../../lib/conversation/message.ts'
 import { idOfText, readMessages } from '../../lib/thread/message.ts'
-import { ranges, State, storedJson } from '../../lib/thread/state.ts'
+import { inRanges } from '../../lib/conversation/state.ts'
+import { State, storedJson } from '../../lib/thread/state.ts'
 import { displayName, titleOf } from '../../lib/thread/title.ts'
 import type { Json, Message } from '../../lib/types.ts'
 
@@ -48,8 +49,8 @@ t.test('the id of a stored message is its own, whatever else in it is called so'
 })
 
 t.test('numbers in a row are one range: a thread that only grows costs the same at every length', async (t) => {
-  t.same(ranges([]), [])
-  t.same(ranges([0, 1, 2, 7, 8, 3]), [
+  t.same(inRanges([]), [])
+  t.same(inRanges([0, 1, 2, 7, 8, 3]), [
     [0, 2],
     [7, 8],
     [3, 3]

@@ -1,8 +1,9 @@
 // Writing and reading checkpoints.
+import type { PartRange } from '../../conversation/state.ts'
 import type { JsonObject, Timestamp } from '../../types.ts'
 
 /** Inclusive range of body numbers: [from, to]. */
-export type BodyRange = readonly [number, number]
+export type BodyRange = PartRange
 
 /**
  * A checkpoint to write: the bodies it consists of, and the new ones among them. A body is the JSON text of one message
