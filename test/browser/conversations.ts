@@ -245,6 +245,35 @@ browserTest('a file that is taken back before it is sent is gone; one that is re
   t.same(listIn(body, 'files'), [])
 })
 
+browserTest('a file that is attached twice is there until it is taken back twice', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  await visitor.say('/demo deltas=1 rate=0 size=7')
+  await visitor.answered()
+  const threadId = await visitor.threadId()
+  const file = { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('for the agent') }
+  const chips = page.getByRole('button', { name: 'Remove notes.txt' })
+  for (const count of [1, 2]) {
+    await page.locator('input[type=file]').setInputFiles(file)
+    await until(async () => (await chips.count()) === count, 'it is attached')
+    await until(async () => (await page.locator('.composer progress').count()) === 0, 'it is there')
+  }
+  const stored = async () => listIn((await person.get(`/api/threads/${threadId}/uploads/list`)).body, 'files').length
+  let removals = 0
+  page.on('request', (request) => {
+    if (request.method() === 'DELETE') removals++
+  })
+  await chips.first().click()
+  await until(async () => (await chips.count()) === 1, 'one is taken back')
+  t.equal(removals, 0)
+  t.equal(await stored(), 1)
+  await chips.first().click()
+  await until(async () => (await stored()) === 0, 'it is gone')
+})
+
 browserTest(
   'a file attached to a draft stays with it: in another conversation and back, and over a reload',
   async (t) => {
@@ -354,7 +383,8 @@ browserTest('first questions are those of the installation: of the demo only whe
 
 browserTest('an edit that could not be sent stays to be sent again; pressed twice, it is sent once', async (t) => {
   const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
   const { page } = visitor
   visitor.expect(/net::ERR_/)
   await visitor.open()
@@ -374,6 +404,47 @@ browserTest('an edit that could not be sent stays to be sent again; pressed twic
   await visitor.answered()
   await page.getByText('2 / 2').waitFor()
   t.equal(await page.getByLabel('Edit your message').count(), 0)
+  t.equal(await page.locator('.toast', { hasText: 'no longer shown' }).count(), 0, 'the second press is no mistake')
+  const { body } = await person.get(`/api/threads/${await visitor.threadId()}/runs`)
+  t.equal(listIn(body).length, 2)
+})
+
+browserTest('an edit of a message that is gone meanwhile is not sent', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  await visitor.say(sizes(6))
+  await visitor.answered()
+  await page.getByRole('button', { name: 'Try again' }).click()
+  await page.getByText('2 / 2').waitFor()
+  await visitor.answered()
+  const threadId = await visitor.threadId()
+  const other = await visitor.tab()
+  await other.open(`#/t/${threadId}`)
+  await other.page.getByText('2 / 2').waitFor()
+  await page.getByRole('button', { name: 'Edit' }).click()
+  await page.getByLabel('Edit your message').fill(sizes(7))
+  const gate = new EventEmitter()
+  const [arrived, released] = [once(gate, 'arrived'), once(gate, 'released')]
+  await page.route(
+    '**/history',
+    async (route) => {
+      gate.emit('arrived')
+      await released
+      await route.continue()
+    },
+    { times: 1 }
+  )
+  await page.getByRole('button', { name: 'Send again' }).click()
+  await arrived
+  await other.page.getByRole('button', { name: 'Previous branch' }).click()
+  await page.getByText('1 / 2').waitFor()
+  gate.emit('released')
+  await page.locator('.toast').getByText('This message is no longer shown').waitFor()
+  t.equal(listIn((await person.get(`/api/threads/${threadId}/runs`)).body).length, 2)
+  t.equal(await visitor.page.locator('.message').count(), 2, 'what is shown stays')
 })
 
 browserTest('a question of the agent is a form; its answer goes on with the run', async (t) => {

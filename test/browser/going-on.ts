@@ -296,8 +296,12 @@ browserTest('a failed run says why, also after a reload', async (t) => {
   await failure.getByText('asked to fail').waitFor()
 })
 
-/** Answers to that request of the page that wait until they are let go. */
-async function held({ page }: Visitor, path: string): Promise<{ arrived: Promise<unknown>; release: () => void }> {
+/** Answers to that request of the page, or to all such, that wait until they are let go. */
+async function held(
+  { page }: Visitor,
+  path: string,
+  times = 1
+): Promise<{ arrived: Promise<unknown>; release: () => void }> {
   const gate = new EventEmitter()
   const [arrived, released] = [once(gate, 'arrived'), once(gate, 'released')]
   await page.route(
@@ -306,9 +310,10 @@ async function held({ page }: Visitor, path: string): Promise<{ arrived: Promise
       const response = await route.fetch()
       gate.emit('arrived')
       await released
-      await route.fulfill({ response })
+      // The page may have given it up meanwhile.
+      await route.fulfill({ response }).catch(() => {})
     },
-    { times: 1 }
+    { times }
   )
   return { arrived, release: () => gate.emit('released') }
 }
@@ -377,8 +382,11 @@ browserTest('a message that is sent before its conversation is there follows wha
   await visitor.open(`#/t/${thread}`)
   await load.arrived
   await visitor.say('/demo deltas=3 rate=0 size=7')
-  // Pressed again meanwhile, it is sent once all the same.
+  // Pressed again meanwhile, it is sent once all the same; and nothing can be written that would go with it.
   await visitor.page.locator('#composer').press('Enter')
+  await visitor.page.keyboard.type(' and more')
+  t.equal(await visitor.page.inputValue('#composer'), '/demo deltas=3 rate=0 size=7')
+  t.ok(await visitor.page.locator('[aria-label=Send]').isDisabled())
   load.release()
   await visitor.hasWords('w00002')
   await visitor.answered()
@@ -406,6 +414,7 @@ browserTest('a message whose conversation is left before it is there stays a dra
   await visitor.open(`#/t/${thread}`)
   await visitor.hasWords('w0002')
   t.equal(await visitor.page.inputValue('#composer'), 'what was that?')
+  t.equal(await visitor.page.locator('.toast').count(), 0, 'nothing has failed')
   t.equal(listIn((await person.get(`/api/threads/${thread}/runs`)).body).length, 1)
 })
 
@@ -428,6 +437,54 @@ browserTest('over a link on which each load outlasts a look, a conversation heal
   await visitor.hasWords('w0002')
   await person.run(thread, '/demo deltas=3 rate=0 size=7')
   await visitor.hasWords('w00002')
+})
+
+browserTest('a look whose answer comes while the conversation is loaded does not load it anew', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const thread = await person.thread()
+  await person.run(thread, '/demo deltas=3 rate=0')
+  const visitor = await visit(t, site.url, { person })
+  await visitor.open(`#/t/${thread}`)
+  await visitor.hasWords('w0002')
+  const other = await visitor.tab()
+  await other.open()
+  const looks = await held(visitor, '**/runs?limit=1', 9)
+  await person.run(thread, '/demo deltas=3 rate=0 size=7')
+  await looks.arrived
+  let loads = 0
+  visitor.page.on('request', (request) => {
+    if (request.url().endsWith('/history')) loads++
+  })
+  const load = await held(visitor, '**/history')
+  // As a tab says it in which that run was started.
+  const news = JSON.stringify({ threadId: thread, what: 'ended' })
+  await other.page.evaluate(`new BroadcastChannel('colloquy-runs').postMessage(${news})`)
+  await load.arrived
+  looks.release()
+  await visitor.loaded('/runs?limit=1')
+  load.release()
+  await visitor.hasWords('w00002')
+  t.equal(loads, 1)
+})
+
+browserTest('a message to a conversation that could not be loaded loads it again, and is sent', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const thread = await person.thread()
+  await person.run(thread, '/demo deltas=3 rate=0')
+  const visitor = await visit(t, site.url, { person })
+  visitor.expect(/net::ERR_/)
+  await visitor.page.route('**/history', (route) => route.abort())
+  await visitor.open(`#/t/${thread}`)
+  await visitor.page.getByText('The server cannot be reached.').waitFor()
+  await visitor.page.fill('#composer', '/demo deltas=3 rate=0 size=7')
+  // Between two looks, which load it again too.
+  await visitor.page.waitForEvent('requestfailed', { predicate: (request) => request.url().endsWith('/history') })
+  await visitor.page.unroute('**/history')
+  await visitor.page.locator('#composer').press('Enter')
+  await visitor.hasWords('w00002')
+  t.equal(await visitor.page.locator('.toast').count(), 0)
 })
 
 browserTest('a message to a conversation that cannot be loaded stays in its place until it can', async (t) => {
