@@ -1,4 +1,5 @@
 // The last hour of /metrics in memory, for charts. Sampling starts with the first request for it.
+import { Poller } from './poller.ts'
 
 const EVERY_MS = 10_000
 /** Maximum age of the newest sample. */
@@ -23,17 +24,20 @@ interface Reading {
 export class MetricsHour {
   readonly #read: () => Promise<string>
   #readings: Reading[] = []
-  #timer: NodeJS.Timeout | null = null
+  readonly #poller: Poller
+  #hasBegun = false
 
   /** @param read the text of /metrics */
   constructor(read: () => Promise<string>) {
     this.#read = read
+    // A failed sample is skipped.
+    this.#poller = new Poller({ everyMs: EVERY_MS, work: () => this.#freshen(), onError: () => {} })
   }
 
   /** Samples after a Unix time; the newest is taken now. */
   async since(after: number): Promise<Hour> {
-    // A failed sample is skipped.
-    this.#timer ??= setInterval(() => void this.#freshen().catch(() => {}), EVERY_MS).unref()
+    if (!this.#hasBegun) this.#poller.start()
+    this.#hasBegun = true
     await this.#freshen()
     const wanted = this.#readings.filter(({ ms }) => ms / 1000 > after)
     const names = new Set(wanted.flatMap(({ values }) => [...values.keys()]))
@@ -43,8 +47,9 @@ export class MetricsHour {
     }
   }
 
-  stop(): void {
-    if (this.#timer) clearInterval(this.#timer)
+  stop(): Promise<void> {
+    this.#hasBegun = true
+    return this.#poller.stop()
   }
 
   /** Two samples close together would show a false peak. */

@@ -42,6 +42,7 @@ export class Poller {
   async stop(): Promise<void> {
     this.#isStopped = true
     if (this.#timer) clearTimeout(this.#timer)
+    this.#dueAt = Number.POSITIVE_INFINITY
     await this.#working
   }
 

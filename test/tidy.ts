@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import ts from 'typescript'
 
 /** The sources lie beside the build this file was compiled into. */
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -16,6 +17,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'compose-http': ['*'],
   'compose-run': ['*'],
   components: [],
+  'metrics-hour': ['poller'],
   metrics: ['version', 'agent/observer', 'run', 'store/store'],
   operator: ['*'],
   index: ['*'],
@@ -68,7 +70,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'well-formed'
   ],
   files: ['types', 'keyed-mutex', 'sqlite-driver'],
-  store: ['unexpected', 'types', 'conversation', 'budget', 'scope', 'sqlite-driver', 'files/lock'],
+  store: ['poller', 'unexpected', 'types', 'conversation', 'budget', 'scope', 'sqlite-driver', 'files/lock'],
   thread: [
     'json',
     'types',
@@ -153,6 +155,31 @@ const ROOMS_OF_RUN: Readonly<Record<string, readonly string[]>> = {
   commit: [],
   cluster: ['log', 'lifecycle'],
   lifecycle: ['log', 'delivery', 'commit', 'cluster']
+}
+
+/** Timers that come again or are kept, and are no Poller's, and why. The page has its own: it is another program. */
+const TIMERS: Readonly<Record<string, string>> = {
+  'lib/poller.ts': 'it is the one',
+  'lib/agent/http/idle-timeout.ts': 'a response’s silence, put off by every byte',
+  'lib/agent/langgraph/loop-watch.ts': 'it measures how late it comes itself',
+  'lib/client/colloquy.ts': 'of browsers, which have no Poller: a connection’s silence',
+  'lib/files/document/guard.ts': 'a process of its own, whose end ends it',
+  'lib/http/server.ts': 'while the server closes: node:http does not say when a connection is idle',
+  'lib/memory/queue.ts': 'a conversation’s pause, put off by every turn',
+  'lib/metrics.ts': 'it measures how late it comes itself',
+  'lib/run/cluster/cluster.ts': 'a lease is renewed on time, whatever the turn before waits for',
+  'lib/run/cluster/remote-runs.ts': 'a question to other processes, repeated while its asker waits',
+  'lib/run/commit/committer.ts': 'the window of a batch, and the wait for a store that is down, whose length doubles',
+  'lib/run/commit/compactor.ts': 'the quiet after the last run, put off by every end',
+  'lib/run/delivery/streams.ts': 'a heartbeat that readers count on: on time',
+  'lib/run/delivery/ticker.ts': 'the window of one delivery',
+  'lib/run/lifecycle/actor.ts': 'the time one run may take, and the wait for its end to be stored: once each',
+  'lib/run/lifecycle/disconnect-timer.ts': 'the grace of one run whose client is gone',
+  'lib/run/lifecycle/run-queues.ts': 'the time of one thread’s delayed run',
+  'lib/store/postgres/peers.ts': 'a lost connection is opened again, after a wait whose length doubles',
+  'lib/store/postgres/pool.ts': 'idle connections are closed; the pool is made before anything is started',
+  'lib/store/sqlite/wal-worker.ts': 'the log is emptied when its last reader has gone',
+  'lib/store/sqlite/wal.ts': 'the quiet after a commit, once'
 }
 
 /** Circles that are left, of types alone: none may come. */
@@ -303,6 +330,96 @@ t.test('there is no file in lib/ that nobody imports', async (t) => {
     .map((file) => file.replace(/\.ts$/, ''))
     .filter((file) => !imported.has(file) && !doors.includes(file))
   t.same(dead, [])
+})
+
+/** Whether a timer of this source may come again: an interval, or a timeout that is kept in a member or leads to a further one. */
+function comesAgain(text: string): boolean {
+  const program = ts.createSourceFile('it.ts', text, ts.ScriptTarget.Latest, true)
+  const calls = new Map<string, string[]>()
+  /** Functions that set a timeout, and what it calls. */
+  const timeouts: { readonly within: string; readonly called: readonly string[] }[] = []
+  let isSo = false
+  const visit = (node: ts.Node, within: readonly string[], isKept: boolean): void => {
+    const name = nameOf(node)
+    if (name !== null) calls.set(name, namesIn(node))
+    const around = name === null ? within : [...within, name]
+    // That of a socket is its own.
+    if (ts.isCallExpression(node) && ts.isIdentifier(node.expression)) {
+      const called = node.expression.text
+      if (called === 'setInterval' || (called === 'setTimeout' && isKept)) isSo = true
+      if (called === 'setTimeout')
+        timeouts.push(...around.map((one) => ({ within: one, called: namesIn(node.arguments[0]) })))
+    }
+    const keeps =
+      ts.isBinaryExpression(node) && /^(this\.#?|[\w!]+\.)\w+$/.test(node.left.getText()) && isAssignment(node)
+    ts.forEachChild(node, (child) => visit(child, around, keeps ? child === node.right : isKept && !isFunction(child)))
+  }
+  visit(program, [], false)
+  return isSo || timeouts.some(({ within, called }) => leadTo(called, calls).has(within))
+}
+
+/** These functions, and all that they call. */
+function leadTo(names: readonly string[], calls: ReadonlyMap<string, readonly string[]>): Set<string> {
+  const found = new Set<string>()
+  for (const waiting = [...names]; waiting.length > 0; ) {
+    const name = waiting.pop()!
+    if (!found.has(name)) waiting.push(...(calls.get(name) ?? []))
+    found.add(name)
+  }
+  return found
+}
+
+function isAssignment({ operatorToken: { kind } }: ts.BinaryExpression): boolean {
+  return kind === ts.SyntaxKind.EqualsToken || kind === ts.SyntaxKind.QuestionQuestionEqualsToken
+}
+
+function isFunction(node: ts.Node): boolean {
+  return ts.isFunctionLike(node)
+}
+
+function nameOf(node: ts.Node): string | null {
+  if (ts.isVariableDeclaration(node) && node.initializer && isFunction(node.initializer)) return node.name.getText()
+  return ts.isFunctionDeclaration(node) || ts.isMethodDeclaration(node) ? (node.name?.getText() ?? null) : null
+}
+
+function calledName({ expression }: ts.CallExpression): string {
+  return ts.isPropertyAccessExpression(expression) ? expression.name.getText() : expression.getText()
+}
+
+/** Functions that are called below a node, or that it is. */
+function namesIn(node: ts.Node | undefined): string[] {
+  if (!node) return []
+  const found = ts.isIdentifier(node) ? [node.getText()] : []
+  const visit = (one: ts.Node): void => {
+    if (ts.isCallExpression(one)) found.push(calledName(one))
+    ts.forEachChild(one, visit)
+  }
+  visit(node)
+  return found
+}
+
+t.test('what is done again and again is done by a Poller: no other timer comes again', async (t) => {
+  for (const source of [
+    'setInterval(work, 5)',
+    'class A { #a() { this.#timer = setTimeout(() => this.b(), 5) } }',
+    'class A { #a() { this.#timer ??= setTimeout(b, 5).unref() } }',
+    'class A { #a() { setTimeout(() => this.#a(), 5) } }',
+    'const a = () => { setTimeout(a, 5) }',
+    'class A { #a() { const again = () => void b().then(c, () => this.#a()); setTimeout(again, 5).unref() } }',
+    'function a() { queue.timer = setTimeout(b, 5) }'
+  ])
+    t.ok(comesAgain(source), source)
+  for (const source of [
+    'const timer = setTimeout(b, 5)',
+    'await new Promise((resolve) => setTimeout(resolve, 5))',
+    'socket.setTimeout(5)',
+    'class A { #a() { this.answer = new Promise((resolve) => { setTimeout(resolve, 5) }) } }'
+  ])
+    t.notOk(comesAgain(source), source)
+  const again = files.filter(
+    (file) => !/^lib\/(console|jobs)\//.test(file) && comesAgain(readFileSync(join(ROOT, file), 'utf8'))
+  )
+  t.same(again.toSorted(), Object.keys(TIMERS).toSorted())
 })
 
 t.test('every file says in its first line what it is', async (t) => {

@@ -65,7 +65,7 @@ t.test(`a sweep of ${RUNS} runs keeps no commit waiting`, async (t) => {
   const failures: unknown[] = []
   const sweeper = new Sweeper(committer, 24, (error) => void failures.push(error))
   t.teardown(async () => {
-    sweeper.stop()
+    await sweeper.stop()
     committer.stop()
     await store.close()
   })

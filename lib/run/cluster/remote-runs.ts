@@ -2,6 +2,7 @@
 //
 // Their owners announce what is stored; because a message may get lost, all of them are also polled together once a
 // second. A pending cancel is resent with every poll until the run has ended, to whoever owns it by then.
+import { Poller } from '../../poller.ts'
 import type { PeerMessage, Peers, RunLocation } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../types.ts'
 import type { CancelAction } from '../run-end.ts'
@@ -43,12 +44,14 @@ export class RemoteRuns {
   /** Messages about creators go to owners in order. */
   #telling: Promise<void> = Promise.resolve()
   #revalidations = 0
-  #timer: NodeJS.Timeout | null = null
+  readonly #poller: Poller
+  #isPolling = false
   #isRevalidating = false
   #isStopped = false
 
   constructor(deps: RemoteRunsDeps) {
     this.#deps = deps
+    this.#poller = new Poller({ everyMs: POLL_MS, work: () => this.revalidate(), onError: deps.onTrouble })
   }
 
   get size(): number {
@@ -199,14 +202,15 @@ export class RemoteRuns {
   // ------------------------------------------------------------------------------------------- one poll for all
 
   #wake(): void {
-    if (this.#isStopped) return
-    this.#timer ??= setInterval(() => this.revalidate().catch(this.#deps.onTrouble), POLL_MS).unref()
+    if (this.#isStopped || this.#isPolling) return
+    this.#isPolling = true
+    this.#poller.start()
   }
 
   #sleep(): void {
-    if (this.#runs.size > 0 || this.#pendingCancels.size > 0 || !this.#timer) return
-    clearInterval(this.#timer)
-    this.#timer = null
+    if (this.#runs.size > 0 || this.#pendingCancels.size > 0) return
+    this.#isPolling = false
+    void this.#poller.stop()
   }
 
   /** Polls all of them. Never rejects. */
@@ -266,7 +270,7 @@ export class RemoteRuns {
   /** Releases everyone who waits. */
   stop(): void {
     this.#isStopped = true
-    if (this.#timer) clearInterval(this.#timer)
+    void this.#poller.stop()
     this.#pendingCancels.clear()
     for (const remote of [...this.#runs.values()]) remote.drop()
     for (const { resolve } of this.#threadDrains) resolve()

@@ -1,5 +1,7 @@
 // Deletes old frames: a run can be replayed frame by frame for `streams.retention_hours` after its end. Its messages,
 // events and state stay. Works in small steps, so that no commit waits long behind one.
+import { setTimeout as pause } from 'node:timers/promises'
+import { Poller } from '../../poller.ts'
 import { timestamp } from '../../types.ts'
 import type { Writer } from '../../store/store.ts'
 
@@ -11,24 +13,23 @@ const PAUSE_MS = 20
 export class Sweeper {
   readonly #writer: Writer
   readonly #retentionMs: number
-  readonly #onTrouble: (error: unknown) => void
-  #timer: NodeJS.Timeout | null = null
+  readonly #poller: Poller
   #isStopped = false
 
   /** `retentionHours` 0: frames are kept for ever. */
   constructor(writer: Writer, retentionHours: number, onTrouble: (error: unknown) => void) {
     this.#writer = writer
     this.#retentionMs = retentionHours * HOUR_MS
-    this.#onTrouble = onTrouble
+    this.#poller = new Poller({ everyMs: EVERY_MS, work: () => this.sweep().then(() => {}), onError: onTrouble })
   }
 
   start(): void {
-    if (this.#retentionMs > 0) this.#sweepIn(0)
+    if (this.#retentionMs > 0) this.#poller.start(0)
   }
 
-  stop(): void {
+  stop(): Promise<void> {
     this.#isStopped = true
-    if (this.#timer) clearTimeout(this.#timer)
+    return this.#poller.stop()
   }
 
   /** Removes what is too old. Resolves with the number of segments removed. */
@@ -44,18 +45,8 @@ export class Sweeper {
       })
       removed += step.removed
       after = step.next
-      if (after !== null) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+      if (after !== null) await pause(PAUSE_MS)
     }
     return removed
-  }
-
-  #sweepIn(ms: number): void {
-    if (this.#isStopped) return
-    this.#timer = setTimeout(() => {
-      this.sweep()
-        .catch(this.#onTrouble)
-        .finally(() => this.#sweepIn(EVERY_MS))
-    }, ms)
-    this.#timer.unref()
   }
 }

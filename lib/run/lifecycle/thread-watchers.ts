@@ -1,6 +1,8 @@
 // Readers that wait for the next run of a thread. Runs admitted here wake them at once. Other processes are told which threads are
 // watched here, and announce the runs they admit there. Messages may get lost, so both are repeated after a while.
+import { Poller } from '../../poller.ts'
 import type { Peers } from '../../store/store.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 import { PeerInterests } from '../cluster/peer-interests.ts'
 
 /** How often watched threads are announced again and checked for runs of other processes, in ms. */
@@ -23,7 +25,7 @@ export class ThreadWatchers {
   /** Other processes that watch a thread. */
   readonly #peersByThread = new PeerInterests(FORGOTTEN_AFTER_MS)
   readonly #peers: Pick<Peers, 'tell'> | undefined
-  #timer: NodeJS.Timeout | null = null
+  readonly #poller = new Poller({ everyMs: REPEAT_MS, work: async () => this.#again(), onError: warnUnexpected })
 
   /** @param peers other processes that admit runs as well */
   constructor(peers?: Pick<Peers, 'tell'>) {
@@ -41,7 +43,7 @@ export class ThreadWatchers {
     listeners.add(listener)
     this.#byThread.set(threadId, listeners)
     if (!known) this.#say([threadId])
-    if (this.#peers) this.#timer ??= setInterval(() => this.#again(), REPEAT_MS).unref()
+    if (this.#peers && this.#byThread.size === 1) this.#poller.start()
     return () => {
       if (listeners.delete(listener) && listeners.size === 0) this.#byThread.delete(threadId)
       if (this.#byThread.size === 0) this.stop()
@@ -87,7 +89,6 @@ export class ThreadWatchers {
   }
 
   stop(): void {
-    if (this.#timer) clearInterval(this.#timer)
-    this.#timer = null
+    void this.#poller.stop()
   }
 }

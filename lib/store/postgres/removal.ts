@@ -1,4 +1,5 @@
 // Deletes what removed threads have left in PostgreSQL: step by step, between batches, by whichever process comes first.
+import { Poller } from '../../poller.ts'
 import { STEP_ROWS } from '../sql/removal.ts'
 import type { Group } from '../store.ts'
 import type { Pool } from './pool.ts'
@@ -72,38 +73,26 @@ export async function finishRemoval(db: Db, threadId: string): Promise<void> {
 
 /** Runs the steps one after the other, with pauses. */
 export class Remover {
-  readonly #pool: Pool
-  #timer: NodeJS.Timeout | null = null
-  #isClosed = false
-  #working: Promise<void> = Promise.resolve()
+  readonly #poller: Poller
 
   constructor(pool: Pool) {
-    this.#pool = pool
-    this.#stepIn(PAUSE_MS)
+    this.#poller = new Poller({
+      everyMs: Number.POSITIVE_INFINITY,
+      work: async () => {
+        const [answer] = await step(pool, null)
+        if (answer && answer.found > 0) this.#poller.wakeIn(PAUSE_MS)
+      },
+      onError: () => this.#poller.wakeIn(AGAIN_MS)
+    })
+    this.#poller.start(PAUSE_MS)
   }
 
   /** Called after these groups were written. */
   written(groups: readonly Group[]): void {
-    if (groups.some(({ ops }) => ops.some(({ name }) => name === 'thread.remove'))) this.#stepIn(PAUSE_MS)
+    if (groups.some(({ ops }) => ops.some(({ name }) => name === 'thread.remove'))) this.#poller.wakeIn(PAUSE_MS)
   }
 
-  async close(): Promise<void> {
-    this.#isClosed = true
-    if (this.#timer) clearTimeout(this.#timer)
-    await this.#working
-  }
-
-  #stepIn(ms: number): void {
-    if (this.#isClosed) return
-    this.#timer ??= setTimeout(() => {
-      this.#working = this.#step()
-    }, ms).unref()
-  }
-
-  async #step(): Promise<void> {
-    this.#timer = null
-    const [answer] = await step(this.#pool, null).catch(() => [null])
-    if (answer === null) this.#stepIn(AGAIN_MS)
-    else if (answer && answer.found > 0) this.#stepIn(PAUSE_MS)
+  close(): Promise<void> {
+    return this.#poller.stop()
   }
 }

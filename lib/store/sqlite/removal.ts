@@ -1,6 +1,7 @@
 // Deletes what removed threads have left in SQLite: one step within the transaction that removes the thread, which is
 // enough for most; more steps when the writer thread is idle.
 import type Database from 'better-sqlite3'
+import { Poller } from '../../poller.ts'
 import { STEP_ROWS } from '../sql/removal.ts'
 
 /** Delay between steps, in ms: batches go first. */
@@ -69,30 +70,28 @@ export function removal(db: Database.Database): Removal {
 
 /** Runs the steps one after the other, with pauses. */
 export class Remover {
-  readonly #removal: Removal
-  #timer: NodeJS.Timeout | null = null
+  readonly #poller: Poller
 
   constructor(db: Database.Database) {
-    this.#removal = removal(db)
-    this.wake()
+    const steps = removal(db)
+    this.#poller = new Poller({
+      everyMs: Number.POSITIVE_INFINITY,
+      work: async () => {
+        if (steps.step()) this.wake()
+      },
+      // The next write meets the same error and reports it.
+      onError: () => this.#poller.wakeIn(AGAIN_MS)
+    })
+    this.#poller.start(PAUSE_MS)
   }
 
   /** There may be work. */
   wake(): void {
-    this.#timer ??= setTimeout(() => this.#step(), PAUSE_MS)
+    this.#poller.wakeIn(PAUSE_MS)
   }
 
+  /** A step is done at once: none is in progress. */
   stop(): void {
-    if (this.#timer) clearTimeout(this.#timer)
-  }
-
-  #step(): void {
-    this.#timer = null
-    try {
-      if (this.#removal.step()) this.wake()
-    } catch {
-      // The next write meets the same error and reports it.
-      this.#timer = setTimeout(() => this.#step(), AGAIN_MS)
-    }
+    void this.#poller.stop()
   }
 }
