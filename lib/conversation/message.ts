@@ -93,6 +93,24 @@ export function checkedMessage(message: Json, spareId: () => string): InputMessa
   return { type, id }
 }
 
+/**
+ * Reads the messages of an input or a state update: one or a list. Missing ids are created here, once, by `spareId`, so that frames, state,
+ * history and events show the same.
+ * @throws MessageInvalid for the first invalid one.
+ */
+export function readMessages(given: Json | undefined, spareId: () => string): InputMessage[] {
+  if (given === undefined || given === null) return []
+  const list = Array.isArray(given) ? given : [given]
+  return list.map((one, index) => {
+    try {
+      return checkedMessage(one, spareId)
+    } catch (error) {
+      if (error instanceof MessageInvalid) error.index = index
+      throw error
+    }
+  })
+}
+
 /** A message of a graph. @returns null: not a known type of message */
 export function readMessage(given: Json, spareId: () => string): Message | null {
   const type = isObject(given) ? typeIn(given) : null

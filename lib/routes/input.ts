@@ -1,10 +1,10 @@
 // Parses the conversation parts of requests (messages, and the checkpoint to start from), and makes the 422s that a schema cannot.
+import { randomUUID } from 'node:crypto'
 import type { StatePlace } from '../agent/states.ts'
 import { fail, Invalid } from '../errors.ts'
 import { issue } from '../http/schema.ts'
 import { TooCostly } from '../thread/contains.ts'
-import { type InputMessage, MessageInvalid } from '../conversation/message.ts'
-import { readMessages } from '../thread/message.ts'
+import { type InputMessage, MessageInvalid, readMessages } from '../conversation/message.ts'
 import { isObject, type Json, type JsonObject } from '../types.ts'
 
 /** Messages per request: enough to import a conversation, few enough for one transaction. */
@@ -35,7 +35,7 @@ export function checkCount(given: Json | undefined, where: string): void {
 export function readInput(given: Json | undefined, where: string): InputMessage[] {
   checkCount(given, where)
   try {
-    return readMessages(given)
+    return readMessages(given, randomUUID)
   } catch (error) {
     if (error instanceof MessageInvalid)
       throw fail('message_invalid', { where, index: error.index, reason: error.message })

@@ -1,7 +1,7 @@
 // A run's parameters, read from its record. They were validated when the run was created, maybe by an earlier process.
+import { randomUUID } from 'node:crypto'
 import { withoutReserved } from '../reserved.ts'
-import type { InputMessage } from '../conversation/message.ts'
-import { readMessages } from '../thread/message.ts'
+import { type InputMessage, readMessages } from '../conversation/message.ts'
 import { isInternal } from '../thread/state.ts'
 import { type HumanMessage, type Json, type JsonObject, type Run, UNPLACED, isObject } from '../types.ts'
 
@@ -46,7 +46,7 @@ export function inputOf(run: Run): { messages: InputMessage[]; channels: Record<
   if (!isObject(input)) return { messages: [], channels: {} }
   const { messages, ...rest } = input
   const channels = Object.fromEntries(Object.entries(rest).filter(([name]) => !isInternal(name)))
-  return { messages: readMessages(messages), channels }
+  return { messages: readMessages(messages, randomUUID), channels }
 }
 
 /** The credential of the creating request, whose disconnect may cancel the run. */

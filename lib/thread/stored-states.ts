@@ -1,4 +1,5 @@
 // Thread states from our checkpoints: for the built-in agent and agents in files. LangGraph graphs have their own.
+import { randomUUID } from 'node:crypto'
 import type {
   GraphInfo,
   HistoryQuery,
@@ -14,8 +15,7 @@ import { type JsonObject, timestamp, type Json, isObject } from '../types.ts'
 import { decorated, headView, historyView, messageIds, stateView, waitingIn } from './checkpoint.ts'
 import { historyPage } from './history.ts'
 import { checkpointId } from './ids.ts'
-import { MessageInvalid } from '../conversation/message.ts'
-import { readMessages } from './message.ts'
+import { MessageInvalid, readMessages } from '../conversation/message.ts'
 import { isInternal, storedJson, streamedJson } from './state.ts'
 import { displayName } from './title.ts'
 
@@ -172,7 +172,9 @@ function changesOf({ messages, ...rest }: JsonObject): Changes {
   )
   const given = messages as Json | undefined
   const replaced =
-    given === undefined || given === null ? null : readMessages(given).filter((one) => one.type !== 'remove')
+    given === undefined || given === null
+      ? null
+      : readMessages(given, randomUUID).filter((one) => one.type !== 'remove')
   return {
     messages: replaced?.map((message) => JSON.stringify(message)) ?? null,
     channels: Object.fromEntries(kept.map(([channel, value]) => [channel, JSON.stringify(value)])),

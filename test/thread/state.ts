@@ -1,14 +1,16 @@
 // The state of a thread: texts kept once, numbers never given twice, the same bytes wherever it is rendered.
+import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import type { StoredCheckpoint } from '../../lib/store/store.ts'
 import { checkpointId } from '../../lib/thread/ids.ts'
-import { MessageInvalid } from '../../lib/conversation/message.ts'
-import { idOfText, readMessages } from '../../lib/thread/message.ts'
+import { MessageInvalid, readMessages as readAll } from '../../lib/conversation/message.ts'
+import { idOfText } from '../../lib/thread/message.ts'
 import { inRanges } from '../../lib/conversation/state.ts'
 import { State, storedJson } from '../../lib/thread/state.ts'
 import { displayName, titleOf } from '../../lib/thread/title.ts'
 import type { Json, Message } from '../../lib/types.ts'
 
+const readMessages = (given: Json) => readAll(given, randomUUID)
 const say = (id: string, content = id) => readMessages([{ role: 'user', content, id }])
 const head = {
   thread_id: 't',
