@@ -4,7 +4,7 @@ import { sseEncoding, webSocketEncoding } from '../../lib/protocols/langgraph/en
 import { type Encoding, EventFeed } from '../../lib/protocols/langgraph/feed.ts'
 import { eventFilter } from '../../lib/protocols/langgraph/subscription.ts'
 import { Subscriptions } from '../../lib/protocols/langgraph/subscriptions.ts'
-import { seqOf } from '../../lib/protocols/langgraph/event.ts'
+import { FRAMES_MAX, PARTS_MAX, seqOf } from '../../lib/protocols/langgraph/event.ts'
 import { Kind } from '../../lib/run/log/filter.ts'
 import { RunLog } from '../../lib/run/log/run-log.ts'
 import { aLog, aStoredRun, appendState, commit, HandStore } from '../fixtures/run-log.ts'
@@ -149,7 +149,7 @@ function toldAfter(log: RunLog, n: number, epoch: number | null): () => Promise<
   const reader = new EventFeed(log.run, log, sseEncoding, (seq) => subscriptions.wanted(seq))
   return async () => {
     let text = ''
-    for (let fed = reader.next(null); fed !== 'tail'; ) {
+    for (let fed = reader.next(null); fed !== 'tail' && fed !== 'end'; ) {
       if (typeof fed !== 'string') text += fed.bytes.toString()
       fed = reader.next(fed === 'behind' ? await reader.load() : null)
     }
@@ -181,3 +181,36 @@ t.test('who was told of an attempt that was lost whole is told all of the one af
   t.strictSame(await lost(), [0, 1, 2, 3])
   t.strictSame(await same(), [2, 3])
 })
+
+t.test(
+  'who says only a number is told anew what an attempt behind a crash has under it, and an end once',
+  async (t) => {
+    const store = new HandStore()
+    store.stored.push(...commit(attempt(7, 4, store)))
+    // What the first attempt had said as 4 and 5 is lost.
+    const past = { epochs: [{ epoch: 7, first: 0 }], head: 4 }
+    const second = RunLog.begin(
+      aStoredRun({ run_id: 'run' }),
+      store,
+      { windowBytes: 1 << 20, eventBytes: 0 },
+      past,
+      undefined,
+      9
+    )
+    for (let n = 4; n < 8; n++) second.append(Kind.custom, 'custom', String(n))
+    store.stored.push(...commit(second))
+    t.strictSame(await toldAfter(second, 5, null)(), [4, 5, 6, 7])
+    t.strictSame(await toldAfter(second, 3, null)(), [4, 5, 6, 7])
+    t.strictSame(await toldAfter(second, 1, null)(), [2, 3, 4, 5, 6, 7])
+    t.strictSame(await toldAfter(second, 5, 9)(), [6, 7], 'its id says of which attempt it is')
+
+    const whole = new HandStore()
+    whole.stored.push(...commit(attempt(7, 4, whole)))
+    const ended = await RunLog.ended(aStoredRun({ status: 'success', last_cursor: '7-3' }), whole)
+    // The last number that its run can have.
+    const end = FRAMES_MAX - 1 / PARTS_MAX
+    t.strictSame(await toldAfter(ended, 2, null)(), [3, end])
+    t.strictSame(await toldAfter(ended, 3, null)(), [end])
+    t.strictSame(await toldAfter(ended, end, null)(), [])
+  }
+)
