@@ -412,3 +412,24 @@ t.test(
     await t.resolves(Promise.all([writing, late]))
   }
 )
+
+t.test('what the store does not take any more when all is stopped is not tried again for ever', async (t) => {
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  const before = timers()
+  for (const when of ['under way at the stop', 'made after it']) {
+    const { store, committer } = setUp()
+    t.teardown(() => committer.stop())
+    if (when === 'made after it') committer.stop()
+    const told = t.rejects(
+      committer.writeAll([op('late')], 'limited'),
+      { code: 'store_unavailable' },
+      'who waits is told'
+    )
+    await until(() => store.inFlight === 1, when)
+    committer.stop()
+    await store.answer(new StoreUnavailable('CLOSED', 'the store is closed'))
+    t.equal(timers(), before, `no timer holds the process: ${when}`)
+    committer.stop()
+    await told
+  }
+})

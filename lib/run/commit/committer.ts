@@ -127,6 +127,7 @@ export class Committer implements Writer {
   #soonSince = 0
   #waited = 0
   #retry: NodeJS.Timeout | null = null
+  #isStopped = false
   #waitingForEmpty: (() => void)[] = []
   /** Requests that are written but not answered yet. */
   readonly #pendingAcks: (() => void)[] = []
@@ -415,6 +416,8 @@ export class Committer implements Writer {
     this.#trouble = error
     this.#checkAge()
     this.#options.onTrouble(error, this.#attempts)
+    // The store is closed by now, and would never take it.
+    if (this.#isStopped) return void this.#rejectPending(batch, unavailable(error.message))
     const { stuck } = this
     this.#blockedBatch = stuck === null ? batch : this.#rejectPending(batch, unavailable(stuck))
     const wait = Math.min(RETRY_MS_FIRST * 2 ** (this.#attempts - 1), RETRY_MS_MAX)
@@ -446,6 +449,7 @@ export class Committer implements Writer {
 
   /** Drops everything queued: for shutdown, when the store takes nothing any more. */
   stop(): void {
+    this.#isStopped = true
     if (this.#retry) clearTimeout(this.#retry)
     if (this.#window) clearTimeout(this.#window)
     if (this.#soon) clearImmediate(this.#soon)
