@@ -68,6 +68,16 @@ t.test('[Python] a wait that is cut is taken up, and is the one answer', options
   t.equal(listIn((await person.get(`/api/threads/${thread}/runs`)).body).length, 1, 'no second run was made')
 })
 
+t.test('[Python] a wait without a thread that is cut at its end is answered all the same', options, async (t) => {
+  const { person, proxy, play } = await open(t)
+  // The run is over: its answer is cut.
+  proxy.cutAfter(1_000)
+  const values = await play('wait', { thread: null, ...asked('/demo deltas=400 rate=0') })
+  t.equal(proxy.cutsLeft, 0, 'it has happened')
+  t.match(listIn(values, 'messages'), [{ type: 'human' }, { type: 'ai', content: demoText(400) }])
+  t.strictSame((await person.post('/api/threads/search')).body, [], 'its thread is in no list')
+})
+
 t.test('[Python] the client without asyncio streams and lists', options, async (t) => {
   const { play } = await open(t)
   const told = await play('sync', asked('/demo deltas=20 rate=0'))

@@ -2,10 +2,11 @@
 import t from 'tap'
 import type { Agent } from '../../lib/agent/runtime.ts'
 import { AgentError } from '../../lib/agent/runtime.ts'
-import { demoModels } from '../../lib/agent/demo.ts'
+import { demoModels, demoWord } from '../../lib/agent/demo.ts'
 import { createAgent } from '../../lib/agent/lead.ts'
 import { asked, at, homeOf, listIn, openSite, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { probes, refusal, sdkOf } from '../fixtures/sdk.ts'
+import { textOf } from '../fixtures/stream.ts'
 
 const says = (words: string) => ({ input: { messages: [{ role: 'user', content: words }] } })
 const QUICK = says('/demo deltas=1 rate=0')
@@ -198,12 +199,14 @@ t.test('a stateless stream that is cut can be gone on with: its thread waits for
 t.test(
   'a stateless run is there for who was cut off at its end, in no list, and goes a while after its last reader',
   async (t) => {
-    const config = { runs: { temporary_grace_ms: 1500 } }
+    const config = { runs: { temporary_grace_ms: 3000 } }
     const person = await signIn(await openSite(t, { config }))
     const body = { ...asked('/demo deltas=3 rate=0'), on_completion: 'delete' }
     const stream = await person.open('POST', '/api/runs/stream', { body })
     const frames = await stream.whole()
     const path = stream.headers.get('content-location')!
+    // Long enough for a removal that does not wait.
+    await new Promise((resolve) => setTimeout(resolve, 300))
     const rest = await (await person.join(path, frames[1]!.id)).whole()
     t.same(
       rest.map(({ id }) => id),
@@ -218,6 +221,25 @@ t.test(
     await until(async () => (await person.get(path)).status === 404, 'it is gone')
   }
 )
+
+t.test('a reader of a stateless run who is slower than its grace is told all of it', async (t) => {
+  const person = await signIn(await openSite(t, { config: { runs: { temporary_grace_ms: 200 } } }))
+  const body = { ...asked('/demo deltas=5000 size=4000 rate=0'), stream_mode: ['messages-tuple'] }
+  const stream = await person.open('POST', '/api/runs/stream', { body: { ...body, on_completion: 'delete' } })
+  await stream.untilFrames(5)
+  stream.stall()
+  await until(async () => at((await person.get(stream.runPath)).body, 'status') === 'success', 'it is over')
+  // Nobody reads this one: when it is gone, so much time has passed.
+  const other = await person.post('/api/runs/wait', { ...asked('/demo deltas=1 rate=0'), on_completion: 'delete' })
+  const path = other.headers.get('content-location')!
+  await until(async () => (await person.get(path)).status === 404, 'another one is gone')
+  stream.resume()
+  const frames = await stream.whole()
+  // Not compared by the test: twenty megabytes make a long report.
+  t.ok(textOf(frames) === Array.from({ length: 5000 }, (_, n) => demoWord(n, 4000)).join(''), 'each word')
+  t.equal(frames.filter(({ event }) => event === 'gap').length, 0)
+  await until(async () => (await person.get(stream.runPath)).status === 404, 'and it goes')
+})
 
 t.test('a stateless run that is refused leaves no thread, and a restart no temporary one', async (t) => {
   const home = homeOf(t)

@@ -4,7 +4,7 @@ import type { Store, Writer } from '../../lib/store/store.ts'
 import { aUser, write } from '../contract/harness.ts'
 import { BACKENDS, databaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { forget } from '../fixtures/forget.ts'
-import { openSite, type Person, signIn, until } from '../fixtures/gateway.ts'
+import { asked, openSite, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { Browser, cookiesOf, openHouse, PASSWORD, refusal, statuses } from '../fixtures/house.ts'
 
 onEachBackend(
@@ -89,6 +89,33 @@ t.test('change-password: this session goes on, all others of the user end, and w
   t.strictSame(house.revoked, [{ userId: String(body.id) }])
   t.match(await new Browser(house).login('ann@example.com'), refusal(401, 'invalid_credentials'))
   t.equal((await new Browser(house).login('ann@example.com', 'brand-new-secret-1')).status, 200)
+})
+
+t.test('a change of password ends what other sessions wait for with 401, and resets their streams', async (t) => {
+  const site = await openSite(t)
+  const person = await signIn(site)
+  const { body: me } = await person.get('/api/v1/auth/me')
+  const other = new Person(site.url)
+  const form = { email: textIn(me, 'email'), password: PASSWORD }
+  t.equal((await other.post('/api/v1/auth/login/local', form)).status, 200)
+  const long = asked('/demo deltas=100000 rate=20')
+  const thread = await person.thread()
+  const path = await person.run(thread, '/demo deltas=100000 rate=20')
+  const waiting = [
+    other.post(`/api/threads/${await person.thread()}/runs/wait`, long),
+    other.post('/api/runs/wait', long),
+    other.get(`${path}/join`, { headers: { accept: 'application/json' } })
+  ]
+  const stream = await other.join(path)
+  const own = await person.join(path)
+  await until(() => site.sizes().streams === waiting.length + 2, 'all of them')
+  const change = { current_password: PASSWORD, new_password: 'brand-new-secret-1' }
+  t.equal((await person.post('/api/v1/auth/change-password', change)).status, 200)
+  for (const answer of await Promise.all(waiting))
+    t.match(answer, { status: 401, body: { detail: { code: 'token_invalid' } } })
+  t.equal(await stream.ended, 'reset')
+  t.equal((await person.get(path)).status, 200)
+  own.leave()
 })
 
 t.test('a session that the browser is to forget stays one after a change of password', async (t) => {
