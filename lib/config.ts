@@ -1,16 +1,15 @@
 // The configuration: read once at start, where problems are reported as sentences. config/options.ts lists every
 // option, with its default and what goes wrong without it.
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import * as v from 'valibot'
 import { absolute, type Env, type Flags, override, unusedVariables, withVariables } from './config/environment.ts'
-import { readFile } from './config/file.ts'
-import { checkKeys } from './config/keys.ts'
 import type { ModuleOption } from './config/kinds.ts'
 import { EVENT_BYTES_MIN, Options, type Parsed } from './config/options.ts'
-import { refuse, sentence } from './config/problems.ts'
-import type { Tree } from './config/tree.ts'
+import { refuse, sentence, ConfigError } from './config/problems.ts'
+import { type Tree, isTree, join } from './config/tree.ts'
 import { networkOf } from './networks.ts'
+import { LineCounter, parseDocument } from 'yaml'
 
 export { ConfigError } from './config/problems.ts'
 
@@ -209,4 +208,107 @@ function isBase64(text: string): boolean {
 
 function isPostgresUrl(text: string | null): boolean {
   return text !== null && /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)
+}
+
+// ----------------------------------------------------------------------------------------------------------- the file
+
+const DEFAULT_FILE = 'colloquy.yaml'
+
+/**
+ * @param named the requested file; default: DEFAULT_FILE, if it exists
+ * @returns its path and content; a null path and no options when there is no file
+ * @throws ConfigError when it cannot be read, or is not YAML
+ */
+function readFile(named: string | undefined, cwd: string): { file: string | null; tree: unknown } {
+  const file = absolute(cwd, named || DEFAULT_FILE)
+  const yaml = readText(file, Boolean(named))
+  return yaml === null ? { file: null, tree: {} } : { file, tree: parseYaml(yaml, file) }
+}
+
+// A file is optional, but one that was named must exist.
+function readText(file: string, mustExist: boolean): string | null {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+    if (code === 'ENOENT' && !mustExist) return null
+    throw new ConfigError([`The configuration file ${file} cannot be read (${code}).`])
+  }
+}
+
+function parseYaml(yaml: string, file: string): unknown {
+  const lines = new LineCounter()
+  // Errors quote no lines: the wrong one may contain a key.
+  const document = parseDocument(yaml, { lineCounter: lines, prettyErrors: false })
+  refuse(
+    document.errors.map((error) => `${file}, line ${lines.linePos(error.pos[0]).line}: ${sentenceCase(error.code)}.`)
+  )
+  try {
+    return document.toJS() ?? {}
+  } catch {
+    throw new ConfigError([`${file}: an alias (*name) has no anchor (&name), or too many.`])
+  }
+}
+
+function sentenceCase(code: string): string {
+  const words = code.toLowerCase().replaceAll('_', ' ')
+  return `this is not valid YAML (${words})`
+}
+
+// --------------------------------------------------------------------------------------------------------------- keys
+
+/** The part of a schema that this needs. */
+interface Shape {
+  readonly type: string
+  readonly entries?: Readonly<Record<string, Shape>>
+  readonly wrapped?: Shape
+  readonly item?: Shape
+  /** Present if the schema depends on the value. */
+  readonly getter?: (input: unknown) => Shape
+}
+
+/** Adds a sentence for every unknown key in `value`, suggesting the nearest known one. */
+function checkKeys(schema: Shape, value: unknown, path: string, problems: string[]): void {
+  if (value === null || value === undefined) return
+  if (schema.wrapped) return checkKeys(schema.wrapped, value, path, problems)
+  if (schema.getter) return checkKeys(schema.getter(value), value, path, problems)
+  if (schema.item && Array.isArray(value)) {
+    for (const [i, item] of value.entries()) checkKeys(schema.item, item, `${path}[${i}]`, problems)
+  }
+  const { entries } = schema
+  if (!entries) return
+  if (!isTree(value)) {
+    problems.push(`${path || 'The configuration file'} must hold options by name.`)
+    return
+  }
+  for (const [name, inner] of Object.entries(value)) {
+    const known = Object.hasOwn(entries, name) ? entries[name] : undefined
+    if (known) checkKeys(known, inner, join(path, name), problems)
+    else problems.push(`${join(path, name)} is not an option; ${hint(name, Object.keys(entries))}`)
+  }
+}
+
+/** The name that was meant, if one is near: any other would mislead. */
+function hint(name: string, known: readonly string[]): string {
+  const [nearest] = known
+    .map((other) => ({ other, steps: distance(name, other) }))
+    .sort((one, two) => one.steps - two.steps)
+  const isNear =
+    nearest !== undefined &&
+    nearest.steps <= Math.max(2, Math.floor(name.length / 3)) &&
+    nearest.steps < name.length - 1
+  return isNear ? `did you mean ${nearest.other}?` : `there are ${known.join(', ')}.`
+}
+
+function distance(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= one.length; i++) {
+    const above = row
+    row = [i]
+    for (let j = 1; j <= other.length; j++) {
+      const changed = (above[j - 1] ?? 0) + (one[i - 1] === other[j - 1] ? 0 : 1)
+      row.push(Math.min(changed, (above[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1))
+    }
+  }
+  return row[other.length] ?? 0
 }

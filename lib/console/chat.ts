@@ -1,6 +1,6 @@
 // The conversation view: messages, progress of the run, and the composer.
 import { signal, useSignal } from '@preact/signals'
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState, useLayoutEffect } from 'preact/hooks'
 import type { TranscriptMessage } from '../client/colloquy.ts'
 import { call } from './api.ts'
 import { ArtifactPanel, nameOf } from './artifacts.ts'
@@ -13,11 +13,11 @@ import { Message } from './message.ts'
 import { stopOf } from './records.ts'
 import { QuestionForm } from './question.ts'
 import { go } from './router.ts'
-import { Group, useEnd } from './scroll.ts'
 import { me } from './session.ts'
 import { count } from './time.ts'
 import { notifyFailure } from './toast.ts'
 import { Uploads } from './uploads.ts'
+import type { ComponentChildren, RefObject } from 'preact'
 
 const GROUP = 20
 
@@ -232,4 +232,76 @@ function Welcome({ onAsk }: { readonly onAsk: (text: string) => void }) {
     <p class="lead">What would you like to talk about?</p>
     <div class="starters">${(starters.value ?? []).map((text) => html`<button class="plain" key=${text} onClick=${() => onAsk(text)}>${text}</button>`)}</div>
   </div>`
+}
+
+// ---------------------------------------------------------------------------------------------------------- scrolling
+
+const MARGIN_PX = 1200
+/** Estimated height per message of a group not rendered yet. */
+const GUESS_PX = 140
+const NEAR_END_PX = 80
+
+interface GroupProps {
+  readonly size: number
+  readonly isDrawn: boolean
+  readonly render: () => ComponentChildren
+}
+
+/** `isDrawn`: render at once, because it is at the end of the conversation. */
+function Group({ size, isDrawn, render }: GroupProps) {
+  const box = useRef<HTMLDivElement>(null)
+  const [isNear, setNear] = useState(isDrawn)
+  const height = useRef(size * GUESS_PX)
+  useEffect(() => {
+    const root = box.current!.closest('.scroller')
+    const watcher = new IntersectionObserver(
+      ([entry]) => {
+        if (!entry) return
+        if (!entry.isIntersecting && entry.boundingClientRect.height > 0)
+          height.current = entry.boundingClientRect.height
+        setNear(entry.isIntersecting)
+      },
+      { root, rootMargin: `${MARGIN_PX}px 0px` }
+    )
+    watcher.observe(box.current!)
+    return () => watcher.disconnect()
+  }, [])
+  const shown = isNear || isDrawn
+  useLayoutEffect(() => {
+    box.current!.style.height = shown ? '' : `${height.current}px`
+  }, [shown])
+  return html`<div class="group" ref=${box}>${shown ? render() : null}</div>`
+}
+
+/** Follows the end while the reader is there. @returns whether the end is out of view, and a function to scroll there */
+function useEnd(box: RefObject<HTMLElement | null>, changed: unknown): { isAway: boolean; toEnd: () => void } {
+  const isAtEnd = useRef(true)
+  const [isAway, setAway] = useState(false)
+  const toEnd = () => {
+    const { current } = box
+    if (current) current.scrollTop = current.scrollHeight
+  }
+  useEffect(() => {
+    const root = box.current!
+    let lastTop = 0
+    const onScroll = () => {
+      const { scrollTop, scrollHeight, clientHeight } = root
+      const isNear = scrollHeight - scrollTop - clientHeight < NEAR_END_PX
+      // Growing content moves the end away without scrolling.
+      if (isNear || scrollTop < lastTop) isAtEnd.current = isNear
+      lastTop = scrollTop
+      setAway(!isAtEnd.current)
+    }
+    const sizes = new ResizeObserver(() => isAtEnd.current && toEnd())
+    root.addEventListener('scroll', onScroll, { passive: true })
+    if (root.firstElementChild) sizes.observe(root.firstElementChild)
+    return () => {
+      root.removeEventListener('scroll', onScroll)
+      sizes.disconnect()
+    }
+  }, [])
+  useLayoutEffect(() => {
+    if (isAtEnd.current) toEnd()
+  }, [changed])
+  return { isAway, toEnd }
 }

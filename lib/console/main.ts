@@ -3,9 +3,20 @@ import { render } from 'preact'
 import { spoken } from './announce.ts'
 import { html } from './html.ts'
 import { Shell } from './shell.ts'
-import { SignIn } from './sign-in.ts'
-import { begin, stage } from './session.ts'
+import {
+  begin,
+  stage,
+  canRegister,
+  hasEnded,
+  invitation,
+  needsInvitation,
+  PASSWORD_RULES,
+  signIn,
+  signUp
+} from './session.ts'
 import { Toasts } from './toast.ts'
+import { useState } from 'preact/hooks'
+import { textOf } from './api.ts'
 
 function Page() {
   return html`<${View} />
@@ -30,3 +41,77 @@ function View() {
 
 render(html`<${Page} />`, document.getElementById('app')!)
 void begin()
+
+// --------------------------------------------------------------------------------------------------------- signing in
+
+type Form = 'setup' | 'sign-in' | 'sign-up'
+
+const WORDS: Readonly<Record<Form, { title: string; lead: string; button: string }>> = {
+  setup: {
+    title: 'Welcome to Colloquy',
+    lead: 'Nobody has used this installation yet. The account you make now is its administrator.',
+    button: 'Create the administrator'
+  },
+  'sign-in': { title: 'Welcome back', lead: 'Sign in to go on with your conversations.', button: 'Sign in' },
+  'sign-up': { title: 'Create an account', lead: 'Your conversations are yours alone.', button: 'Create account' }
+}
+
+function SignIn() {
+  const [chosen, choose] = useState<Form>(invitation ? 'sign-up' : 'sign-in')
+  const [problem, setProblem] = useState<string | null>(null)
+  const [isBusy, setBusy] = useState(false)
+  const form: Form = stage.value === 'setup' ? 'setup' : chosen
+  const { title, lead, button } = WORDS[form]
+  const isNew = form !== 'sign-in'
+
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault()
+    const data = new FormData(event.currentTarget as HTMLFormElement)
+    const [email, password] = [String(data.get('email')).trim(), String(data.get('password'))]
+    setBusy(true)
+    setProblem(null)
+    try {
+      if (isNew) await signUp(email, password, form === 'setup', String(data.get('invitation') ?? '').trim())
+      else await signIn(email, password)
+    } catch (error) {
+      setProblem(textOf(error))
+      setBusy(false)
+    }
+  }
+
+  const other = form === 'sign-in' ? 'sign-up' : 'sign-in'
+  return html`<main class="door">
+    <form class="card" onSubmit=${submit}>
+      <img class="mark" src=${new URL('icon.svg', import.meta.url).href} alt="" width="44" height="44" />
+      <h1>${title}</h1>
+      <p class="lead">${hasEnded.value && form === 'sign-in' ? 'Your session has ended. Sign in, and you are back where you were.' : lead}</p>
+      <label>E-mail<input name="email" type="email" required autocomplete="username" autofocus placeholder="you@example.com" /></label>
+      <label>
+        Password
+        <input
+          name="password"
+          type="password"
+          required
+          minlength=${isNew ? 8 : undefined}
+          autocomplete=${isNew ? 'new-password' : 'current-password'}
+          aria-describedby=${isNew ? 'rules' : undefined}
+        />
+      </label>
+      ${form === 'sign-up' && needsInvitation.value && html`<label>Invitation<input name="invitation" required autocomplete="off" defaultValue=${invitation} placeholder="clq_…" /></label>`}
+      ${isNew && html`<p class="hint" id="rules">${PASSWORD_RULES}</p>`}
+      ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+      <button class="primary wide" disabled=${isBusy}>${button}</button>
+      ${
+        form !== 'setup' &&
+        (canRegister.value || form === 'sign-up') &&
+        html`<p class="hint other">
+          ${form === 'sign-in' ? 'No account yet? ' : 'You have an account? '}
+          <button type="button" class="link" onClick=${() => {
+            setProblem(null)
+            choose(other)
+          }}>${form === 'sign-in' ? 'Create one' : 'Sign in'}</button>
+        </p>`
+      }
+    </form>
+  </main>`
+}

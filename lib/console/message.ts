@@ -1,7 +1,6 @@
 // One message: text, reasoning and tool calls, and its actions.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { memo } from './memo.ts'
 import type { ToolCallPart, TranscriptMessage } from '../client/colloquy.ts'
 import { sayGrowing } from './announce.ts'
 import { textOf } from './api.ts'
@@ -13,6 +12,7 @@ import { cutOf, filesOf, partsOf, plainText } from './records.ts'
 import { threadLink } from './router.ts'
 import { bytes, count } from './time.ts'
 import { notify } from './toast.ts'
+import { Component, type ComponentChildren, h } from 'preact'
 
 interface MessageProps {
   readonly message: TranscriptMessage
@@ -248,4 +248,24 @@ function Aside({ message }: MessageProps) {
     <summary><${Icon} name="file" /> ${message.type === 'tool' ? String(message.raw.name ?? 'tool') : message.type}</summary>
     <div class="inside"><pre tabindex="0">${plainText(message.content)}</pre></div>
   </details>`
+}
+
+// --------------------------------------------------------------------------------------------------------------- memo
+
+function memo<Props extends object>(view: (props: Props) => ComponentChildren) {
+  return class Memo extends Component<Props> {
+    override shouldComponentUpdate(next: Readonly<Props>): boolean {
+      const names = new Set([...Object.keys(next), ...Object.keys(this.props)]) as Set<keyof Props>
+      return [...names].some((name) => !isSame(next[name], this.props[name]))
+    }
+    override render(props: Props): ComponentChildren {
+      return h(view as never, props as never)
+    }
+  }
+}
+
+/** Lists are compared by item, because they are created for every render. */
+function isSame(a: unknown, b: unknown): boolean {
+  if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((one, i) => one === b[i])
+  return a === b
 }

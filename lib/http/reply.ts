@@ -8,6 +8,7 @@ import type { Cookie, Reply } from './call.ts'
 import { bareText } from './langgraph-client.ts'
 import { awaitsContinue, hasBody, readOn } from './request.ts'
 import { warnUnexpected } from '../unexpected.ts'
+import { setImmediate as turn } from 'node:timers/promises'
 
 export const JSON_TYPE = 'application/json'
 export const NO_STORE = 'private, no-store'
@@ -147,4 +148,38 @@ function lingeringClose(req: IncomingMessage, res: ServerResponse, body: string 
   const timer = setTimeout(() => restTurns.next(address).then(stop).catch(warnUnexpected), LINGER_MS)
   req.on('data', onData).on('end', stop).on('close', stop)
   req.resume()
+}
+
+// -------------------------------------------------------------------------------------------------------------- lists
+
+/** Characters encoded per turn of the event loop. */
+const TURN_LENGTH = 128 * 1024
+/** Characters of the whole list. */
+const LENGTH_MAX = 4 * 1024 * 1024
+
+interface JsonList {
+  readonly jsonText: string
+  /** Number of items in it, at least one. */
+  readonly count: number
+}
+
+export async function jsonList<Item>(
+  items: readonly Item[],
+  encoded: (item: Item) => string = JSON.stringify,
+  lengthMax = LENGTH_MAX
+): Promise<JsonList> {
+  const texts: string[] = []
+  let [length, thisTurn] = [0, 0]
+  for (const item of items) {
+    if (thisTurn > TURN_LENGTH) {
+      await turn()
+      thisTurn = 0
+    }
+    const text = encoded(item)
+    length += text.length
+    thisTurn += text.length
+    if (length > lengthMax && texts.length > 0) break
+    texts.push(text)
+  }
+  return { jsonText: `[${texts.join(',')}]`, count: texts.length }
 }

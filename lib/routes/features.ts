@@ -1,7 +1,9 @@
 // Optional features, and empty answers of those that do not exist: front ends ask before they show a button, and would
 // retry a 404.
-import type { Reply } from '../http/call.ts'
+import type { Reply, Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
+import { fail } from '../errors.ts'
+import type { Services } from './services.ts'
 
 const NO_CHANGES = {
   available: false,
@@ -37,5 +39,25 @@ export function featureRoutes(): Route[] {
     ...Object.entries(ABSENT_OF_THREAD).map(([path, json]) =>
       route({ ...below, path: `/api/threads/{thread_id}${path}`, handler: () => ({ json }) })
     )
+  ]
+}
+
+// ------------------------------------------------------------------------------------------------------------- models
+
+export function modelRoutes({ agent, config }: Services): Route[] {
+  const { enabled } = config.token_usage
+  const list = (): Reply => ({ json: { models: agent.models?.() ?? [], token_usage: { enabled } } })
+
+  const get = ({ params }: Call): Reply => {
+    const name = params.model_name!
+    const model = agent.models?.().find((one) => one.name === name)
+    if (!model) throw fail('model_not_found', { name })
+    return { json: model }
+  }
+
+  const reading = { method: 'GET', permission: 'any' } as const
+  return [
+    route({ ...reading, path: '/api/models', handler: list }),
+    route({ ...reading, path: '/api/models/{model_name}', handler: get })
   ]
 }

@@ -1,7 +1,7 @@
 // Pages of a list: order, limit and offset, selected members, pagination headers.
 import * as v from 'valibot'
 import type { Reply } from '../http/call.ts'
-import { jsonList } from '../http/json-list.ts'
+import { jsonList } from '../http/reply.ts'
 import { integer } from '../http/schema.ts'
 
 const LIMIT_MAX = 1_000

@@ -3,7 +3,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import * as v from 'valibot'
 import type { UserCall } from '../http/call.ts'
-import { jsonList } from '../http/json-list.ts'
+import { jsonList } from '../http/reply.ts'
 import { isLangGraphClient } from '../http/langgraph-client.ts'
 import { type Route, route } from '../http/route.ts'
 import { fewKeys, integer, jsonObject, listOf, objectOf } from '../http/schema.ts'

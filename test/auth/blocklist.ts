@@ -1,6 +1,6 @@
 // Passwords that everybody tries first.
 import t from 'tap'
-import { COMMON_PASSWORDS, isCommon } from '../../lib/auth/blocklist.ts'
+import { COMMON_PASSWORDS, isCommon } from '../../lib/auth/password.ts'
 
 t.test('[Auth 8] there are exactly 36 common passwords, no two the same', async (t) => {
   t.equal(COMMON_PASSWORDS.length, 36)

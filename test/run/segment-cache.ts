@@ -1,6 +1,6 @@
 // What joiners that are behind share of the store: one read for all, bounded, and never in the way of another try.
 import t from 'tap'
-import { SegmentCache } from '../../lib/run/log/segment-cache.ts'
+import { SegmentCache } from '../../lib/run/log/stored-frames.ts'
 import type { Segment } from '../../lib/store/store.ts'
 
 const SEGMENT_BYTES = 64 * 1024

@@ -42,3 +42,18 @@ function textOf(path: string, paths: ReadonlySet<string>): string {
   const text = stem && [`${path}.md`, `${stem}.md`].find((one) => paths.has(one))
   return text ? `; its text: ${text}` : ''
 }
+
+// ------------------------------------------------------------------------------------------------------------ folders
+
+const THREAD_DATA = {
+  workspace_path: `${VIRTUAL_ROOT}/workspace`,
+  uploads_path: `${VIRTUAL_ROOT}/uploads`,
+  outputs_path: `${VIRTUAL_ROOT}/outputs`
+}
+
+export const threadDataMiddleware: Middleware = {
+  tag: 'thread_data',
+  async beforeModel(run) {
+    if (run.channel('thread_data') === undefined) await run.update({ thread_data: THREAD_DATA })
+  }
+}

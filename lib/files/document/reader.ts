@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import type { DocumentKind } from './kind.ts'
 import { addSlides, addWord, addWorkbook } from './office.ts'
-import { addPdf } from './pdf.ts'
 import { DocumentText, TextFull } from './text.ts'
+import { getDocumentProxy } from 'unpdf'
 
 export type ReaderAnswer = { readonly text: string } | { readonly reason: string }
 
@@ -37,3 +37,17 @@ const answer: ReaderAnswer = await textOf(path, kind).then(
   (error: unknown) => ({ reason: error instanceof Error ? error.message : String(error) })
 )
 parentPort!.postMessage(answer)
+
+/** @throws Error if it is not a PDF or needs a password; TextFull */
+async function addPdf(bytes: Buffer, text: DocumentText): Promise<void> {
+  // Log only errors, and never evaluate code from the file.
+  const pdf = await getDocumentProxy(new Uint8Array(bytes), { verbosity: 0, isEvalSupported: false })
+  for (let n = 1; n <= pdf.numPages; n++) {
+    const page = await pdf.getPage(n)
+    const { items } = await page.getTextContent()
+    // Items without a text mark the structure of the file.
+    const words = items.map((item) => ('str' in item ? `${item.str}${item.hasEOL ? '\n' : ''}` : '')).join('')
+    if (words.trim() !== '') text.add(`## Page ${n}\n\n${words.trim()}`)
+    page.cleanup()
+  }
+}

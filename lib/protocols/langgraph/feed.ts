@@ -8,9 +8,9 @@ import { dataOf } from '../../run/log/sse.ts'
 import type { FrameSink, Loaded } from '../../run/log/stored-frames.ts'
 import type { Run } from '../../types.ts'
 import { type ProtocolEvent, seqOf } from './event.ts'
-import { Ranges, type TranslatedRange } from './ranges.ts'
 import { type EventFilter, logFilter } from './subscription.ts'
 import { BEGINNING, type RunState, translate, translateEnd } from './translate.ts'
+import { ofHeap } from '../../budget.ts'
 
 /** Encoding for a transport. */
 export interface Encoding {
@@ -30,8 +30,6 @@ interface EncodedRange extends TranslatedRange {
   /** By encoding and by what is wanted of it. */
   readonly bytes: Map<Encoding, Map<string, Fed & object>>
 }
-
-const ranges = new Ranges<EncodedRange>()
 
 const NOTHING = Buffer.alloc(0)
 
@@ -168,3 +166,64 @@ class Translator implements FrameSink {
     return { state: this.#state, events: this.#events, size: this.bytes, hasValues: this.#hasValues }
   }
 }
+
+// ------------------------------------------------------------------------------------------------------------- ranges
+
+interface TranslatedRange {
+  readonly next: number
+  /** Behind it. */
+  readonly state: RunState
+  readonly events: readonly ProtocolEvent[]
+  /** Of its events, as JSON. */
+  readonly size: number
+  /** False: it lacks states that nobody wanted. */
+  readonly hasValues: boolean
+}
+
+/** Bytes of all ranges that are kept, as events and as encoded; without a bound readers that lag would keep whole logs a second time. */
+const KEPT_BYTES = ofHeap(8 * 1024 * 1024, 32)
+/** What a range takes besides its events. */
+const OVERHEAD_BYTES = 512
+
+type ByStart<R> = Map<number, R>
+
+/** Frames never change, so a range holds as long as it is kept; the oldest go first, and all of a log with the log. */
+class Ranges<R extends TranslatedRange> {
+  readonly #ofLogs = new WeakMap<RunLog, ByStart<R>>()
+  readonly #kept = new Map<R, { readonly from: number; readonly of: ByStart<R>; bytes: number }>()
+  #bytes = 0
+
+  at(log: RunLog, from: number, withValues: boolean): R | undefined {
+    const range = this.#ofLogs.get(log)?.get(from)
+    return range && (range.hasValues || !withValues) ? range : undefined
+  }
+
+  keep(log: RunLog, from: number, range: R): R {
+    const of = this.#ofLogs.get(log) ?? new Map<number, R>()
+    this.#ofLogs.set(log, of)
+    of.set(from, range)
+    this.#kept.set(range, { from, of, bytes: 0 })
+    this.grow(range, range.size)
+    return range
+  }
+
+  /** A range has more bytes than before: those of another encoding, or of what somebody else wants of it. */
+  grow(range: R, bytes: number): void {
+    const kept = this.#kept.get(range)
+    if (!kept) return
+    kept.bytes += bytes + OVERHEAD_BYTES
+    this.#bytes += bytes + OVERHEAD_BYTES
+    this.#makeRoom()
+  }
+
+  #makeRoom(): void {
+    for (const [range, { from, of, bytes }] of this.#kept) {
+      if (this.#bytes <= KEPT_BYTES) return
+      this.#kept.delete(range)
+      this.#bytes -= bytes
+      if (of.get(from) === range) of.delete(from)
+    }
+  }
+}
+
+const ranges = new Ranges<EncodedRange>()

@@ -17,7 +17,6 @@ import { type LiveDeps, Recorder, type RecorderEvents, type RecorderOptions } fr
 import { ASKING, type CancelAction, cancelled, failed, type RunEnd, SUCCESS, timedOut } from '../run-end.ts'
 import { baseOf } from '../run-kwargs.ts'
 import type { StateBefore } from '../run-state.ts'
-import { DisconnectTimer } from './disconnect-timer.ts'
 import { untilRead } from './retry.ts'
 import { isFinal, type RunPhase, type RunTransition, TRANSITIONS } from './run-phase.ts'
 import { warnUnexpected } from '../../unexpected.ts'
@@ -337,4 +336,41 @@ function loggable(op: Op): object {
   if (op.name !== 'frames.append') return op
   const { first, last, data } = op.segment
   return { ...op, segment: { first, last, data: Buffer.from(data).toString('utf8') } }
+}
+
+// ----------------------------------------------------------------------------------------------- disconnected readers
+
+class DisconnectTimer {
+  readonly #isAsked: boolean
+  readonly #ms: number
+  readonly #onAway: () => void
+  #timer: NodeJS.Timeout | null = null
+  #isForgotten = false
+
+  /** `onAway` is called `ms` after the creator's last departure, if the run asks for it. */
+  constructor(run: Run, ms: number, onAway: () => void) {
+    this.#isAsked = run.kwargs.on_disconnect === 'cancel'
+    this.#ms = ms
+    this.#onAway = onAway
+  }
+
+  /** The client closed a stream: the time runs from the last one. `isAsked`: this reader asked for the cancellation. */
+  left(isAsked: boolean): void {
+    if (!(this.#isAsked || isAsked) || this.#isForgotten) return
+    this.stop()
+    this.#timer = setTimeout(this.#onAway, this.#ms)
+    this.#timer.unref()
+  }
+
+  /** The creator is back, or the run has ended. */
+  stop(): void {
+    if (this.#timer) clearTimeout(this.#timer)
+    this.#timer = null
+  }
+
+  /** Ignores further departures. */
+  forget(): void {
+    this.#isForgotten = true
+    this.stop()
+  }
 }

@@ -21,7 +21,6 @@ import {
   cutTo,
   isObject
 } from '../../types.ts'
-import { estimateBytes } from './estimate-bytes.ts'
 import { asChatCompletion, asJson, cutTrace, interruptedResult, modelIn } from './event-content.ts'
 import { LiveMessages } from './message.ts'
 import type { Unstored } from './run-log.ts'
@@ -362,4 +361,17 @@ class OpenModelCalls {
     const at = this.#unnamed.findLastIndex((call) => call.caller === caller)
     return at < 0 ? undefined : this.#unnamed.splice(at, 1)[0]!.index
   }
+}
+
+/** Bytes of a number or a boolean, and the overhead of each member of an object. */
+const SMALL = 8
+
+/** Estimated bytes of a value: the units of its texts, and a little for everything else. */
+function estimateBytes(value: Json): number {
+  if (typeof value === 'string') return value.length
+  if (typeof value !== 'object' || value === null) return SMALL
+  let bytes = SMALL
+  if (Array.isArray(value)) for (const item of value) bytes += estimateBytes(item)
+  else for (const key of Object.keys(value)) bytes += SMALL + key.length + estimateBytes(value[key]!)
+  return bytes
 }

@@ -1,10 +1,10 @@
 // Items of the long-term store in SQL, one text for both databases.
 import type { Owner } from '../../scope.ts'
-import { type StoreItem, type Timestamp, timestamp } from '../../types.ts'
-import { matchesFilter, namespaceOf, namespaceText, pageOfNamespaces } from '../items.ts'
+import { type StoreItem, type Timestamp, timestamp, isObject, type Json, type JsonObject } from '../../types.ts'
 import type { ItemQuery, ItemReads, Namespace, NamespaceQuery } from '../store.ts'
 import { parseObject } from './json.ts'
 import { ask, type RunSteps, type Statement, type Steps, type StepWrites } from './steps.ts'
+import { isDeepStrictEqual } from 'node:util'
 
 interface ItemRow {
   readonly namespace: string
@@ -215,4 +215,70 @@ export const itemWrites: StepWrites<'item.put' | 'item.remove'> = {
 
 function isOver(more: number, total: number, limit: number): boolean {
   return limit > 0 && more > 0 && total + more > limit
+}
+
+/** Labels have no dots, so this is one to one. */
+function namespaceText(namespace: Namespace): string {
+  return namespace.join('.')
+}
+
+function namespaceOf(text: string): string[] {
+  return text.split('.')
+}
+
+const OPERATORS: Readonly<Record<string, (value: Json | undefined, wanted: Json) => boolean>> = {
+  $eq: isDeepStrictEqual,
+  $ne: (value, wanted) => !isDeepStrictEqual(value, wanted),
+  $gt: (value, wanted) => compared(value, wanted, (order) => order > 0),
+  $gte: (value, wanted) => compared(value, wanted, (order) => order >= 0),
+  $lt: (value, wanted) => compared(value, wanted, (order) => order < 0),
+  $lte: (value, wanted) => compared(value, wanted, (order) => order <= 0),
+  $in: isAmong,
+  $nin: (value, wanted) => !isAmong(value, wanted)
+}
+
+/** True when every member of the filter matches the value's member of that name. */
+function matchesFilter(value: JsonObject, filter: JsonObject): boolean {
+  return Object.entries(filter).every(([name, wanted]) =>
+    fits(Object.hasOwn(value, name) ? value[name] : undefined, wanted)
+  )
+}
+
+function fits(value: Json | undefined, wanted: Json): boolean {
+  const names = isObject(wanted) ? Object.keys(wanted) : []
+  // An object with only operators is a condition; anything else has to be equal.
+  if (names.length === 0 || !names.every((name) => Object.hasOwn(OPERATORS, name)))
+    return isDeepStrictEqual(value, wanted)
+  // Only objects have members.
+  return names.every((name) => OPERATORS[name]!(value, (wanted as JsonObject)[name]!))
+}
+
+function isAmong(value: Json | undefined, list: Json): boolean {
+  return Array.isArray(list) && list.some((one) => isDeepStrictEqual(one, value))
+}
+
+/** Numbers compare with numbers and strings with strings; nothing else is ordered. */
+function compared(value: Json | undefined, wanted: Json, isRight: (order: number) => boolean): boolean {
+  if (typeof value === 'number' && typeof wanted === 'number') return isRight(value - wanted)
+  if (typeof value !== 'string' || typeof wanted !== 'string') return false
+  return isRight(value < wanted ? -1 : value > wanted ? 1 : 0)
+}
+
+function pageOfNamespaces(all: Iterable<string>, query: NamespaceQuery): string[][] {
+  const { prefix = [], suffix = [], maxDepth = Number.POSITIVE_INFINITY, limit, offset } = query
+  const found = new Set<string>()
+  for (const text of all) {
+    const labels = namespaceOf(text)
+    if (!fitsAt(labels, prefix, 0) || !fitsAt(labels, suffix, labels.length - suffix.length)) continue
+    found.add(namespaceText(labels.slice(0, maxDepth)))
+  }
+  return [...found]
+    .sort()
+    .slice(offset, offset + limit)
+    .map(namespaceOf)
+}
+
+function fitsAt(labels: readonly string[], pattern: Namespace, at: number): boolean {
+  if (at < 0 || pattern.length > labels.length) return false
+  return pattern.every((one, index) => one === '*' || one === labels[at + index])
 }
