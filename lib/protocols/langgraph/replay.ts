@@ -1,5 +1,4 @@
 // Counts what a new subscription is sent of what was there before it: `replayed_events` of its answer.
-import { setImmediate as turn } from 'node:timers/promises'
 import type { RunFeed, ThreadRuns } from '../../run/delivery/thread-joiner.ts'
 import type { Loaded } from '../../run/log/stored-frames.ts'
 import { webSocketEncoding } from './encoding.ts'
@@ -8,8 +7,8 @@ import { EventFeed } from './feed.ts'
 import type { SubscriptionParams } from './subscription.ts'
 import { NOTHING_TOLD, Subscriptions } from './subscriptions.ts'
 
-/** Frames that are read for a count: the answer waits for it. */
-const FRAMES_MAX = 10_000
+/** Frames that are read for a count. The answer waits for it, and they are read again to be sent: a reader of a long thread would starve. */
+const FRAMES_MAX = 500
 
 /** The number of events; null: there are too many frames to be read. Rejects when the store does. */
 export async function replayedEvents(runs: ThreadRuns, params: SubscriptionParams): Promise<number | null> {
@@ -44,9 +43,6 @@ async function countOf(feed: RunFeed): Promise<number> {
     const fed = feed.next(loaded)
     if (fed === 'tail' || fed === 'end') return events
     if (fed === 'behind') loaded = await feed.load()
-    else {
-      events += fed.count
-      await turn()
-    }
+    else events += fed.count
   }
 }
