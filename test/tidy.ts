@@ -161,7 +161,7 @@ const ROOMS_OF_RUN: Readonly<Record<string, readonly string[]>> = {
 const TIMERS: Readonly<Record<string, string>> = {
   'lib/poller.ts': 'it is the one',
   'lib/agent/http/idle-timeout.ts': 'a response’s silence, put off by every byte',
-  'lib/agent/langgraph/loop-watch.ts': 'it measures how late it comes itself',
+  'lib/agent/langgraph/graphs-agent.ts': 'it measures how late it comes itself',
   'lib/client/colloquy.ts': 'of browsers, which have no Poller: a connection’s silence',
   'lib/files/document/guard.ts': 'a process of its own, whose end ends it',
   'lib/http/server.ts': 'while the server closes: node:http does not say when a connection is idle',
@@ -173,8 +173,8 @@ const TIMERS: Readonly<Record<string, string>> = {
   'lib/run/commit/compactor.ts': 'the quiet after the last run, put off by every end',
   'lib/run/delivery/streams.ts': 'a heartbeat that readers count on: on time',
   'lib/run/delivery/ticker.ts': 'the window of one delivery',
-  'lib/run/lifecycle/actor.ts': 'the time one run may take, and the wait for its end to be stored: once each',
-  'lib/run/lifecycle/disconnect-timer.ts': 'the grace of one run whose client is gone',
+  'lib/run/lifecycle/actor.ts':
+    'the time one run may take, the grace of its client, and the wait for its end to be stored: once each',
   'lib/run/lifecycle/run-queues.ts': 'the time of one thread’s delayed run',
   'lib/store/postgres/peers.ts': 'a lost connection is opened again, after a wait whose length doubles',
   'lib/store/postgres/pool.ts': 'idle connections are closed; the pool is made before anything is started',
