@@ -183,6 +183,35 @@ t.test('two processes that start the same cron start one run', async (t) => {
   )
 })
 
+t.test('a turn whose claim was lost before its run was stored starts one run all the same', async (t) => {
+  const late = await lateCron(t, { backend: 'sqlite' }, { on_run_completed: 'keep', metadata: { topic: 'lost' } })
+  let lost = 0
+  const site = await openSite(t, {
+    ...late,
+    behind: (store) => ({
+      ...store,
+      async apply(groups) {
+        const isTurn = groups.some(({ ops }) => ops.some((op) => op.name === 'run.create' && op.run.metadata.cron_id))
+        if (isTurn && lost++ === 0) {
+          // Somebody else has it now, who is gone before doing anything.
+          const db = new Sqlite(join(late.home, 'data/colloquy.db'))
+          db.exec("UPDATE jobs SET owner = 'somebody else' WHERE kind = 'turn'")
+          db.close()
+        }
+        return store.apply(groups)
+      }
+    })
+  })
+  late.person.url = site.url
+  const started = () => site.logged.filter(([, , text]) => text === 'a cron has started a run')
+  const next = async () => textIn(listIn((await late.person.post('/api/runs/crons/search')).body)[0], 'next_run_date')
+  await until(async () => Date.parse(await next()) > Date.parse(late.due), 'its next turn')
+  t.equal(lost, 2, 'it was claimed twice')
+  const threads = listIn((await late.person.post('/api/threads/search', { metadata: { topic: 'lost' } })).body)
+  t.equal(threads.length, 1, 'and the refused run has left no thread')
+  t.equal(started().length, 1)
+})
+
 t.test('a cron that ends before its first turn is refused', async (t) => {
   const person = await signIn(await openSite(t))
   const create = (body: object) => person.post('/api/runs/crons', { schedule: '0 0 * * *', ...body })
