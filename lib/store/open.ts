@@ -145,7 +145,8 @@ async function openDatabaseModule(ref: ModuleRef, context: ModuleContext, like: 
     if (typeof methods !== 'object' || (noun === 'feedback' && memberOf(opened, noun) === null)) return []
     return missingIn(memberOf(opened, noun), methods, `${noun}.`)
   })
-  refuse('database.backend', 'openStore', ref, [...missingIn(opened, like, ''), ...missing])
+  const hint = memberOf(opened, 'jobs') === undefined ? BEFORE_JOBS : ''
+  refuse('database.backend', 'openStore', ref, [...missingIn(opened, like, ''), ...missing], hint)
   // Every method was looked for.
   return opened as Store
 }
@@ -173,9 +174,13 @@ function missingIn(value: unknown, like: object, prefix: string): string[] {
   return methods.flatMap((name) => (typeof memberOf(value, name) === 'function' ? [] : [prefix + name]))
 }
 
-function refuse(option: string, name: string, { module }: ModuleRef, missing: readonly string[]): void {
+/** Of a store that was written for the first version of the contract. */
+const BEFORE_JOBS =
+  ': since 0.2 webhooks, turns of crons and times to live are rows of one noun, jobs, which their ops make (lib/store/README.md, "Jobs")'
+
+function refuse(option: string, name: string, { module }: ModuleRef, missing: readonly string[], hint = ''): void {
   if (missing.length === 0) return
-  throw new Error(`${option}: what ${name} of ${module} answers has no ${missing.join(', ')}`)
+  throw new Error(`${option}: what ${name} of ${module} answers has no ${missing.join(', ')}${hint}`)
 }
 
 function memberOf(value: unknown, name: string): unknown {

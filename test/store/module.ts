@@ -96,6 +96,18 @@ const REFUSALS: readonly [name: string, what: 'run_events' | 'database', source:
     /answers has no (?=.*users\.byEmail, users\.admin, users\.ofSession,)(?=.*threads\.get)(?=.*frames\.read).*feedback\.list, feedback\.stats/
   ],
   [
+    'a contract without jobs',
+    'database',
+    'export const openStore = () => ({ apply() {}, close() {}, ttls: {}, webhooks: {} })',
+    /answers has no (?=.*jobs\.dueIn).*: since 0\.2 webhooks, turns of crons and times to live are rows of one noun, jobs,/
+  ],
+  [
+    'jobs without a method',
+    'database',
+    'export const openStore = () => ({ apply() {}, close() {}, jobs: { get() {}, ofThread() {}, list() {}, counts() {} } })',
+    /has no (?=.*jobs\.dueIn, jobs\.now)[\w., ]+$/
+  ],
+  [
     'its own failure',
     'run_events',
     'export async function openEventStore({ options }) { throw new Error("no " + options.url) }',
