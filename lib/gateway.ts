@@ -53,7 +53,7 @@ import { WrittenStates } from './run/graph-state.ts'
 import { DepartedUsers } from './run/lifecycle/departed-users.ts'
 import { Readiness } from './run/lifecycle/readiness.ts'
 import { Registry } from './run/lifecycle/registry.ts'
-import { Runs } from './run/lifecycle/runs.ts'
+import { Runs, threadIdFor } from './run/lifecycle/runs.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
 import { Assistants } from './thread/assistants.ts'
 import { shownBy } from './thread/shown-states.ts'
@@ -62,7 +62,7 @@ import { openStore } from './store/open.ts'
 import { scopedStore } from './store/scoped.ts'
 import { COMMIT, VERSION } from './version.ts'
 import type { Op, Store } from './store/store.ts'
-import type { Cron, Run } from './types.ts'
+import type { Cron, Run, Timestamp } from './types.ts'
 import { warnUnexpected } from './unexpected.ts'
 
 export interface Gateway {
@@ -242,6 +242,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
           throw error
         }
       ),
+    removeFiles: (threadId, owner) => services.removeFiles(threadId, owner),
     change: (op) => writer.write(op),
     graceMs: config.runs.temporary_grace_ms,
     log
@@ -285,14 +286,16 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       return removeFiles(threadId, owner)
     }
   }
-  const startTurn = async (cron: Cron, finish: Op, owner: string): Promise<Run | TurnRefused> => {
+  const startTurn = async (cron: Cron, due: Timestamp, finish: Op, owner: string): Promise<Run | TurnRefused> => {
     const also = { ops: [finish], owner }
     const { thread_id, assistant_id: assistantId, cron_id } = cron
     try {
       const order = await orderOfCron(services, cron)
       if (thread_id !== null) return await services.runs.start(thread_id, order, also)
       const metadata = { ...cron.metadata, cron_id }
-      return await services.runs.startStateless({ ...order, threadId: null, assistantId, metadata }, also)
+      // The thread that a process has left without its run is taken for it.
+      const threadId = threadIdFor(cron_id, due)
+      return await services.runs.startStateless({ ...order, threadId, assistantId, metadata }, also)
     } catch (error) {
       if (!(error instanceof Failure) || error.status >= 500) throw error
       return { refused: error.message, isGone: error.code === 'thread_not_found' && thread_id !== null }

@@ -17,10 +17,11 @@ interface TurnsDeps {
   /** Nobody knows the user of the cron any more. */
   readonly isGone: (cron: Cron) => Promise<boolean>
   /**
-   * Starts the run of a cron, with `finish` in the group that creates it.
+   * Starts the run of the turn that was due then, with `finish` in the group that creates it. When a process has ended in the middle of
+   * it, it is called again for the same turn.
    * @throws temporary errors: the store's, or no runs are accepted at the moment
    */
-  readonly start: (cron: Cron, finish: Op, owner: string) => Promise<Run | TurnRefused>
+  readonly start: (cron: Cron, due: Timestamp, finish: Op, owner: string) => Promise<Run | TurnRefused>
   readonly log: { info(fields: object, text: string): void; warn(fields: object, text: string): void }
 }
 
@@ -38,7 +39,7 @@ export function turnDeed({ store, writer, isGone, start, log }: TurnsDeps): (job
     const { cron_id } = cron
     const missed = job.attempts === 1 ? missedBetween(cron, Date.parse(due), now) : 0
     if (missed > 0) log.warn({ cron_id, due, missed }, 'a cron is late: it runs once for all the turns it missed')
-    const run = await start(cron, finishOf(job, again), job.owner ?? '')
+    const run = await start(cron, due, finishOf(job, again), job.owner ?? '')
     if ('refused' in run) {
       log.warn({ cron_id, due, reason: run.refused }, 'a run of a cron was refused')
       if (run.isGone) return remove(cron_id)

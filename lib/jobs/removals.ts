@@ -1,6 +1,6 @@
 // Removal of threads: those whose time to live is over, and those that were made for one run when nobody can need them any more.
 import { Poller } from '../poller.ts'
-import type { Job, Op, OpOf, Store } from '../store/store.ts'
+import type { Job, NewJob, Op, OpOf, Store } from '../store/store.ts'
 import { type Done, finishOf } from './runner.ts'
 
 const MINUTE_MS = 60_000
@@ -8,11 +8,19 @@ const MINUTE_MS = 60_000
 const IN_FLIGHT_MS = 60_000
 /** Renewals within a grace: two may fail. */
 const RENEWALS = 3
+/** How long the process that removes a thread has for its files, in ms, before another one looks after them. */
+const FILES_MS = 10_000
 
 interface RemovalsDeps {
-  readonly store: { readonly runs: Pick<Store['runs'], 'inFlight'>; readonly jobs: Pick<Store['jobs'], 'now'> }
+  readonly store: {
+    readonly runs: Pick<Store['runs'], 'inFlight'>
+    readonly threads: Pick<Store['threads'], 'ownerOf'>
+    readonly jobs: Pick<Store['jobs'], 'now'>
+  }
   /** Removes the thread with everything that belongs to it, in one group with `finish`. False: refused. */
   readonly remove: (threadId: string, finish: Op, owner: string) => Promise<boolean>
+  /** Removes what a thread has beside rows, whose owner this was. */
+  readonly removeFiles: (threadId: string, owner: string | null) => Promise<unknown>
   readonly change: (op: OpOf<'job.change'>) => Promise<unknown>
   /** How long a temporary thread is kept for a client that was cut off, in ms. */
   readonly graceMs: number
@@ -56,6 +64,12 @@ export class Removals {
     } as const
   }
 
+  /** Removes the files of a thread that is removed now, if its process does not come to it. */
+  static files(threadId: string, userId: string | null): NewJob {
+    const payload = JSON.stringify({ files: true })
+    return { kind: 'removal', key: threadId, user_id: userId, thread_id: null, due: FILES_MS, payload }
+  }
+
   /** Keeps a temporary thread until the returned function is called, and for the grace after that. */
   hold(threadId: string, isNew: boolean): () => void {
     const { graceMs, log } = this.#deps
@@ -77,12 +91,20 @@ export class Removals {
 
   readonly deed = async (job: Job): Promise<Done> => {
     const { store, remove } = this.#deps
+    if (isOfFiles(job.payload)) return this.#removeFiles(job)
     const wait = (due: number) => ({ due, error: null, isUncounted: true }) as const
     const early = job.due_at !== null && Date.parse(job.due_at) > Date.parse(await store.jobs.now())
     // Set by a clock that was ahead.
     if (early) return wait(Math.ceil(minutesIn(job.payload) * MINUTE_MS))
     if ((await store.runs.inFlight(job.key)).length > 0) return wait(IN_FLIGHT_MS)
     return (await remove(job.key, finishOf(job, null), job.owner ?? '')) ? 'ended' : wait(IN_FLIGHT_MS)
+  }
+
+  async #removeFiles({ key, user_id }: Job): Promise<Done> {
+    const { store, removeFiles } = this.#deps
+    // A new thread of this id has the files now.
+    if ((await store.threads.ownerOf(key)) === undefined) await removeFiles(key, user_id)
+    return null
   }
 
   async #renew(): Promise<void> {
@@ -99,4 +121,9 @@ export function minutesIn(payload: string): number {
   // Written by `Removals.ttl`, or by the end of a run.
   const { minutes } = JSON.parse(payload) as { readonly minutes?: number | null }
   return minutes ?? 0
+}
+
+function isOfFiles(payload: string): boolean {
+  // Written by `Removals.files`, or one of the others.
+  return (JSON.parse(payload) as { readonly files?: boolean }).files === true
 }

@@ -1,5 +1,6 @@
 // Deletes threads: runs are cancelled first, files are deleted last.
 import { fail } from '../errors.ts'
+import { Removals } from '../jobs/removals.ts'
 import type { Op } from '../store/store.ts'
 import type { JsonObject } from '../types.ts'
 import type { Services } from './services.ts'
@@ -27,14 +28,19 @@ export async function removeThread(
   if (!claim) await registry.cancelThread(threadId, DELETE_WAIT_MS)
   const owner = await store.threads.ownerOf(threadId)
   const kept = await webhooks.kept(threadId)
-  const removal: Op = { name: 'thread.remove', thread_id: threadId, user: userId, ifIdle: claim !== null }
+  // A crash from here on leaves no files behind.
+  const files = Removals.files(threadId, owner === undefined ? userId : owner)
+  const removal: Op = { name: 'thread.remove', thread_id: threadId, user: userId, ifIdle: claim !== null, files }
   const results = await writeAll([...(claim ? [claim.finish] : []), ...kept, removal], claim?.owner)
   if (results.at(-1) !== true) throw fail('thread_not_found', { id: threadId })
   registry.tellOfThread(owner ?? userId, threadId)
   // Cancels runs that were admitted meanwhile: agents must stop before files are deleted.
   await registry.cancelThread(threadId, DELETE_WAIT_MS)
   // Without a record of the thread, only the caller's files are deleted.
-  return removeFiles(threadId, owner === undefined ? userId : owner)
+  const hadFiles = await removeFiles(threadId, files.user_id)
+  // What stays would find nothing to do.
+  await writeAll([{ name: 'job.remove', kind: files.kind, key: files.key, thread_id: null }]).catch(() => {})
+  return hadFiles
 }
 
 /** Ids of the caller's own threads with this metadata. */

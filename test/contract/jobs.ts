@@ -211,6 +211,17 @@ export function jobStoreContract(t: Test, open: Open): void {
     )
   })
 
+  test('the job for what is no row is made by the removal of a thread, and by none that removes nothing', async (t, store) => {
+    await addThread(store, { thread_id: 't' })
+    const files = aJob('t', { kind: 'removal', due: HOUR_MS })
+    await put(store, { ...files, thread_id: 't', payload: '{"minutes":5}' })
+    t.equal(await write(store, { name: 'thread.remove', thread_id: 't', user: 'ben', files }), false)
+    t.match(await store.jobs.get('removal', 't'), { thread_id: 't' })
+    t.equal(await write(store, { name: 'thread.remove', thread_id: 't', user: 'ann', files }), true)
+    t.match(await store.jobs.get('removal', 't'), { thread_id: null, payload: '{}' })
+    t.equal(await write(store, { name: 'job.remove', kind: 'removal', key: 't', thread_id: null }), true)
+  })
+
   test('a dead job goes with its thread, and one that dies when its thread is gone goes at once', async (t, store) => {
     await addThread(store, { thread_id: 't' })
     for (const key of ['dead', 'late']) await put(store, aJob(key, { thread_id: 't' }))

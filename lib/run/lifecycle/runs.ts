@@ -213,6 +213,6 @@ function runIn(admission: Admission, threadId: string): Run {
  * The id of the new thread of a run that names none. It follows from the idempotency key, so that a repeated request finds the
  * thread of the first one and leaves no empty thread of its own.
  */
-function threadIdFor(userId: string, key: string): string {
+export function threadIdFor(userId: string, key: string): string {
   return uuidOf(createHash('sha256').update(userId).update('\n').update(key).digest(), 8)
 }

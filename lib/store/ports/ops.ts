@@ -74,9 +74,9 @@ export interface Ops {
   }
   /**
    * Removes the thread and everything that belongs to it, in every table; of its jobs the webhooks stay that are not dead. `ifIdle`:
-   * refused while a run is in flight.
+   * refused while a run is in flight. `files`: the job that removes what is no row, made with the removal; it names no thread.
    */
-  'thread.remove': { in: { thread_id: string; user: Owner; ifIdle?: boolean }; out: boolean }
+  'thread.remove': { in: { thread_id: string; user: Owner; ifIdle?: boolean; files?: NewJob }; out: boolean }
   /**
    * Admits a run [Store 6]. `strategy` reject returns busy while another one is in flight; other strategies store it as
    * pending behind those, and `inFlight` names them. `autoFollowUp`: follow_up_to_run_id becomes the thread's newest

@@ -82,7 +82,7 @@ export const threadWrites: Writers<'thread.create' | 'thread.patch' | 'thread.re
     return { ...toThread(row), metadata: merged, updated_at: now }
   },
 
-  'thread.remove': async ({ thread_id, user, ifIdle = false }, batch) => {
+  'thread.remove': async ({ thread_id, user, ifIdle = false, files }, batch) => {
     if ((await batch.rows(GET_THREAD, [user, thread_id])).length === 0) return false
     if (ifIdle && (await runSteps(batch, hasRunInFlight(thread_id))))
       throw new Refused(`thread ${thread_id} has a run in flight`)
@@ -94,6 +94,7 @@ export const threadWrites: Writers<'thread.create' | 'thread.patch' | 'thread.re
       batch.changes(REMOVE_JOBS, [thread_id]),
       beginRemoval(batch, thread_id)
     ])
+    if (files) await runSteps(batch, putJob(files))
     batch.threads.delete(thread_id)
     return true
   }

@@ -63,7 +63,7 @@ export function threadWrites(db: Database.Database): Writers<'thread.create' | '
       setMetadata.run(JSON.stringify(merged), now, thread_id)
       return { ...toThread(thread), metadata: merged, updated_at: now }
     },
-    'thread.remove': ({ thread_id, user, ifIdle = false }) => {
+    'thread.remove': ({ thread_id, user, ifIdle = false, files }) => {
       const row = owned.get({ 1: user, 2: thread_id })
       if (!row) return false
       if (ifIdle && run(hasRunInFlight(thread_id))) throw new Refused(`thread ${thread_id} has a run in flight`)
@@ -71,6 +71,7 @@ export function threadWrites(db: Database.Database): Writers<'thread.create' | '
       terms.remove(row.user_id, row.key, parseObject(row.metadata_json))
       removeThread.run(thread_id)
       removed.begin(thread_id)
+      if (files) run(putJob(files))
       return true
     }
   }
