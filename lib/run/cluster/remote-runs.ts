@@ -11,6 +11,7 @@ import type { RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
 import type { Position } from '../log/sse.ts'
 import { withTimeout } from '../lifecycle/with-timeout.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 import { type ReplicaDeps, RunReplica } from './run-replica.ts'
 
 /** Interval of polls, in ms. */
@@ -210,7 +211,7 @@ export class RemoteRuns {
   #sleep(): void {
     if (this.#runs.size > 0 || this.#pendingCancels.size > 0) return
     this.#isPolling = false
-    void this.#poller.stop()
+    this.#poller.stop().catch(warnUnexpected)
   }
 
   /** Polls all of them. Never rejects. */
@@ -270,7 +271,7 @@ export class RemoteRuns {
   /** Releases everyone who waits. */
   stop(): void {
     this.#isStopped = true
-    void this.#poller.stop()
+    this.#poller.stop().catch(warnUnexpected)
     this.#pendingCancels.clear()
     for (const remote of [...this.#runs.values()]) remote.drop()
     for (const { resolve } of this.#threadDrains) resolve()

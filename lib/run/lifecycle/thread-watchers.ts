@@ -89,6 +89,6 @@ export class ThreadWatchers {
   }
 
   stop(): void {
-    void this.#poller.stop()
+    this.#poller.stop().catch(warnUnexpected)
   }
 }

@@ -2,6 +2,7 @@
 // enough for most; more steps when the writer thread is idle.
 import type Database from 'better-sqlite3'
 import { Poller } from '../../poller.ts'
+import { warnUnexpected } from '../../unexpected.ts'
 import { STEP_ROWS } from '../sql/removal.ts'
 
 /** Delay between steps, in ms: batches go first. */
@@ -92,6 +93,6 @@ export class Remover {
 
   /** A step is done at once: none is in progress. */
   stop(): void {
-    void this.#poller.stop()
+    this.#poller.stop().catch(warnUnexpected)
   }
 }
