@@ -288,7 +288,7 @@ t.test('an answer over HTTP is bounded as one over stdio is: whole, and an event
 })
 
 t.test(
-  '[28.A.4] a server has a number of tools and a length of definitions; what is more is left out, with a warning',
+  'a server has a number of tools and a length of definitions; what is more is left out, with a warning',
   async (t) => {
     const tool = (n: number, description = 'x'.repeat(300)) => ({
       name: `tool_${n}`,

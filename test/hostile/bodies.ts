@@ -47,7 +47,7 @@ t.test('[18.A.1] half-sent runs of one user cost what one user may hold, and oth
 })
 
 t.test(
-  '[28.A.6] with the least memory that is named, sixty large bodies at once are answered and the process lives',
+  'with the least memory that is named, sixty large bodies at once are answered and the process lives',
   async (t) => {
     const env = { NODE_OPTIONS: '--max-old-space-size=64' }
     const child = await startChild(t, { env, config: { log_level: 'silent' } })
@@ -78,7 +78,7 @@ t.test(
   }
 )
 
-t.test('[28.A.6] a process with less memory than it needs says at start how much that is', async (t) => {
+t.test('a process with less memory than it needs says at start how much that is', async (t) => {
   const less = await startChild(t, { env: { NODE_OPTIONS: '--max-old-space-size=48' } })
   t.match(less.log, /needs 112: raise --max-old-space-size/)
   const enough = await startChild(t, { env: { NODE_OPTIONS: '--max-old-space-size=64' } })

@@ -234,7 +234,7 @@ function beginning(length: number): Buffer {
 
 const MB = 1024 * 1024
 
-t.test('[28.A.1] subscriptions have a length, are refused above it, and are gone with their socket', async (t) => {
+t.test('subscriptions have a length, are refused above it, and are gone with their socket', async (t) => {
   const child = await besieged(t, {}, { env: { NODE_OPTIONS: '--max-old-space-size=256' } })
   const person = await signIn(child)
   const thread = await person.thread()
@@ -273,7 +273,7 @@ t.test('[28.A.1] subscriptions have a length, are refused above it, and are gone
   await until(async () => (await child.held()) - before < 8 * MB, 'nothing of them is left')
 })
 
-t.test('[28.A.2] unfinished messages of all sockets of a user count with his bodies', async (t) => {
+t.test('unfinished messages of all sockets of a user count with his bodies', async (t) => {
   const child = await besieged(t, {}, { env: { NODE_OPTIONS: '--max-old-space-size=256' } })
   const [person, other] = [await signIn(child), await signIn(child)]
   const before = await child.held()

@@ -420,48 +420,45 @@ t.test('a port that is taken is refused to who asks for it', async (t) => {
   await t.rejects(third.listen(door.port, '127.0.0.1'), { code: 'EADDRINUSE' })
 })
 
-t.test(
-  '[28.A.2] a message that does not arrive in time closes its WebSocket; between messages there is time',
-  async (t) => {
-    const socket = aRoute({
-      path: '/ws',
-      handler: (call) => {
-        const line = acceptWebSocket(call, { maxBytes: 1000, arrivesWithin: 60 })
-        line.onText((text) => line.write(textFrames([text])))
-        line.onPing((pong) => line.write(pong))
-        return HANDLED
-      }
-    })
-    const door = await openDoor(t, [socket])
-    const open = async () => {
-      const ws = await door.connect()
-      const heard: Buffer[] = []
-      ws.on('data', (bytes: Buffer) => heard.push(bytes)).on('error', () => {})
-      const key = 'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n'
-      const head = 'Host: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nCookie: access_token=token-ann\r\n'
-      ws.write(`GET /ws HTTP/1.1\r\n${head}${key}\r\n`)
-      const text = () => Buffer.concat(heard).toString('latin1')
-      await until(() => text().includes('\r\n\r\n'), 'it is open')
-      return { ws, text }
+t.test('a message that does not arrive in time closes its WebSocket; between messages there is time', async (t) => {
+  const socket = aRoute({
+    path: '/ws',
+    handler: (call) => {
+      const line = acceptWebSocket(call, { maxBytes: 1000, arrivesWithin: 60 })
+      line.onText((text) => line.write(textFrames([text])))
+      line.onPing((pong) => line.write(pong))
+      return HANDLED
     }
-    const frame = (first: number, text: string) => {
-      const head = Buffer.from([first, 0x80 | text.length, 0, 0, 0, 0])
-      return Buffer.concat([head, Buffer.from(text)])
-    }
-    const slow = await open()
-    // Pings are no part of the message, and gain it no time.
-    slow.ws.write(Buffer.concat([frame(0x01, 'half'), frame(0x89, 'ping')]))
-    await until(() => slow.text().includes('did not arrive in time'), 'the slow one is closed')
-    const steady = await open()
-    for (let n = 0; n < 5; n++) {
-      // Its end and the beginning of the next come together, byte by byte.
-      for (const byte of Buffer.concat([frame(0x01, 'a'), frame(0x89, ''), frame(0x80, `b${n}`)]))
-        steady.ws.write(Buffer.of(byte))
-      await until(() => steady.text().includes(`ab${n}`), 'it is answered')
-      await new Promise((resolve) => setTimeout(resolve, 30))
-    }
-    t.notOk(steady.text().includes('in time'))
-    slow.ws.destroy()
-    steady.ws.destroy()
+  })
+  const door = await openDoor(t, [socket])
+  const open = async () => {
+    const ws = await door.connect()
+    const heard: Buffer[] = []
+    ws.on('data', (bytes: Buffer) => heard.push(bytes)).on('error', () => {})
+    const key = 'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n'
+    const head = 'Host: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nCookie: access_token=token-ann\r\n'
+    ws.write(`GET /ws HTTP/1.1\r\n${head}${key}\r\n`)
+    const text = () => Buffer.concat(heard).toString('latin1')
+    await until(() => text().includes('\r\n\r\n'), 'it is open')
+    return { ws, text }
   }
-)
+  const frame = (first: number, text: string) => {
+    const head = Buffer.from([first, 0x80 | text.length, 0, 0, 0, 0])
+    return Buffer.concat([head, Buffer.from(text)])
+  }
+  const slow = await open()
+  // Pings are no part of the message, and gain it no time.
+  slow.ws.write(Buffer.concat([frame(0x01, 'half'), frame(0x89, 'ping')]))
+  await until(() => slow.text().includes('did not arrive in time'), 'the slow one is closed')
+  const steady = await open()
+  for (let n = 0; n < 5; n++) {
+    // Its end and the beginning of the next come together, byte by byte.
+    for (const byte of Buffer.concat([frame(0x01, 'a'), frame(0x89, ''), frame(0x80, `b${n}`)]))
+      steady.ws.write(Buffer.of(byte))
+    await until(() => steady.text().includes(`ab${n}`), 'it is answered')
+    await new Promise((resolve) => setTimeout(resolve, 30))
+  }
+  t.notOk(steady.text().includes('in time'))
+  slow.ws.destroy()
+  steady.ws.destroy()
+})

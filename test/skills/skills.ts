@@ -158,7 +158,7 @@ t.test('no draft of an installation is left over', async (t) => {
   t.same(readdirSync(join(home, 'skills', 'incoming')), [])
 })
 
-t.test('[28.A.4] front matter has a length and a depth, which are known before it is parsed', (t) => {
+t.test('front matter has a length and a depth, which are known before it is parsed', (t) => {
   const head = (yaml: string) => `---\n${yaml}\n---\n`
   for (const unit of ['[', '{', '- ', '? ', ': ', '{a: ', 'a: [', '- [', '{[', '- - ']) {
     t.throws(() => readHead(head(unit.repeat(4_000 / unit.length))), /more than 32 levels/, `${unit} many times`)

@@ -167,70 +167,67 @@ t.test(
   }
 )
 
-t.test(
-  '[28.A.5] what a memory database refuses to store counts as nothing, and what is gone leaves nothing',
-  async (t) => {
-    const forgotten: string[] = []
-    const store = openMemoryStore({ bytesMax: 60_000, onForget: (threadId) => forgotten.push(threadId) })
-    const other = await addThread(store)
-    const mine = await addThread(store)
-    const long = { kwargs: { long: 'x'.repeat(20_000) } }
-    const run = await addRun(store, mine.thread_id, { idempotency_key: 'k', idempotency_hash: 'h' })
-    const checkpoint = aCheckpoint(mine.thread_id)
-    const refusals: readonly [string, OpOf<OpName>, unknown][] = [
-      ['a busy thread', createOp(aRun(mine.thread_id, { ...long, multitask_strategy: 'reject' })), 'busy'],
-      ['no thread', createOp(aRun('none', long)), 'thread_missing'],
-      [
-        'a repeated key',
-        createOp(aRun(mine.thread_id, { ...long, idempotency_key: 'k', idempotency_hash: 'h' })),
-        'repeated'
-      ],
-      [
-        'a key with another body',
-        createOp(aRun(mine.thread_id, { ...long, idempotency_key: 'k', idempotency_hash: 'other' })),
-        'key_reused'
-      ],
-      [
-        'a thread that is there',
-        { name: 'thread.create', thread: { ...mine, metadata: { long: long.kwargs.long } }, checkpoint },
-        undefined
-      ],
-      [
-        'an update while a run is in flight',
-        {
-          name: 'state.update',
-          thread_id: mine.thread_id,
-          base: null,
-          checkpoint_id: 'c',
-          now: time(1),
-          messages: null,
-          channels: { long: JSON.stringify(long.kwargs.long) },
-          as_node: null,
-          title: null
-        },
-        'busy'
-      ]
+t.test('what a memory database refuses to store counts as nothing, and what is gone leaves nothing', async (t) => {
+  const forgotten: string[] = []
+  const store = openMemoryStore({ bytesMax: 60_000, onForget: (threadId) => forgotten.push(threadId) })
+  const other = await addThread(store)
+  const mine = await addThread(store)
+  const long = { kwargs: { long: 'x'.repeat(20_000) } }
+  const run = await addRun(store, mine.thread_id, { idempotency_key: 'k', idempotency_hash: 'h' })
+  const checkpoint = aCheckpoint(mine.thread_id)
+  const refusals: readonly [string, OpOf<OpName>, unknown][] = [
+    ['a busy thread', createOp(aRun(mine.thread_id, { ...long, multitask_strategy: 'reject' })), 'busy'],
+    ['no thread', createOp(aRun('none', long)), 'thread_missing'],
+    [
+      'a repeated key',
+      createOp(aRun(mine.thread_id, { ...long, idempotency_key: 'k', idempotency_hash: 'h' })),
+      'repeated'
+    ],
+    [
+      'a key with another body',
+      createOp(aRun(mine.thread_id, { ...long, idempotency_key: 'k', idempotency_hash: 'other' })),
+      'key_reused'
+    ],
+    [
+      'a thread that is there',
+      { name: 'thread.create', thread: { ...mine, metadata: { long: long.kwargs.long } }, checkpoint },
+      undefined
+    ],
+    [
+      'an update while a run is in flight',
+      {
+        name: 'state.update',
+        thread_id: mine.thread_id,
+        base: null,
+        checkpoint_id: 'c',
+        now: time(1),
+        messages: null,
+        channels: { long: JSON.stringify(long.kwargs.long) },
+        as_node: null,
+        title: null
+      },
+      'busy'
     ]
-    for (const [what, op, outcome] of refusals) {
-      for (let n = 0; n < 5; n++) {
-        const result: unknown = await write(store, op)
-        if (outcome !== undefined) t.match(result, { outcome }, what)
-      }
-      t.strictSame(forgotten, [], what)
+  ]
+  for (const [what, op, outcome] of refusals) {
+    for (let n = 0; n < 5; n++) {
+      const result: unknown = await write(store, op)
+      if (outcome !== undefined) t.match(result, { outcome }, what)
     }
-    t.equal(await store.threads.ownerOf(other.thread_id), 'ann', 'nobody has lost a thread')
-    await write(store, aSettlement(run))
-    t.equal(await write(store, aSettlement(run)), false, 'it has ended already')
-    await addEvents(store, run, [anEvent(0, { content: 'x'.repeat(25_000) })])
-    const copy = await addThread(store)
-    await write(store, { name: 'state.copy', from: mine.thread_id, thread_id: copy.thread_id })
-    const last = await addThread(store)
-    await write(store, { name: 'state.copy', from: mine.thread_id, thread_id: last.thread_id })
-    t.ok(forgotten.includes(other.thread_id), 'a copy takes what its original takes')
+    t.strictSame(forgotten, [], what)
   }
-)
+  t.equal(await store.threads.ownerOf(other.thread_id), 'ann', 'nobody has lost a thread')
+  await write(store, aSettlement(run))
+  t.equal(await write(store, aSettlement(run)), false, 'it has ended already')
+  await addEvents(store, run, [anEvent(0, { content: 'x'.repeat(25_000) })])
+  const copy = await addThread(store)
+  await write(store, { name: 'state.copy', from: mine.thread_id, thread_id: copy.thread_id })
+  const last = await addThread(store)
+  await write(store, { name: 'state.copy', from: mine.thread_id, thread_id: last.thread_id })
+  t.ok(forgotten.includes(other.thread_id), 'a copy takes what its original takes')
+})
 
-t.test('[28.A.5] an ended run of a thread that is gone keeps no bytes', async (t) => {
+t.test('an ended run of a thread that is gone keeps no bytes', async (t) => {
   const db = connect(':memory:')
   migrate(db)
   const bound = new FrameBound(db, 1)
