@@ -202,7 +202,9 @@ export async function orderFor(
     created_at: waitsMs > 0 ? timestamp(Date.now() + waitsMs) : now,
     updated_at: now
   }
-  const { graphId: graph_id, assistantId: assistant_id } = assistant
+  const { graphId: graph_id, assistantId } = assistant
+  // A thread bears the name by which its assistant was asked for: who names a graph looks for threads by it.
+  const assistant_id = body.assistant_id === graph_id ? graph_id : assistantId
   return {
     run,
     autoFollowUp: run.follow_up_to_run_id === null,

@@ -48,6 +48,11 @@ probe(
       status: 'interrupted',
       metadata: { graph_id: 'agent', assistant_id: made.assistant_id }
     })
+    const named = await client.threads.create()
+    await client.runs.join(named.thread_id, (await client.runs.create(named.thread_id, 'agent', FOO)).run_id)
+    const { metadata } = await client.threads.get(named.thread_id)
+    t.match(metadata, { graph_id: 'agent', assistant_id: 'agent' }, 'as its caller named it')
+    await client.threads.delete(named.thread_id)
     const [listed] = await client.threads.search({ status: 'interrupted' })
     t.match(listed, { thread_id, values: { messages: [{ content: 'foo' }, { content: 'begin' }] } })
     t.match(Object.values(listed!.interrupts), [[{ value: 'i want to know' }]])
