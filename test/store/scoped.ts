@@ -37,6 +37,7 @@ const USER_READS: Readonly<Record<string, readonly unknown[]>> = {
 const OTHER_READS = [
   'apiTokens.byDigest',
   'threads.ownerOf',
+  'threads.idsOf',
   'runs.inFlight',
   'events.nextSeq',
   'events.lastK',
