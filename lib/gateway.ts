@@ -1,7 +1,6 @@
 // Composition: configuration -> store -> committer -> registry -> routes -> server. The list at the end of compose() is the order in
 // which everything starts; it stops in reverse.
 import { ofHeap } from './budget.ts'
-import { randomUUID } from 'node:crypto'
 import { extname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { contained } from './agent/contained.ts'
@@ -17,6 +16,7 @@ import { projectSettings } from './agent/langgraph/config-file.ts'
 import { AccessPolicy } from './auth/policy.ts'
 import { composeAgent, graphPorts } from './compose-agent.ts'
 import { composeServers } from './compose-http.ts'
+import { composeJobs } from './compose-jobs.ts'
 import { type Component, Components } from './components.ts'
 import { drained, mapWriteErrors, newCommitter, placeOfEvents, registryOptions, takeOver } from './compose-run.ts'
 import { type Config, unusedOptions } from './config.ts'
@@ -30,17 +30,13 @@ import { Uploads } from './files/uploads.ts'
 import { isLoopbackName } from './http/guards.ts'
 import { listen } from './http/listen.ts'
 import type { Log } from './http/server.ts'
-import { type TurnRefused, turnDeed } from './jobs/cron-runs.ts'
-import { departureDeed } from './jobs/departures.ts'
 import { Removals } from './jobs/removals.ts'
-import { JobRunner } from './jobs/runner.ts'
 import { Webhooks } from './jobs/webhooks.ts'
 import { Items } from './memory/items.ts'
 import { callerOfRun } from './loopback.ts'
 import { Metrics } from './metrics.ts'
 import { MetricsHour } from './metrics-hour.ts'
 import { ConfigurableHeaders } from './routes/configurable-headers.ts'
-import { callerOfCron, orderOfCron } from './routes/crons.ts'
 import { finalValuesOf } from './routes/final-values.ts'
 import { runView } from './routes/run-request.ts'
 import { removeThread } from './routes/remove-thread.ts'
@@ -53,7 +49,7 @@ import { WrittenStates } from './run/graph-state.ts'
 import { DepartedUsers } from './run/lifecycle/departed-users.ts'
 import { Readiness } from './run/lifecycle/readiness.ts'
 import { Registry } from './run/lifecycle/registry.ts'
-import { Runs, threadIdFor } from './run/lifecycle/runs.ts'
+import { Runs } from './run/lifecycle/runs.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
 import { Assistants } from './thread/assistants.ts'
 import { shownBy } from './thread/shown-states.ts'
@@ -61,8 +57,7 @@ import { StoredStates } from './thread/stored-states.ts'
 import { openStore } from './store/open.ts'
 import { scopedStore } from './store/scoped.ts'
 import { COMMIT, VERSION } from './version.ts'
-import type { Op, Store } from './store/store.ts'
-import type { Cron, Run, Timestamp } from './types.ts'
+import type { Store } from './store/store.ts'
 import { warnUnexpected } from './unexpected.ts'
 
 export interface Gateway {
@@ -88,11 +83,8 @@ export interface GatewayParts {
   readonly onListening?: () => void
 }
 
-const DAY_MS = 86_400_000
 /** How long a thread that was made for one run stays when its run never comes to its end, in minutes. */
 const UNUSED_MINUTES = 60
-/** Retries of what only this service is asked for. */
-const PATIENT = { attempts: 10, retryMs: 5_000, retryMsMax: 3_600_000 } as const
 /** Heartbeats from one look at the users of runs to the next. */
 const BEATS_A_LOOK = 6
 /** Timeout for pending responses after all streams were reset, in ms. */
@@ -149,7 +141,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     stuck: () => committer.stuck,
     trouble: () => health.failure(() => committer.write({ name: 'store.ping' }, 'limited'))
   })
-  const writer = mapWriteErrors(committer, (userId, threadId) => registry.tellOfThread(userId, threadId))
+  const writer = mapWriteErrors(committer, (userId, threadId) => registry.threadChanged(userId, threadId))
   const scoped = scopedStore(store)
   const project = config.agent.runtime === 'graphs' ? projectSettings(config.agent.config ?? '') : null
   const items = new Items(scoped.items, writer, { ...config.items, ttl: project?.itemTtl ?? null })
@@ -286,57 +278,20 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       return removeFiles(threadId, owner)
     }
   }
-  const startTurn = async (cron: Cron, due: Timestamp, finish: Op, owner: string): Promise<Run | TurnRefused> => {
-    const also = { ops: [finish], owner }
-    const { thread_id, assistant_id: assistantId, cron_id } = cron
-    try {
-      const order = await orderOfCron(services, cron)
-      if (thread_id !== null) return await services.runs.start(thread_id, order, also)
-      const metadata = { ...cron.metadata, cron_id }
-      // The thread that a process has left without its run is taken for it.
-      const threadId = threadIdFor(cron_id, due)
-      return await services.runs.startStateless({ ...order, threadId, assistantId, metadata }, also)
-    } catch (error) {
-      if (!(error instanceof Failure) || error.status >= 500) throw error
-      return { refused: error.message, isGone: error.code === 'thread_not_found' && thread_id !== null }
+  const jobs = composeJobs({
+    config,
+    log,
+    store,
+    committer,
+    services,
+    webhooks,
+    removals,
+    isGone: (caller) => innerCalls.isGone(caller),
+    forgetUser: (userId) => {
+      onRevoked({ userId })
+      agentServices.forgetUser(userId)
+      return paths.removeUser(userId)
     }
-  }
-  const isCronGone = (cron: Cron) => innerCalls.isGone(callerOfCron(cron))
-  const self = randomUUID()
-  const jobs = new JobRunner({
-    reads: store.jobs,
-    owner: () => store.peers?.id ?? self,
-    write: (ops, owner) =>
-      committer.writeAll(ops, 'endless', owner).catch((error: unknown) => {
-        if (error instanceof WriteRefused) return null
-        throw error
-      }),
-    types: {
-      webhook: {
-        deed: webhooks.deed,
-        attempts: config.webhooks.attempts,
-        retryMs: config.webhooks.retry_ms,
-        retryMsMax: DAY_MS
-      },
-      removal: { ...PATIENT, deed: removals.deed },
-      departure: {
-        ...PATIENT,
-        deed: departureDeed({
-          threadsOf: (userId, limit) => store.threads.idsOf(userId, limit),
-          removeThread: (threadId) => removeThread(services, threadId, null).then(() => {}, unlessGone),
-          forget: (userId) => {
-            onRevoked({ userId })
-            agentServices.forgetUser(userId)
-            return paths.removeUser(userId)
-          },
-          write: (ops, owner) => committer.writeAll(ops, 'endless', owner)
-        })
-      },
-      ...(config.crons.enabled && {
-        turn: { ...PATIENT, deed: turnDeed({ store, writer, isGone: isCronGone, start: startTurn, log }) }
-      })
-    },
-    log
   })
   observers.push(jobs)
   const { server, metricsServer } = composeServers({
@@ -460,10 +415,6 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       return stopped
     }
   }
-}
-
-function unlessGone(error: unknown): void {
-  if (!(error instanceof Failure) || error.code !== 'thread_not_found') throw error
 }
 
 function msSince(time: number): number {

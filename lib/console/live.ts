@@ -149,7 +149,7 @@ function connect(): Promise<boolean> {
       isOpen = true
       refusals = 0
       isLive.value = true
-      tell(null)
+      notify(null)
       resolve(true)
     }
     mine.onclose = ({ code }) => {
@@ -158,7 +158,7 @@ function connect(): Promise<boolean> {
       if (!isOpen) refuse()
       drop('The connection is closed')
       // The session of the page may be another one by now; if it is not, the next call says so before it is tried again.
-      if (code === SIGNED_OUT) tell(null)
+      if (code === SIGNED_OUT) notify(null)
       if (isOpen) again(code === SIGNED_OUT ? SIGNED_OUT_MS : 1000 + Math.random() * 1000)
     }
   })
@@ -211,7 +211,7 @@ function take(block: string): void {
   const [, event] = /^event: (.+)$/m.exec(block) ?? []
   const [, data = 'null'] = /^data: (.*)$/m.exec(block) ?? []
   if (event === 'open') heartbeatMs = JSON.parse(data).heartbeat_ms
-  else if (event === 'thread') tell(JSON.parse(data).thread_id)
+  else if (event === 'thread') notify(JSON.parse(data).thread_id)
   else if (event !== 'run' && event !== 'begun') pass(block, data)
 }
 
@@ -228,7 +228,7 @@ function pass(block: string, data: string): void {
   run = null
 }
 
-function tell(threadId: string | null): void {
+function notify(threadId: string | null): void {
   for (const listener of listeners) listener(threadId)
 }
 

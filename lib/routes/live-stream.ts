@@ -46,8 +46,9 @@ export function liveStreamRoutes(services: Services): Route[] {
   const { store, registry, config } = services
 
   const requireThreads = async (threads: readonly string[], userId: string): Promise<void> => {
-    for (const id of threads)
-      if (!mayAccess('read', await store.threads.ownerOf(id), userId)) throw fail('thread_not_found', { id })
+    const owners = await Promise.all(threads.map((id) => store.threads.ownerOf(id)))
+    const denied = threads.find((_, at) => !mayAccess('read', owners[at], userId))
+    if (denied !== undefined) throw fail('thread_not_found', { id: denied })
   }
 
   const live = (call: Call): Promise<typeof HANDLED> =>
@@ -58,7 +59,7 @@ export function liveStreamRoutes(services: Services): Route[] {
       const reader = new LiveReader(services, { userId: call.user!.id, threads, modes: modesIn(call) })
       if (isUpgrade(call.req)) reader.openSocket(call, acceptWebSocket(call, { maxBytes: MESSAGE_MAX }), place)
       else reader.openEvents(call, place)
-      reader.say('open', { heartbeat_ms: config.streams.heartbeat_ms })
+      reader.send('open', { heartbeat_ms: config.streams.heartbeat_ms })
       await reader.begin(cursor)
       return HANDLED
     })
@@ -120,17 +121,17 @@ class LiveReader {
     place: Place
   ): void {
     const { registry } = this.#services
-    const unwatch = registry.watchers.watch(newsKey(this.#wanted.userId), (threadId) => this.#heard(threadId))
+    const unwatch = registry.watchers.watch(newsKey(this.#wanted.userId), (threadId) => this.#onNews(threadId))
     const onDrain = () => {
       wire.onDrain?.()
-      this.#tell()
+      this.#sendNews()
     }
     const request = { ...wire, onDrain, reader: readerOf(this.#services, call) }
     this.#joiner = registry.readers.joinThreads(request, place, unwatch)
   }
 
   /** Sends an event that is in no log; false: there is no space for it now. */
-  say(event: string, data: object, id: string | null = null): boolean {
+  send(event: string, data: object, id: string | null = null): boolean {
     const text = `event: ${event}\ndata: ${JSON.stringify(data)}\n${id === null ? '' : `id: ${id}\n`}\n`
     return this.#joiner.send(this.#encode(Buffer.from(text)))
   }
@@ -142,8 +143,9 @@ class LiveReader {
     const known = runs.filter((run) => run !== null && (threads === null || threads.includes(run.thread_id))) as Run[]
     for (const run of known.toSorted((a, b) => a.ordinal - b.ordinal))
       if (!this.#joiner.has(run.thread_id)) this.#read(run.thread_id, run.ordinal, positions)
-    for (const threadId of threads ?? [])
-      if (!this.#joiner.has(threadId)) this.#read(threadId, await firstUnfinished(store, threadId), positions)
+    const unread = (threads ?? []).filter((threadId) => !this.#joiner.has(threadId))
+    const ordinals = await Promise.all(unread.map((threadId) => firstUnfinished(store, threadId)))
+    for (const [at, threadId] of unread.entries()) this.#read(threadId, ordinals[at]!, positions)
     if (threads === null) await this.#beginAll(place)
   }
 
@@ -155,7 +157,7 @@ class LiveReader {
     const isOld = this.#place > newest || newest - this.#place > PLACES_MAX
     const begun = isOld ? [] : (await runs.begun(this.#place, BEGUN_MAX + 1, userId)).runs
     if (isOld || begun.length > BEGUN_MAX) {
-      this.say('resync', { threads: [...new Set(begun.map(({ thread_id }) => thread_id))] }, `@${newest}`)
+      this.send('resync', { threads: [...new Set(begun.map(({ thread_id }) => thread_id))] }, `@${newest}`)
       this.#place = newest
     }
     this.#mayFollow = true
@@ -172,16 +174,16 @@ class LiveReader {
   }
 
   /** @param threadId absent: anything may have changed */
-  #heard(threadId?: string): void {
+  #onNews(threadId?: string): void {
     if (threadId) this.#changed.add(threadId)
     this.#mayFollow = this.#wanted.threads === null
-    this.#tell()
+    this.#sendNews()
   }
 
   /** Tells what has changed, as far as there is space. */
-  #tell(): void {
+  #sendNews(): void {
     for (const thread_id of this.#changed) {
-      if (!this.say('thread', { thread_id })) return
+      if (!this.send('thread', { thread_id })) return
       this.#changed.delete(thread_id)
     }
     this.#look().catch(warnUnexpected)
@@ -222,7 +224,7 @@ class LiveReader {
     if (found.length === 0) return true
     const place = Math.max(this.#place, ...found.map(({ key }) => key))
     const told = { runs: found.map(({ run_id, thread_id }) => ({ run_id, thread_id })) }
-    if (!this.say('begun', told, `@${place}`)) return false
+    if (!this.send('begun', told, `@${place}`)) return false
     this.#place = place
     for (const { thread_id, ordinal } of found)
       if (!this.#joiner.has(thread_id)) this.#read(thread_id, ordinal, NO_POSITIONS)

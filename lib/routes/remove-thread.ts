@@ -33,7 +33,7 @@ export async function removeThread(
   const removal: Op = { name: 'thread.remove', thread_id: threadId, user: userId, ifIdle: claim !== null, files }
   const results = await writeAll([...(claim ? [claim.finish] : []), ...kept, removal], claim?.owner)
   if (results.at(-1) !== true) throw fail('thread_not_found', { id: threadId })
-  registry.tellOfThread(owner ?? userId, threadId)
+  registry.threadChanged(owner ?? userId, threadId)
   // Cancels runs that were admitted meanwhile: agents must stop before files are deleted.
   await registry.cancelThread(threadId, DELETE_WAIT_MS)
   // Without a record of the thread, only the caller's files are deleted.

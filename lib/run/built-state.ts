@@ -63,7 +63,7 @@ class BuiltState implements RunState {
     this.#builder.open(saved)
     this.#builder.add(whole)
     // Including calls an earlier run left open for its user that this one was to close.
-    this.#records.journal.owe(openCallsIn(this.#builder.state.messages()))
+    this.#records.journal.expectResults(openCallsIn(this.#builder.state.messages()))
   }
 
   /**
@@ -75,7 +75,7 @@ class BuiltState implements RunState {
     const { openCalls } = this.#builder.askedBefore
     const isAnswered = ({ asked }: OpenCall) => asked !== null && human !== null && this.#options.replyAnswers
     const isResumed = resumeOf(run) !== null
-    journal.owe(isResumed ? openCalls : openCalls.filter((call) => !isAnswered(call)))
+    journal.expectResults(isResumed ? openCalls : openCalls.filter((call) => !isAnswered(call)))
     return isResumed ? [] : journal.closeCalls()
   }
 

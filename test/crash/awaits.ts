@@ -1,7 +1,5 @@
 // Killed at each await of what works off the jobs: what was begun is done by the next process. And two processes at once do nothing twice.
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { departureOf } from '../../lib/jobs/departures.ts'
@@ -17,6 +15,7 @@ import { pointsOf } from '../fixtures/awaits.ts'
 import { type DatabaseSection, databaseSection } from '../fixtures/backends.ts'
 import { asked, homeOf, until } from '../fixtures/gateway.ts'
 import { Child, startChild } from '../fixtures/child.ts'
+import { openReceiver } from '../fixtures/receiver.ts'
 import { filesOf } from '../fixtures/remains.ts'
 import { tablesNaming, tablesOf } from '../fixtures/rows.ts'
 import { IS_FAST, sized } from '../fixtures/size.ts'
@@ -109,30 +108,13 @@ async function judge(t: Test, store: Store, home: string, bodies: readonly strin
   t.strictSame(remaining(home), [])
 }
 
-async function receiver(t: Test) {
-  const bodies: string[] = []
-  const server = createServer((req, res) => {
-    let body = ''
-    req.setEncoding('utf8').on('data', (text: string) => {
-      body += text
-    })
-    req.on('end', () => {
-      bodies.push(body)
-      res.end()
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => void server.close())
-  return { bodies, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook` }
-}
-
 const CONFIG = { webhooks: { allowed_networks: ['127.0.0.0/8'] }, memory: { enabled: false } }
 
 t.test(
   'killed at any await of the jobs, their work is done at the next start: a turn and a removal once, a webhook at least once',
   { timeout: 1_200_000 },
   async (t) => {
-    const hook = await receiver(t)
+    const hook = await openReceiver(t)
     const template = homeOf(t)
     mkdirSync(join(template, 'data'))
     const store = await openSqliteStore(join(template, 'data', 'colloquy.db'))
@@ -146,7 +128,7 @@ t.test(
     await Promise.all(
       points.map(({ file, n, words }) =>
         t.test(`${file}: ${words}`, async (t) => {
-          const own = await receiver(t)
+          const own = await openReceiver(t)
           const home = homeOf(t)
           cpSync(template, home, { recursive: true })
           const db = new Sqlite(join(home, 'data', 'colloquy.db'))
@@ -180,7 +162,7 @@ t.test(
   'two processes whose clocks are an hour apart do nothing twice, and nothing before its time',
   { skip: IS_FAST, timeout: 120_000 },
   async (t) => {
-    const hook = await receiver(t)
+    const hook = await openReceiver(t)
     const home = homeOf(t)
     const database = await databaseSection(t, 'postgres')
     const store = await openPostgresStore(database.postgres_url!)

@@ -15,7 +15,7 @@ function processes(isLost: (message: PeerMessage) => boolean = () => false) {
     told.push(`${from} ${message.kind}`)
     if (isLost(message)) return
     if (message.kind === 'watch') to.watched(from, message.threads)
-    if (message.kind === 'admitted') to.tell(message.thread)
+    if (message.kind === 'admitted') to.notify(message.thread)
   }
   t.teardown(() => [a, b].map((one) => one.stop()))
   return { a, b, told }
@@ -51,7 +51,7 @@ t.test('a message that is lost costs a look: all look when something may be lost
   a.watch('thread', () => count++)
   b.admitted('thread')
   t.equal(count, 0)
-  a.tellAll()
+  a.notifyAll()
   t.equal(count, 1)
 })
 

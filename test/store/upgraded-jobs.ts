@@ -1,7 +1,5 @@
 // What was to be done later in databases of other days: webhooks, turns of crons and times to live were tables of their own. After the
 // upgrade each is a job that is due when it was, and is done.
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -13,6 +11,7 @@ import type { DatabaseSection } from '../fixtures/backends.ts'
 import { homeOf, openSite, textIn, until } from '../fixtures/gateway.ts'
 import { oldPostgres, oldSqlite } from '../fixtures/old-schema.ts'
 import { createDatabase } from '../fixtures/postgres.ts'
+import { openReceiver } from '../fixtures/receiver.ts'
 import { IS_FAST } from '../fixtures/size.ts'
 
 const THEN = '2026-01-01T00:00:00.000000+00:00'
@@ -75,23 +74,6 @@ async function madeBy(t: Test, backend: 'sqlite' | 'postgres', version: number, 
   return { home, database, open: () => openPostgresStore(url) }
 }
 
-async function receiver(t: Test) {
-  const bodies: string[] = []
-  const server = createServer((req, res) => {
-    let body = ''
-    req.setEncoding('utf8').on('data', (text: string) => {
-      body += text
-    })
-    req.on('end', () => {
-      bodies.push(body)
-      res.end()
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => void server.close())
-  return { bodies, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook` }
-}
-
 /** Jobs as `kind key minutes`, and whether each is due. */
 async function jobsOf(store: Store): Promise<Record<string, string>> {
   const jobs = await store.jobs.list({ limit: 99, offset: 0 })
@@ -111,7 +93,7 @@ async function jobsOf(store: Store): Promise<Record<string, string>> {
 for (const backend of BACKENDS)
   for (let version: number = SCHEMAS[backend].first; version <= SCHEMAS[backend].last; version++)
     t.test(`what was to be done later is a job, and is done (${backend}, schema ${version})`, async (t) => {
-      const hook = await receiver(t)
+      const hook = await openReceiver(t)
       const hasTtls = version >= SCHEMAS[backend].ttls
       const { home, database, open } = await madeBy(t, backend, version, rowsOf(hook.url, hasTtls))
       const opened = await open()

@@ -197,7 +197,7 @@ export class Cluster implements PeerListener {
       case 'watch':
         return registry.watchers.watched(from, message.threads)
       case 'admitted':
-        return registry.watchers.tell(message.thread, message.of)
+        return registry.watchers.notify(message.thread, message.of)
       case 'cancel':
         return void registry.cancel(message.run, message.action)
       case 'creator':
@@ -258,7 +258,7 @@ export class Cluster implements PeerListener {
 
   onGap(): void {
     this.#deps.registry.remoteRuns?.revalidate().catch(this.#onFailed)
-    this.#deps.registry.watchers.tellAll()
+    this.#deps.registry.watchers.notifyAll()
     this.#turnSoon()
   }
 

@@ -215,7 +215,7 @@ export class Registry {
     // The result of the first op.
     const admission = result as Admission
     if (admission.outcome !== 'created') return admission
-    this.#tellOfRun(run)
+    this.#runAdmitted(run)
     const { peers } = this.#deps.store
     if (peers && admission.owner !== peers.id) {
       // Another process owns the thread's earlier runs, so it takes this one too.
@@ -315,34 +315,34 @@ export class Registry {
         this.subscriptions?.stored(runId, isOver)
         if (placing === 0 || actor.phase === 'pending') return
         placing--
-        this.#tellOfRun(run)
+        this.#runAdmitted(run)
       },
       isFollowed: (runId) => this.subscriptions?.has(runId) ?? false
     }
     const actor = new RunActor(run, deps, past, journal)
     this.#actors.set(run.run_id, actor)
     this.readers.forgetLookups()
-    this.watchers.tell(run.thread_id)
-    this.watchers.tell(newsKey(run.user_id), run.thread_id)
+    this.watchers.notify(run.thread_id)
+    this.watchers.notify(newsKey(run.user_id), run.thread_id)
     actor.closed.then(() => this.#closed(actor)).catch(warnUnexpected)
     this.#queues.add(actor)
   }
 
   /** Wakes those who wait for the next run of the thread. */
-  #tellOfRun({ thread_id, user_id }: Pick<Run, 'thread_id' | 'user_id'>): void {
+  #runAdmitted({ thread_id, user_id }: Pick<Run, 'thread_id' | 'user_id'>): void {
     this.readers.forgetLookups()
     this.watchers.admitted(thread_id)
-    this.tellOfThread(user_id, thread_id)
+    this.threadChanged(user_id, thread_id)
   }
 
   /** A thread of the user was changed: whoever watches all of them is told. */
-  tellOfThread(userId: string | null, threadId: string): void {
+  threadChanged(userId: string | null, threadId: string): void {
     this.watchers.admitted(newsKey(userId), threadId)
   }
 
   #closed(actor: RunActor): void {
     const { run_id, key } = actor.run
-    this.tellOfThread(actor.run.user_id, actor.run.thread_id)
+    this.threadChanged(actor.run.user_id, actor.run.thread_id)
     // It was abandoned; another process may have handed it back meanwhile.
     if (this.#actors.get(run_id) !== actor) return
     this.#actors.delete(run_id)

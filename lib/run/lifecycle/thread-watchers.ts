@@ -42,7 +42,7 @@ export class ThreadWatchers {
     const listeners = known ?? new Set()
     listeners.add(listener)
     this.#byThread.set(threadId, listeners)
-    if (!known) this.#say([threadId])
+    if (!known) this.#announce([threadId])
     if (this.#peers && this.#byThread.size === 1) this.#poller.start()
     return () => {
       if (listeners.delete(listener) && listeners.size === 0) this.#byThread.delete(threadId)
@@ -50,7 +50,7 @@ export class ThreadWatchers {
     }
   }
 
-  #say(threads: readonly string[]): void {
+  #announce(threads: readonly string[]): void {
     for (let at = 0; at < threads.length; at += THREADS_MAX)
       this.#peers?.tell(null, { kind: 'watch', threads: threads.slice(at, at + THREADS_MAX) })
   }
@@ -63,19 +63,19 @@ export class ThreadWatchers {
 
   /** A run of the thread was admitted here; or one of the threads of a user, `of`, has changed. */
   admitted(threadId: string, of?: string): void {
-    this.tell(threadId, of)
+    this.notify(threadId, of)
     for (const peer of this.#peersByThread.of(threadId))
       this.#peers?.tell(peer, { kind: 'admitted', thread: threadId, ...(of !== undefined && { of }) })
   }
 
   /** There may be another run in the thread. */
-  tell(threadId: string, of?: string): void {
+  notify(threadId: string, of?: string): void {
     for (const listener of this.#byThread.get(threadId) ?? []) listener(of)
   }
 
   /** Recent messages may have been lost. */
-  tellAll(): void {
-    for (const threadId of [...this.#byThread.keys()]) this.tell(threadId)
+  notifyAll(): void {
+    for (const threadId of [...this.#byThread.keys()]) this.notify(threadId)
   }
 
   /** Forgets processes that no longer watch, or are gone. */
@@ -84,8 +84,8 @@ export class ThreadWatchers {
   }
 
   #again(): void {
-    this.#say([...this.#byThread.keys()])
-    this.tellAll()
+    this.#announce([...this.#byThread.keys()])
+    this.notifyAll()
   }
 
   stop(): void {

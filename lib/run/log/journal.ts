@@ -204,7 +204,7 @@ export class Journal {
   }
 
   /** The previous run left calls open for its user to answer: this run has to close them. */
-  owe(calls: readonly OpenCall[]): void {
+  expectResults(calls: readonly OpenCall[]): void {
     for (const { call, asked } of calls) {
       this.#openCalls.set(call.id, call)
       if (asked !== null) this.#askedIds.set(call.id, asked)
