@@ -1,6 +1,6 @@
 // An agent that does nothing but tell deltas: so many, so large, so fast, beginning when it is told to.
 import type { Agent, AgentInput, Sink } from '../lib/agent/runtime.ts'
-import { type AiMessage, textOf } from '../lib/types.ts'
+import { type AiMessage, textOf } from '../lib/base/types.ts'
 import { stamped } from './stamp.ts'
 
 /** The last human message is one of these, as JSON. */

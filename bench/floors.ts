@@ -1,7 +1,7 @@
 // Floors: bare node:http servers that do the least one can do for the same bytes. None knows users, routes, runs or a store.
 import { createServer, request, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { Sqlite } from '../lib/sqlite-driver.ts'
+import { Sqlite } from '../lib/base/sqlite-driver.ts'
 import { createParser } from 'eventsource-parser'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { TURN, type Script } from './agent.ts'

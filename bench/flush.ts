@@ -1,7 +1,7 @@
 // How long does a frame wait until it is stored, and what does storing cost, with many runs at a human pace?
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { Sqlite } from '../lib/sqlite-driver.ts'
+import { Sqlite } from '../lib/base/sqlite-driver.ts'
 import { Committer, type Source } from '../lib/run/commit/committer.ts'
 import { Kind } from '../lib/run/log/filter.ts'
 import { newEpoch } from '../lib/run/log/log-bounds.ts'

@@ -2,7 +2,7 @@
 import { openSqliteStore } from '../lib/store/sqlite/open.ts'
 import type { Group, NewEvent, Op, Store } from '../lib/store/store.ts'
 import { newThread } from '../lib/thread/thread.ts'
-import { timestamp } from '../lib/types.ts'
+import { timestamp } from '../lib/base/types.ts'
 import { piece } from './agent.ts'
 import type { Server } from './rig.ts'
 import { newRunOps } from './store.ts'

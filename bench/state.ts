@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Sqlite } from '../lib/sqlite-driver.ts'
+import { Sqlite } from '../lib/base/sqlite-driver.ts'
 import type { Script } from './agent.ts'
 import type { Options } from './options.ts'
 import { type Measure, median, type Row, report, short } from './report.ts'

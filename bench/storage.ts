@@ -1,6 +1,6 @@
 // How much disk does a megabyte of answers take, with every frame of every run kept?
 import type Database from 'better-sqlite3'
-import { Sqlite } from '../lib/sqlite-driver.ts'
+import { Sqlite } from '../lib/base/sqlite-driver.ts'
 import type { Script } from './agent.ts'
 import type { Options } from './options.ts'
 import { type Measure, median, type Row, report, short } from './report.ts'

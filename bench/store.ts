@@ -7,7 +7,7 @@ import { type DatabaseOptions, openStore as openConfigured } from '../lib/store/
 import type { ModuleRef } from '../lib/store/open.ts'
 import type { Op, Store } from '../lib/store/store.ts'
 import { newThread } from '../lib/thread/thread.ts'
-import { timestamp } from '../lib/types.ts'
+import { timestamp } from '../lib/base/types.ts'
 import { aRun } from '../test/contract/harness.ts'
 
 /** Where its events go. */

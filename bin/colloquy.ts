@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The command line: one table of commands, their help, and how a failure ends. A command loads what it needs when it runs.
-import { COMMIT, VERSION } from '../lib/version.ts'
+import { COMMIT, VERSION } from '../lib/base/version.ts'
 import { bench } from './bench.ts'
 import { type Command, helpOf, UsageError } from './command.ts'
 import { demo } from './demo.ts'

@@ -1,6 +1,6 @@
 // What every command has: its options, its help text, and the configuration that they name.
 import { type ParseArgsConfig, parseArgs } from 'node:util'
-import { type Config, loadConfig } from '../lib/config.ts'
+import { type Config, loadConfig } from '../lib/config/config.ts'
 
 /** Bad usage: the message is a sentence, shown above the command's help, and the process ends with 2. */
 export class UsageError extends Error {}

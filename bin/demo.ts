@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Colloquy } from '../lib/client/colloquy.ts'
-import { loadConfig } from '../lib/config.ts'
+import { loadConfig } from '../lib/config/config.ts'
 import { type Command, parse } from './command.ts'
 
 const EMAIL = 'demo@example.com'

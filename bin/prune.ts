@@ -11,7 +11,7 @@ export const prune: Command = {
     const { values } = parse(args, { ...INSTALLATION, now: { type: 'boolean' } })
     if (!values.now)
       throw new UsageError('--now is missing: a server empties the log by itself every quarter of an hour')
-    const { pruneDatabase } = await import('../lib/operator.ts')
+    const { pruneDatabase } = await import('../lib/operator/operator.ts')
     const { before, after } = await pruneDatabase(configOf(values))
     process.stdout.write(`The database had ${before} bytes, and has ${after}: nothing deleted is in it\n`)
   }

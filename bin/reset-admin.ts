@@ -8,7 +8,7 @@ export const resetAdmin: Command = {
   options: [['--email ADDRESS', 'which administrator; default the first one'], ...INSTALLATION_HELP],
   async run(args) {
     const { values } = parse(args, { ...INSTALLATION, email: { type: 'string' } })
-    const { resetAdministrator } = await import('../lib/operator.ts')
+    const { resetAdministrator } = await import('../lib/operator/operator.ts')
     const { email, file } = await resetAdministrator(configOf(values), values.email ?? null)
     process.stdout.write(`${email}: the new password is in ${file}\n`)
   }

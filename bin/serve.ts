@@ -1,5 +1,5 @@
 // colloquy serve: the gateway, until a signal ends it.
-import { loadConfig } from '../lib/config.ts'
+import { loadConfig } from '../lib/config/config.ts'
 import { type Command, INSTALLATION, INSTALLATION_HELP, parse } from './command.ts'
 
 /** A second signal ends the process at once: the first has had its chance. */

@@ -1,6 +1,6 @@
 // colloquy token create, list, revoke: API tokens of an account, also beside a running server, which asks the database about a token
 // each time that it comes.
-import { PERMISSIONS, type Permission } from '../lib/types.ts'
+import { PERMISSIONS, type Permission } from '../lib/base/types.ts'
 import { type Command, configOf, INSTALLATION, INSTALLATION_HELP, parse, UsageError } from './command.ts'
 
 const DAY_MS = 86_400_000
@@ -28,7 +28,7 @@ export const createToken: Command = {
     const scopes = (values.scope ?? []).flatMap(scopesIn)
     const lifetimeMs = lifetimeOf(values['expires-in-days'])
     const wanted = { name: values.name, scopes, lifetimeMs }
-    const { createApiToken } = await import('../lib/operator.ts')
+    const { createApiToken } = await import('../lib/operator/operator.ts')
     const { text } = await createApiToken(configOf(values), required(values.email), wanted)
     // Alone on stdout, so that a script can take it.
     process.stdout.write(`${text}\n`)
@@ -47,7 +47,7 @@ export const listTokens: Command = {
   options: [EMAIL_HELP, ...INSTALLATION_HELP],
   async run(args) {
     const { values } = parse(args, OF_ACCOUNT)
-    const { listApiTokens } = await import('../lib/operator.ts')
+    const { listApiTokens } = await import('../lib/operator/operator.ts')
     for (const one of await listApiTokens(configOf(values), required(values.email))) {
       const ends = one.expires_at === null ? 'does not expire' : `expires ${one.expires_at}`
       const used = one.last_used_at === null ? 'never used' : `used ${one.last_used_at}`
@@ -66,7 +66,7 @@ export const revokeToken: Command = {
     const { values, positionals } = parse(args, INSTALLATION, true)
     const [id, ...more] = positionals
     if (id === undefined || more.length > 0) throw new UsageError('One TOKEN_ID is needed')
-    const { revokeApiToken } = await import('../lib/operator.ts')
+    const { revokeApiToken } = await import('../lib/operator/operator.ts')
     await revokeApiToken(configOf(values), id)
     process.stdout.write(`${id} is revoked\n`)
   }

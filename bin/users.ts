@@ -11,7 +11,7 @@ export const removeUser: Command = {
     const { values, positionals } = parse(args, INSTALLATION, true)
     const [email, ...more] = positionals
     if (email === undefined || more.length > 0) throw new UsageError('One EMAIL is needed')
-    const { removeAccount } = await import('../lib/operator.ts')
+    const { removeAccount } = await import('../lib/operator/operator.ts')
     const { id } = await removeAccount(configOf(values), email)
     process.stdout.write(
       `${email} is gone. What it has left is removed by the server, at once or when it starts: colloquy jobs list shows departure ${id} until then\n`

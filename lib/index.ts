@@ -8,10 +8,10 @@ export {
   type Sink,
   type StreamPart
 } from './agent/runtime.ts'
-export { type Config, ConfigError, loadConfig } from './config.ts'
+export { type Config, ConfigError, loadConfig } from './config/config.ts'
 export { type Gateway, type GatewayParts, startGateway } from './gateway.ts'
 export { markedMetadata } from './store/event.ts'
 export { updated as checkpointOfUpdate } from './store/state-update.ts'
 export { LeaseLost, StoreUnavailable } from './store/store.ts'
 export type * from './store/store.ts'
-export type * from './types.ts'
+export type * from './base/types.ts'

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ConfigError, type ConfigSource, loadConfig, unusedOptions } from '../lib/config.ts'
+import { ConfigError, type ConfigSource, loadConfig, unusedOptions } from '../lib/config/config.ts'
 import { READ } from '../lib/config/environment.ts'
 
 type Given = Omit<ConfigSource, 'cwd' | 'file'> & { readonly yaml?: string }

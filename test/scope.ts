@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Agent, AgentInput } from '../lib/agent/runtime.ts'
-import { asUser, currentUserId, ownerOf, withoutUser } from '../lib/scope.ts'
+import { asUser, currentUserId, ownerOf, withoutUser } from '../lib/base/scope.ts'
 import { databaseSection, onEachBackend } from './fixtures/backends.ts'
 import { asked, listIn, openSite, signIn, textIn, until } from './fixtures/gateway.ts'
 

@@ -8,129 +8,64 @@ import ts from 'typescript'
 /** The sources lie beside the build this file was compiled into. */
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** What a room may import beside itself. A single file at the top of lib/ is a room of its own. */
+/**
+ * What a room may import beside itself. A single file at the top of lib/ is a room of its own, and langgraph/ is a house of five. The
+ * ground floor, `base`, is everybody's and imports nothing.
+ */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
-  version: [],
-  bin: ['client', 'version', 'gateway', 'operator', 'config', 'index', 'types'],
+  base: [],
+  bin: ['client', 'gateway', 'operator', 'config', 'index'],
   gateway: ['*'],
-  'compose-agent': ['*'],
-  'compose-http': ['*'],
-  'compose-run': ['*'],
-  components: [],
-  'metrics-hour': ['poller'],
-  metrics: ['version', 'agent/observer', 'run', 'store/store'],
+  compose: ['*'],
   operator: ['*'],
   index: ['*'],
-  types: [],
-  errors: [],
-  scope: [],
-  loopback: ['types'],
-  'loop-turns': [],
-  poller: ['scope'],
-  jobs: ['types', 'poller', 'store/store'],
-  budget: [],
-  json: ['types'],
-  'json-shape': [],
-  networks: [],
-  config: ['types', 'networks'],
-  reserved: ['types'],
-  'well-formed': ['types'],
-  'stream-writer': [],
-  unexpected: [],
-  'keyed-mutex': [],
-  'sqlite-driver': [],
+  metrics: ['agent/observer', 'run', 'store/store'],
+  config: [],
+  jobs: ['store/store'],
   // What a message is. Browsers get chunk.ts with the client: it imports types alone.
-  conversation: ['types', 'json'],
-  client: ['conversation/chunk', 'types'],
+  conversation: [],
+  client: ['conversation/chunk'],
   console: ['client'],
-  http: [
-    'unexpected',
-    'types',
-    'budget',
-    'json-shape',
-    'errors',
-    'scope',
-    'loopback',
-    'networks',
-    'loop-turns',
-    'stream-writer',
-    'well-formed'
-  ],
-  agent: [
-    'json',
-    'unexpected',
-    'types',
-    'json-shape',
+  http: [],
+  agent: ['conversation'],
+  files: [],
+  store: ['conversation', 'files/lock'],
+  thread: ['conversation', 'store/store', 'files', 'agent/states'],
+  auth: ['store/store', 'store/scoped', 'files'],
+  memory: ['store/store', 'store/scoped', 'files'],
+  skills: ['store/store', 'files'],
+  run: ['conversation', 'agent/check', 'agent/runtime', 'agent/states', 'thread', 'store/store'],
+  'langgraph/graph': ['conversation', 'agent/chat', 'agent/model', 'agent/runtime'],
+  'langgraph/project': [
     'conversation',
-    'scope',
-    'loopback',
-    'networks',
-    'keyed-mutex',
-    'reserved',
-    'well-formed'
-  ],
-  files: ['types', 'keyed-mutex', 'sqlite-driver'],
-  store: ['poller', 'unexpected', 'types', 'conversation', 'budget', 'scope', 'sqlite-driver', 'files/lock'],
-  thread: [
-    'json',
-    'types',
-    'conversation',
-    'errors',
-    'scope',
-    'reserved',
-    'well-formed',
-    'store/store',
-    'files',
-    'agent/states'
-  ],
-  auth: ['types', 'keyed-mutex', 'errors', 'scope', 'loopback', 'store/store', 'store/scoped', 'files'],
-  memory: ['types', 'keyed-mutex', 'errors', 'scope', 'store/store', 'store/scoped', 'files'],
-  skills: ['types', 'keyed-mutex', 'scope', 'store/store', 'files'],
-  run: [
-    'json',
-    'poller',
-    'types',
-    'conversation',
-    'budget',
-    'errors',
-    'scope',
-    'loop-turns',
-    'reserved',
-    'well-formed',
-    'stream-writer',
-    'unexpected',
-    'agent/check',
+    'agent/agent-file',
     'agent/runtime',
     'agent/states',
-    'thread',
-    'store/store'
+    'agent/typescript',
+    'langgraph/graph'
   ],
-  protocols: [
-    'json',
-    'types',
+  'langgraph/server-agent': ['conversation', 'agent/http', 'agent/runtime', 'langgraph/graph'],
+  'langgraph/protocol': ['conversation', 'http/web-socket', 'run/log', 'run/delivery'],
+  // What routes may; routes never imports langgraph: composition joins the tables.
+  'langgraph/api': [
+    'langgraph/protocol',
+    'routes',
+    'jobs',
     'conversation',
-    'unexpected',
-    'budget',
-    'stream-writer',
-    'http/web-socket',
-    'run/log',
-    'run/delivery'
+    'config',
+    'http',
+    'run',
+    'thread',
+    'auth',
+    'memory',
+    'store/store',
+    'store/scoped',
+    'agent/runtime',
+    'agent/states'
   ],
   routes: [
     'jobs',
     'conversation',
-    'json',
-    'unexpected',
-    'protocols',
-    'types',
-    'version',
-    'errors',
-    'scope',
-    'loopback',
-    'loop-turns',
-    'keyed-mutex',
-    'reserved',
-    'stream-writer',
     'config',
     'http',
     'run',
@@ -159,14 +94,14 @@ const ROOMS_OF_RUN: Readonly<Record<string, readonly string[]>> = {
 
 /** Timers that come again or are kept, and are no Poller's, and why. The page has its own: it is another program. */
 const TIMERS: Readonly<Record<string, string>> = {
-  'lib/poller.ts': 'it is the one',
+  'lib/base/poller.ts': 'it is the one',
   'lib/agent/http/idle-timeout.ts': 'a response’s silence, put off by every byte',
-  'lib/agent/langgraph/graphs-agent.ts': 'it measures how late it comes itself',
+  'lib/langgraph/project/graphs-agent.ts': 'it measures how late it comes itself',
   'lib/client/colloquy.ts': 'of browsers, which have no Poller: a connection’s silence',
   'lib/files/document/guard.ts': 'a process of its own, whose end ends it',
   'lib/http/server.ts': 'while the server closes: node:http does not say when a connection is idle',
   'lib/memory/queue.ts': 'a conversation’s pause, put off by every turn',
-  'lib/metrics.ts': 'it measures how late it comes itself',
+  'lib/metrics/metrics.ts': 'it measures how late it comes itself',
   'lib/run/cluster/cluster.ts': 'a lease is renewed on time, whatever the turn before waits for',
   'lib/run/cluster/remote-runs.ts': 'a question to other processes, repeated while its asker waits',
   'lib/run/commit/committer.ts': 'the window of a batch, and the wait for a store that is down, whose length doubles',
@@ -209,10 +144,11 @@ function importsOf(file: string): Import[] {
   }))
 }
 
-/** `lib/run/actor` -> `run`; `lib/types` -> `types`; `bin/colloquy` -> `bin`. */
+/** `lib/run/actor` -> `run`; `lib/base/types` -> `types`; `bin/colloquy` -> `bin`. */
 function roomOf(path: string): string {
-  const [top, ...rest] = path.split('/')
-  return top === 'lib' ? rest[0]! : top!
+  const [top, room, inner] = path.split('/')
+  if (top !== 'lib') return top!
+  return room === 'langgraph' ? `langgraph/${inner}` : room!
 }
 
 function isAllowed({ from, to }: Import): boolean {
@@ -220,6 +156,7 @@ function isAllowed({ from, to }: Import): boolean {
   if (room === roomOf(to)) return !crossesDialects(from, to)
   const path = relative('lib', to)
   if (DIALECTS.some((dialect) => path.startsWith(dialect))) return false
+  if (roomOf(to) === 'base') return true
   return (ALLOWED[room] ?? []).some((allowed) => allowed === '*' || path === allowed || path.startsWith(`${allowed}/`))
 }
 
@@ -289,19 +226,22 @@ t.test('imports make no circle, of types neither', async (t) => {
   )
 })
 
-t.test('only lib/sqlite-driver.ts loads a driver of SQLite: it knows which one fits the Node that runs', async (t) => {
-  // Types are no code, and comments neither.
-  const named = /^(?!import type |\s*\/?[/*]).*'(?:better-sqlite3|node:sqlite|sqlite3)/m
-  const loading = files.filter((file) => named.test(readFileSync(join(ROOT, file), 'utf8')))
-  t.same(loading, ['lib/sqlite-driver.ts'])
-})
+t.test(
+  'only lib/base/sqlite-driver.ts loads a driver of SQLite: it knows which one fits the Node that runs',
+  async (t) => {
+    // Types are no code, and comments neither.
+    const named = /^(?!import type |\s*\/?[/*]).*'(?:better-sqlite3|node:sqlite|sqlite3)/m
+    const loading = files.filter((file) => named.test(readFileSync(join(ROOT, file), 'utf8')))
+    t.same(loading, ['lib/base/sqlite-driver.ts'])
+  }
+)
 
 /** What tells a chunk from a message, or says what is in it. */
 const CHUNK_WORDS = /\b(AIMessageChunk|tool_call_chunks|chunk_position)\b/
 
 /** Files beside the room conversation/ that name these, and why. */
 const NAMING_CHUNKS: Readonly<Record<string, string>> = {
-  'lib/agent/langgraph/graph-schemas.ts': 'schemas of messages',
+  'lib/langgraph/project/graph-schemas.ts': 'schemas of messages',
   'lib/routes/openapi-events.ts': 'an example',
   'lib/routes/openapi-schemas.ts': 'schemas of frames',
   'lib/run/delivery/accumulator.ts': "the form of LangGraph's messages/partial, which it writes"

@@ -9,12 +9,12 @@ import {
   MESSAGE_LIMITS,
   type MessageLimits
 } from '../conversation/chunk.ts'
-import { type Json, type JsonObject, type UsageMetadata, isObject } from '../types.ts'
+import { type Json, type JsonObject, type UsageMetadata, isObject } from '../base/types.ts'
 import { EventStream } from './http/event-stream.ts'
 import type { PeerFailures } from './http/failures.ts'
 import type { IdleTimeout } from './http/idle-timeout.ts'
 import type { ConnectionLost, ResponseBody } from './http/post.ts'
-import { countOf, parseJson } from '../json.ts'
+import { countOf, parseJson } from '../base/json.ts'
 import type { Completion, OnDelta } from './model.ts'
 import type { Delta } from './runtime.ts'
 

@@ -2,8 +2,8 @@
 //
 // From the socket's bytes to `onDelta` everything is synchronous: each chunk is decoded, parsed and passed on in one tick.
 import type { IncomingMessage } from 'node:http'
-import type { JsonObject } from '../types.ts'
-import { wellFormedJson } from '../well-formed.ts'
+import type { JsonObject } from '../base/types.ts'
+import { wellFormedJson } from '../base/well-formed.ts'
 import { toolToChat } from './chat.ts'
 import { type AnswerLimits, ChatCompletion } from './chat-completion.ts'
 import { PeerError, PeerFailures } from './http/failures.ts'

@@ -8,7 +8,7 @@ import {
   type ToolCall,
   type ToolMessage,
   isObject
-} from '../types.ts'
+} from '../base/types.ts'
 import type { Completion, ToolSpec } from './model.ts'
 
 /** Placeholder for a missing result: servers refuse a conversation with a call that has none. */

@@ -1,7 +1,7 @@
 // Validates an agent's output, once, where it enters the run. Errors are one sentence that names the field.
 import * as v from 'valibot'
 import { DEPTH_MAX, isJson } from '../conversation/calls.ts'
-import { cutTo } from '../types.ts'
+import { cutTo } from '../base/types.ts'
 import { AgentError, type AgentRecord, FRAME_MODES, type ModelInfo, type StreamPart } from './runtime.ts'
 
 /** Characters of an invalid value shown to the author. */

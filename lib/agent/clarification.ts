@@ -1,7 +1,7 @@
 // A question to the user as a tool message, for front ends that do not know interrupts: they recognise the tool name and show
 // the text, or a form made of `artifact.human_input`.
 import { randomUUID } from 'node:crypto'
-import { type Json, isObject, type ToolCall, type ToolMessage } from '../types.ts'
+import { type Json, isObject, type ToolCall, type ToolMessage } from '../base/types.ts'
 
 const NAME = 'ask_clarification'
 

@@ -1,7 +1,7 @@
 // Defines an agent as a generator function that yields its answer piece by piece.
 import { randomUUID } from 'node:crypto'
 import { checkedModels, described } from './check.ts'
-import type { AiMessage } from '../types.ts'
+import type { AiMessage } from '../base/types.ts'
 import { toMessage } from './chat.ts'
 import {
   type Agent,

@@ -9,7 +9,7 @@
 //   reasoning            thinks aloud first
 //   pause=MS pause=N:MS  silence before the first delta, or before delta N
 //   error                fails after what else was asked for
-import { type Json, type JsonObject, isObject, textOf } from '../types.ts'
+import { type Json, type JsonObject, isObject, textOf } from '../base/types.ts'
 import type { AnswerPiece, Completion, Model, ModelRequest, OnDelta, RawCall } from './model.ts'
 import { Models } from './models.ts'
 import { AgentError, type ModelInfo } from './runtime.ts'

@@ -10,7 +10,7 @@ import {
   type Message,
   type ToolCall,
   type ToolMessage
-} from '../types.ts'
+} from '../base/types.ts'
 import { toChat } from './chat.ts'
 import { clarificationOf } from './clarification.ts'
 import type { Middleware, MiddlewareContext } from './middleware/middleware.ts'

@@ -1,7 +1,7 @@
 // One model call: within a run it is recorded and counted; outside (suggestions, memory) it only leaves metrics and, on failure,
 // a log line.
 import { randomUUID } from 'node:crypto'
-import type { AiMessage, JsonObject } from '../types.ts'
+import type { AiMessage, JsonObject } from '../base/types.ts'
 import { finishReason, toMessage, toTrace } from './chat.ts'
 import { PeerError } from './http/failures.ts'
 import type { CallIds, Completion, Model, ModelRequest, OnDelta } from './model.ts'

@@ -1,6 +1,6 @@
 // The model interface of agents: takes a conversation and answers in deltas. chat-model.ts implements it with a provider,
 // demo.ts without.
-import type { JsonObject, UsageMetadata } from '../types.ts'
+import type { JsonObject, UsageMetadata } from '../base/types.ts'
 import type { Delta, ModelInfo } from './runtime.ts'
 
 export interface Model {

@@ -10,7 +10,7 @@ import type {
   ToolCall,
   ToolMessage,
   UsageMetadata
-} from '../types.ts'
+} from '../base/types.ts'
 import type { GraphWrite } from '../conversation/state.ts'
 import type { StatePort } from './states.ts'
 

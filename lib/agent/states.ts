@@ -1,6 +1,6 @@
 // The port for states of threads: from our checkpoints for the built-in agent and agents in files, from LangGraph's for graphs.
 // Results are JSON text, which is mostly only passed on.
-import type { Json, JsonObject } from '../types.ts'
+import type { Json, JsonObject } from '../base/types.ts'
 
 /** Selects a state of a thread. */
 export interface StatePlace {

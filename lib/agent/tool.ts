@@ -1,5 +1,5 @@
 // A tool the model may call.
-import type { Json, JsonObject } from '../types.ts'
+import type { Json, JsonObject } from '../base/types.ts'
 
 /** Context of a tool call. */
 export interface ToolContext {

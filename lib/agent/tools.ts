@@ -1,6 +1,6 @@
 // The built-in tools: the time, the thread's files, and asking the user.
-import { DEFAULT_USER_ID } from '../scope.ts'
-import { type Json, type JsonObject, isObject } from '../types.ts'
+import { DEFAULT_USER_ID } from '../base/scope.ts'
+import { type Json, type JsonObject, isObject } from '../base/types.ts'
 import { type Tool, type ToolContext, UserInterrupt } from './tool.ts'
 
 /** Virtual folders, as in files/paths.ts. */

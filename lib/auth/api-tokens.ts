@@ -1,7 +1,7 @@
 // API tokens: keys for programs. Shown once, stored as a digest, limited to their scopes.
 import { randomBytes, randomUUID } from 'node:crypto'
-import { Failure, fail } from '../errors.ts'
-import type { UserArg } from '../scope.ts'
+import { Failure, fail } from '../base/errors.ts'
+import type { UserArg } from '../base/scope.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import {
   API_TOKEN_PREFIX,
@@ -11,7 +11,7 @@ import {
   type Principal,
   type Grant,
   timestamp
-} from '../types.ts'
+} from '../base/types.ts'
 import { digestOf, type Revocation } from './token.ts'
 
 /** 256 bits cannot be guessed, so a plain digest is enough and no limiter is needed. */

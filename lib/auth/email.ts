@@ -1,7 +1,7 @@
 // E-mail addresses: validation, and one normalised form for all spellings.
 import { domainToASCII, domainToUnicode } from 'node:url'
 import type { UserReads } from '../store/store.ts'
-import type { User } from '../types.ts'
+import type { User } from '../base/types.ts'
 
 // No invisible characters: two accounts whose addresses look the same could be confused.
 const LOCAL = /^[^"(),:;<>@[\\\]\p{C}\p{Z}]+$/u

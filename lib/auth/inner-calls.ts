@@ -1,9 +1,9 @@
 // Credentials for the process's calls to itself: in memory only, each for one call.
 import { randomBytes } from 'node:crypto'
-import { fail } from '../errors.ts'
-import type { Caller, Door } from '../loopback.ts'
+import { fail } from '../base/errors.ts'
+import type { Caller, Door } from '../base/loopback.ts'
 import type { UserReads } from '../store/store.ts'
-import { API_TOKEN_PREFIX, PERMISSIONS, type Principal } from '../types.ts'
+import { API_TOKEN_PREFIX, PERMISSIONS, type Principal } from '../base/types.ts'
 import { type AuthUser, assertedPrincipal } from './policy.ts'
 import { digestOf } from './token.ts'
 

@@ -1,9 +1,9 @@
 // Invitations: single-use keys an administrator makes for people without an account. Stored as API tokens with a scope
 // of their own, so that they need no table, and neither kind works as the other.
-import { fail } from '../errors.ts'
-import type { UserArg } from '../scope.ts'
+import { fail } from '../base/errors.ts'
+import type { UserArg } from '../base/scope.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
-import { type ApiToken, INVITATION } from '../types.ts'
+import { type ApiToken, INVITATION } from '../base/types.ts'
 import { createKey, isInvitation, type NewKey } from './api-tokens.ts'
 import { digestOf } from './token.ts'
 

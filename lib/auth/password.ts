@@ -6,7 +6,7 @@
 // `$dfv2$` and `$dfv1$` are the same versions, as another implementation writes them.
 import { createHash } from 'node:crypto'
 import bcrypt from 'bcrypt'
-import { KeyedMutex, MutexBusy } from '../keyed-mutex.ts'
+import { KeyedMutex, MutexBusy } from '../base/keyed-mutex.ts'
 
 const COST = 12
 /** Longer passwords are refused before any hashing, in bytes. */

@@ -1,7 +1,7 @@
 // The operator's own auth rules: code that authenticates callers without a session or token, and authorizes what users
 // do. It comes after our own guards: what those refuse never reaches it.
 import { createHash } from 'node:crypto'
-import { Failure, fail, Refused } from '../errors.ts'
+import { Failure, fail, Refused } from '../base/errors.ts'
 import {
   type Grant,
   isObject,
@@ -12,7 +12,7 @@ import {
   timestamp,
   type User,
   uuidOf
-} from '../types.ts'
+} from '../base/types.ts'
 
 /** As LangGraph's Auth object has them. */
 interface AccessRules {

@@ -1,7 +1,7 @@
 // Sessions: resolves the token in a cookie to its user, revokes sessions, and handles API tokens as an alternative.
-import { Failure } from '../errors.ts'
+import { Failure } from '../base/errors.ts'
 import type { UserReads, Writer } from '../store/store.ts'
-import type { Credential, Grant, Principal } from '../types.ts'
+import type { Credential, Grant, Principal } from '../base/types.ts'
 import type { ApiTokens } from './api-tokens.ts'
 import type { InnerCalls } from './inner-calls.ts'
 import { digestOf, type Revocation, type TokenFailure, type Tokens } from './token.ts'

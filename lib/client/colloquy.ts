@@ -15,7 +15,7 @@ import {
   isLastChunk,
   readChunk
 } from '../conversation/chunk.ts'
-import type { JsonObject } from '../types.ts'
+import type { JsonObject } from '../base/types.ts'
 
 export interface ColloquyOptions {
   /** URL of the gateway; absent: the page's own origin. */

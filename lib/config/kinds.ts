@@ -1,8 +1,8 @@
 // Kinds of options: what each accepts, and its error message, which follows the option's path in a sentence. null, which
 // is how YAML reads an empty value, means the default.
 import * as v from 'valibot'
-import { networkOf } from '../networks.ts'
-import type { JsonObject } from '../types.ts'
+import { networkOf } from '../base/networks.ts'
+import type { JsonObject } from '../base/types.ts'
 import { isTree } from './tree.ts'
 
 type Section<Entries extends v.ObjectEntries> = v.GenericSchema<

@@ -1,6 +1,6 @@
 // The tool calls of a message: what they are once it has ended or was broken off, and while it grows. A call whose arguments are no JSON
 // object is kept as the model wrote it.
-import type { AiMessage, InvalidToolCall, JsonObject, ToolCall } from '../types.ts'
+import type { AiMessage, InvalidToolCall, JsonObject, ToolCall } from '../base/types.ts'
 import { type CallText, callTextsOf, contentOf, type GrowingMessage } from './chunk.ts'
 
 /** Deeper than any meaningful JSON, but far below what overflows the stack when encoding. */

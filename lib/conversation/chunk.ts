@@ -1,6 +1,6 @@
 // A message that grows by chunks: the one fold, for models' answers, graphs' pieces, stored frames and clients. Served to browsers with
 // the client, so it imports nothing that runs.
-import type { Json, JsonObject, UsageMetadata } from '../types.ts'
+import type { Json, JsonObject, UsageMetadata } from '../base/types.ts'
 
 /** Part of a tool call. */
 export interface CallChunk {

@@ -1,5 +1,5 @@
 // The one reader of messages: those of clients, which have to be right, and those of graphs, of which is read what can be.
-import { countOf, objectOr, objectsIn, textOr } from '../json.ts'
+import { countOf, objectOr, objectsIn, textOr } from '../base/json.ts'
 import {
   type InvalidToolCall,
   type Json,
@@ -8,7 +8,7 @@ import {
   type ToolCall,
   type UsageMetadata,
   isObject
-} from '../types.ts'
+} from '../base/types.ts'
 
 /** An input's changes to the conversation: messages to add or replace, and ids to remove. */
 export type InputMessage = Message | { readonly type: 'remove'; readonly id: string }

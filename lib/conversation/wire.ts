@@ -1,6 +1,6 @@
 // Messages as the frames of a run show them: a delta, a last chunk, a whole message, and each of them cut when it is too large. The shape
 // is LangGraph's, reduced to what its clients need.
-import { type AiMessage, cutTo, type Json, type JsonObject, type Message } from '../types.ts'
+import { type AiMessage, cutTo, type Json, type JsonObject, type Message } from '../base/types.ts'
 import type { CallChunk } from './chunk.ts'
 
 /** Clients only read the node; repeating more would cost more than the text [needs N11]. */

@@ -2,7 +2,7 @@
 import type { FileHandle } from 'node:fs/promises'
 import { basename, extname } from 'node:path'
 import { type ArchiveLimits, ArchiveError, openMember } from './archive.ts'
-import { KeyedMutex } from '../keyed-mutex.ts'
+import { KeyedMutex } from '../base/keyed-mutex.ts'
 import { kindOf, nullIfMissing, openToRead, PathError, type Paths } from './paths.ts'
 
 export interface Artifact {

@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { setMaxListeners } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { type DocumentKind, documentKind } from './document/kind.ts'
-import { KeyedMutex } from '../keyed-mutex.ts'
+import { KeyedMutex } from '../base/keyed-mutex.ts'
 
 export interface DocumentLimits {
   /** Timeout in ms for all documents of a request, including queueing. */

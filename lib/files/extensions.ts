@@ -2,9 +2,9 @@
 // contains secrets, so only its owner may read it.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type JsonObject, isObject } from '../types.ts'
+import { type JsonObject, isObject } from '../base/types.ts'
 import { atomicWrite } from './atomic-write.ts'
-import { KeyedMutex } from '../keyed-mutex.ts'
+import { KeyedMutex } from '../base/keyed-mutex.ts'
 import { nullIfMissing } from './paths.ts'
 
 export interface ExtensionsFile {

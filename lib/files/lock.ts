@@ -3,7 +3,7 @@
 import { existsSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
-import { Sqlite } from '../sqlite-driver.ts'
+import { Sqlite } from '../base/sqlite-driver.ts'
 import { makeFolder, prepareHome } from './home.ts'
 
 const LOCK_FILE = 'serve.lock'

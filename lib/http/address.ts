@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import { networkOf, plainAddress } from '../networks.ts'
+import { networkOf, plainAddress } from '../base/networks.ts'
 import { firstOf } from './request.ts'
 
 /** Longer texts are no addresses, and would only fill the tables keyed by address. */

@@ -1,7 +1,7 @@
 // Reads and checks the bodies of requests, within the budgets of their senders.
-import { BYTE_WEIGHT, Budget, ofHeap, type Share } from '../budget.ts'
-import { fail } from '../errors.ts'
-import type { LoopTurns } from '../loop-turns.ts'
+import { BYTE_WEIGHT, Budget, ofHeap, type Share } from '../base/budget.ts'
+import { fail } from '../base/errors.ts'
+import type { LoopTurns } from '../base/loop-turns.ts'
 import type { Call } from './call.ts'
 import { type Authenticate, type AuthenticateRequest, principalOf } from './guards.ts'
 import { parseBody, readBody, weightOf } from './request.ts'

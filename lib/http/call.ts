@@ -1,8 +1,8 @@
 // A request as handlers see it, and their answers. Routes use these and not node:http.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Share } from '../budget.ts'
-import { Failure } from '../errors.ts'
-import type { Grant, User } from '../types.ts'
+import type { Share } from '../base/budget.ts'
+import { Failure } from '../base/errors.ts'
+import type { Grant, User } from '../base/types.ts'
 
 export interface Call<Body = unknown, Query = unknown> {
   readonly method: string

@@ -2,8 +2,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { Budget } from '../budget.ts'
-import { arrivals } from '../loop-turns.ts'
+import { Budget } from '../base/budget.ts'
+import { arrivals } from '../base/loop-turns.ts'
 import type { Proxies } from './address.ts'
 import { wantNoMore } from './upgrade.ts'
 

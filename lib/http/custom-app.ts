@@ -1,9 +1,9 @@
 // The operator's own routes, from an app that maps a Request to a Response (like Hono). Its declared routes come
 // before ours, and its middlewares run around ours; an app without a router gets the paths we do not know.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Failure } from '../errors.ts'
-import { actingFor, callerOf } from '../loopback.ts'
-import type { Principal } from '../types.ts'
+import { Failure } from '../base/errors.ts'
+import { actingFor, callerOf } from '../base/loopback.ts'
+import type { Principal } from '../base/types.ts'
 import { HANDLED, type Reply } from './call.ts'
 import { boundReading, JSON_TYPE } from './reply.ts'
 import { askForBody, awaitsContinue, hasBody, requestOf } from './request.ts'

@@ -1,7 +1,7 @@
 // The guards before a handler is known to run: where a request that changes something comes from, whether the start is over, and who asks.
 import type { IncomingMessage } from 'node:http'
-import { fail } from '../errors.ts'
-import type { Principal } from '../types.ts'
+import { fail } from '../base/errors.ts'
+import type { Principal } from '../base/types.ts'
 import type { Proxies } from './address.ts'
 import type { Cookie } from './call.ts'
 import {

@@ -2,8 +2,8 @@
 // permission of an API token, owner [Auth 6].
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { Failure, fail, Invalid } from '../errors.ts'
-import { API_TOKEN_PREFIX, type Credential, type Permission, type Principal, type Grant } from '../types.ts'
+import { Failure, fail, Invalid } from '../base/errors.ts'
+import { API_TOKEN_PREFIX, type Credential, type Permission, type Principal, type Grant } from '../base/types.ts'
 import { isLoopback } from './address.ts'
 import type { Call, Cookie } from './call.ts'
 import { cookieOf, firstOf, requestOf } from './request.ts'

@@ -1,6 +1,6 @@
 // Recognises LangGraph's own clients, which use other paths and expect other defaults.
 import type { IncomingMessage } from 'node:http'
-import type { Failure } from '../errors.ts'
+import type { Failure } from '../base/errors.ts'
 import { acceptedTypes } from './request.ts'
 import { isAtRoot, targetOf } from './target.ts'
 

@@ -1,8 +1,8 @@
 // Range requests [RFC 9110, 14]: a single byte range, as players and resumed downloads use.
 import type { IncomingMessage } from 'node:http'
 import { pipeline } from 'node:stream/promises'
-import { fail } from '../errors.ts'
-import { LoopTurns } from '../loop-turns.ts'
+import { fail } from '../base/errors.ts'
+import { LoopTurns } from '../base/loop-turns.ts'
 import { isHeld } from './asset.ts'
 import { type Call, HANDLED } from './call.ts'
 import { boundReading } from './reply.ts'

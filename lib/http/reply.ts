@@ -1,13 +1,13 @@
 // Sends complete responses: head, cookies, body.
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Failure } from '../errors.ts'
-import { LoopTurns } from '../loop-turns.ts'
-import { wellFormedJson } from '../well-formed.ts'
+import type { Failure } from '../base/errors.ts'
+import { LoopTurns } from '../base/loop-turns.ts'
+import { wellFormedJson } from '../base/well-formed.ts'
 import type { Cookie, Reply } from './call.ts'
 import { bareText } from './langgraph-client.ts'
 import { awaitsContinue, hasBody, readOn } from './request.ts'
-import { warnUnexpected } from '../unexpected.ts'
+import { warnUnexpected } from '../base/unexpected.ts'
 import { setImmediate as turn } from 'node:timers/promises'
 
 export const JSON_TYPE = 'application/json'

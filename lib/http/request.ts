@@ -1,15 +1,15 @@
 // Parses requests: target, query, cookies, body. Lenient where a mistake is harmless, with limits everywhere.
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { BYTE_WEIGHT, type Share } from '../budget.ts'
-import { Failure, Invalid } from '../errors.ts'
-import { JsonShape } from '../json-shape.ts'
-import { LoopTurns } from '../loop-turns.ts'
-import { wellFormedJson } from '../well-formed.ts'
-import { isObject } from '../types.ts'
+import { BYTE_WEIGHT, type Share } from '../base/budget.ts'
+import { Failure, Invalid } from '../base/errors.ts'
+import { JsonShape } from '../base/json-shape.ts'
+import { LoopTurns } from '../base/loop-turns.ts'
+import { wellFormedJson } from '../base/well-formed.ts'
+import { isObject } from '../base/types.ts'
 import { issue } from './schema.ts'
 import { spellingsOf, targetOf } from './target.ts'
-import { warnUnexpected } from '../unexpected.ts'
+import { warnUnexpected } from '../base/unexpected.ts'
 
 /** Maximum nesting of a body. SQLite's JSON functions stop at 1000, our own recursion later. */
 const DEPTH_MAX = 500

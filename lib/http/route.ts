@@ -1,6 +1,6 @@
 // A route: one row of the API's table, with who may call it, what it takes, and its handler.
 import type * as v from 'valibot'
-import type { Permission } from '../types.ts'
+import type { Permission } from '../base/types.ts'
 import { type Call, type Handler, type Reply, requireAdmin, requireUser, type HANDLED, type UserCall } from './call.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'

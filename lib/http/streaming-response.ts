@@ -1,8 +1,8 @@
 // Responses that stay open: an event stream, or JSON that takes long.
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Failure } from '../errors.ts'
-import type { StreamWriter } from '../stream-writer.ts'
+import type { Failure } from '../base/errors.ts'
+import type { StreamWriter } from '../base/stream-writer.ts'
 import type { Call } from './call.ts'
 import { boundReading, COPIED_MAX, JSON_TYPE, NO_STORE, sendFailure } from './reply.ts'
 import { reset } from './reset.ts'

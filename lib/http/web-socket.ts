@@ -3,9 +3,9 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
-import type { Share } from '../budget.ts'
-import { Failure } from '../errors.ts'
-import type { ResetReason, StreamWriter } from '../stream-writer.ts'
+import type { Share } from '../base/budget.ts'
+import { Failure } from '../base/errors.ts'
+import type { ResetReason, StreamWriter } from '../base/stream-writer.ts'
 import type { Call } from './call.ts'
 import { takePiece } from './request.ts'
 

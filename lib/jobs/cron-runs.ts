@@ -1,6 +1,6 @@
 // Turns of crons: each starts one run, in the group that ends its claim. Turns missed while no process was up run once, with a log line.
 import type { Job, Op, Store, Writer } from '../store/store.ts'
-import type { Cron, Run, Timestamp } from '../types.ts'
+import type { Cron, Run, Timestamp } from '../base/types.ts'
 import { missedBetween, nextRunDate } from './cron-time.ts'
 import { type Done, finishOf } from './runner.ts'
 

@@ -1,6 +1,6 @@
 // Cron schedules: five fields, to the minute, in a time zone.
 import { Cron as Expression } from 'croner'
-import { type Cron, type Timestamp, timestamp } from '../types.ts'
+import { type Cron, type Timestamp, timestamp } from '../base/types.ts'
 
 /** The schedule is invalid or never matches. Its message is for the user who wrote it. */
 export class ScheduleInvalid extends Error {}

@@ -1,5 +1,5 @@
 // Removal of threads: those whose time to live is over, and those that were made for one run when nobody can need them any more.
-import { Poller } from '../poller.ts'
+import { Poller } from '../base/poller.ts'
 import type { Job, NewJob, Op, OpOf, Store } from '../store/store.ts'
 import { type Done, finishOf } from './runner.ts'
 

@@ -1,6 +1,6 @@
 // Works off the jobs: claims what is due, does the deed of its kind, and ends the claim. What crashes meanwhile is done by the next
 // process; a deed may therefore be done again, unless it ends its claim in the same group as what it writes.
-import { Poller } from '../poller.ts'
+import { Poller } from '../base/poller.ts'
 import type { Due, Group, Job, JobKind, JobReads, Op, OpOf, Outcome } from '../store/store.ts'
 
 /** The longest time between looks at the table, in ms: jobs of processes that are gone are found by nothing else. */

@@ -1,7 +1,7 @@
 // Sends the ends of runs: at least once, whatever crashes. The job is made by the end of its run, and has what is known of it then.
 import { createHmac } from 'node:crypto'
 import type { Job, Op, Store } from '../store/store.ts'
-import { isInFlight, type JsonObject, type Run, timestamp } from '../types.ts'
+import { isInFlight, type JsonObject, type Run, timestamp } from '../base/types.ts'
 import type { Done } from './runner.ts'
 
 /** Limit for the values in a webhook, in bytes; above it only the run is sent. */

@@ -1,9 +1,9 @@
 // The long-term store for clients (through routes) and graphs, with the same limits and errors for both.
-import { fail } from '../errors.ts'
-import { ownerOf, type UserArg } from '../scope.ts'
+import { fail } from '../base/errors.ts'
+import { ownerOf, type UserArg } from '../base/scope.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import type { ItemQuery, Namespace, NamespaceQuery } from '../store/store.ts'
-import { type JsonObject, type StoreItem, timestamp } from '../types.ts'
+import { type JsonObject, type StoreItem, timestamp } from '../base/types.ts'
 
 /** Maximum characters of a namespace (labels joined by dots) and of a key, which are both indexed. */
 export const ADDRESS_MAX = 255

@@ -7,7 +7,7 @@
 import { readdir, readFile, rename } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { atomicWrite } from '../files/atomic-write.ts'
-import { KeyedMutex } from '../keyed-mutex.ts'
+import { KeyedMutex } from '../base/keyed-mutex.ts'
 import { nullIfMissing, type Paths } from '../files/paths.ts'
 import { emptyMemory, type Memory, parseMemory, withoutSource } from './memory.ts'
 

@@ -1,6 +1,6 @@
 // Queues conversations for memory updates. Each waits at most once: new turns are added and restart the delay, so that a
 // conversation is processed when it pauses, not after every turn.
-import type { Message } from '../types.ts'
+import type { Message } from '../base/types.ts'
 import type { Memories, MemoryOwner } from './memories.ts'
 import { applied, question, readAnswer, type UpdateOptions } from './update.ts'
 

@@ -1,6 +1,6 @@
 // Updates a memory from a conversation: the question to a model, and how its answer is applied.
 import * as v from 'valibot'
-import { type Message, textOf } from '../types.ts'
+import { type Message, textOf } from '../base/types.ts'
 import {
   capped,
   type Context,

@@ -1,11 +1,11 @@
 // API tokens of the caller: create, list, revoke. Sessions only: a token that could create tokens would exceed its scopes.
 import * as v from 'valibot'
 import type { ApiTokens } from '../auth/api-tokens.ts'
-import { fail } from '../errors.ts'
+import { fail } from '../base/errors.ts'
 import type { Call, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { integer, listOf, objectOf } from '../http/schema.ts'
-import { type ApiToken, type JsonObject, PERMISSIONS } from '../types.ts'
+import { type ApiToken, type JsonObject, PERMISSIONS } from '../base/types.ts'
 
 const NAME_MAX = 100
 const SCOPES_MAX = 32

@@ -1,8 +1,8 @@
 // Artifacts: files below /mnt/user-data of a thread, sent so that nothing in them can run in our origin [needs N18].
 import * as v from 'valibot'
-import { fail } from '../errors.ts'
+import { fail } from '../base/errors.ts'
 import { type Artifact, memberIn } from '../files/artifacts.ts'
-import { MutexBusy } from '../keyed-mutex.ts'
+import { MutexBusy } from '../base/keyed-mutex.ts'
 import { PathError } from '../files/paths.ts'
 import type { HANDLED, UserCall } from '../http/call.ts'
 import { sendRanged } from '../http/range.ts'

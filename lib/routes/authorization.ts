@@ -2,11 +2,11 @@
 // filter they return applies to what is found, and is written into the metadata of what is created.
 import { isDeepStrictEqual } from 'node:util'
 import type { AccessPolicy } from '../auth/policy.ts'
-import { fail, Refused } from '../errors.ts'
+import { fail, Refused } from '../base/errors.ts'
 import type { Call, HANDLED, Reply, UserCall } from '../http/call.ts'
 import { searchParams } from '../http/query-list.ts'
 import type { Route } from '../http/route.ts'
-import { isObject, type Json, type JsonObject, type Permission } from '../types.ts'
+import { isObject, type Json, type JsonObject, type Permission } from '../base/types.ts'
 import {
   type AskServices,
   type Authorization,

@@ -2,7 +2,7 @@
 // retry a 404.
 import type { Reply, Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
-import { fail } from '../errors.ts'
+import { fail } from '../base/errors.ts'
 import type { Services } from './services.ts'
 
 const NO_CHANGES = {

@@ -1,12 +1,12 @@
 // Feedback of users on runs.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
-import { fail } from '../errors.ts'
+import { fail } from '../base/errors.ts'
 import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { describedAs, integer, objectOf } from '../http/schema.ts'
 import type { ScopedStore } from '../store/scoped.ts'
-import { timestamp } from '../types.ts'
+import { timestamp } from '../base/types.ts'
 import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
 

@@ -5,7 +5,7 @@ import { Kind } from '../run/log/filter.ts'
 import { framesFrom } from '../run/log/oversized-reader.ts'
 import type { RunLog } from '../run/log/run-log.ts'
 import { dataOf } from '../run/log/sse.ts'
-import type { JsonObject, Run } from '../types.ts'
+import type { JsonObject, Run } from '../base/types.ts'
 
 /** So many frames may follow it. */
 const LOOK_BACK = 100

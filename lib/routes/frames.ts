@@ -1,5 +1,5 @@
 // Readers of a run, and the full data of oversized frames by number.
-import { fail } from '../errors.ts'
+import { fail } from '../base/errors.ts'
 import type { Call, HANDLED, Reply } from '../http/call.ts'
 import { sendRanged } from '../http/range.ts'
 import { type Route, route } from '../http/route.ts'

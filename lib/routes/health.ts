@@ -1,7 +1,7 @@
 // Liveness and readiness.
 import type { Reply } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
-import { COMMIT, VERSION } from '../version.ts'
+import { COMMIT, VERSION } from '../base/version.ts'
 import type { Services } from './services.ts'
 
 export function healthRoutes({ unready }: Services): Route[] {

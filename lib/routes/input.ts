@@ -1,11 +1,11 @@
 // Parses the conversation parts of requests (messages, and the checkpoint to start from), and makes the 422s that a schema cannot.
 import { randomUUID } from 'node:crypto'
 import type { StatePlace } from '../agent/states.ts'
-import { fail, Invalid } from '../errors.ts'
+import { fail, Invalid } from '../base/errors.ts'
 import { issue } from '../http/schema.ts'
 import { TooCostly } from '../thread/contains.ts'
 import { type InputMessage, MessageInvalid, readMessages } from '../conversation/message.ts'
-import { isObject, type Json, type JsonObject } from '../types.ts'
+import { isObject, type Json, type JsonObject } from '../base/types.ts'
 
 /** Messages per request: enough to import a conversation, few enough for one transaction. */
 const MESSAGES_MAX = 10_000

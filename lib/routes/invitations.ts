@@ -1,11 +1,11 @@
 // Invitations to register: created, listed and revoked by administrators, with a session.
 import * as v from 'valibot'
 import type { Invitations } from '../auth/invitations.ts'
-import { fail } from '../errors.ts'
+import { fail } from '../base/errors.ts'
 import type { UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { integer, objectOf } from '../http/schema.ts'
-import type { ApiToken, JsonObject } from '../types.ts'
+import type { ApiToken, JsonObject } from '../base/types.ts'
 
 const DAY_MS = 86_400_000
 

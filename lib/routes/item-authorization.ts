@@ -1,7 +1,7 @@
 // Applies the operator's auth handlers to the long-term store. Handlers may change the namespace and key of a call; a filter
 // they return is matched against an item's value, namespace and key.
-import { fail, Refused } from '../errors.ts'
-import { isObject, type JsonObject, type StoreItem } from '../types.ts'
+import { fail, Refused } from '../base/errors.ts'
+import { isObject, type JsonObject, type StoreItem } from '../base/types.ts'
 import { type Authorization, type Authorizer, bodyOf, holds, shown, withBody } from './authorizer.ts'
 import type { NamespacesBody, SearchBody } from './items.ts'
 

@@ -1,6 +1,6 @@
 // LangGraph's long-term store: the caller's items by namespace and key.
 import * as v from 'valibot'
-import { fail } from '../errors.ts'
+import { fail } from '../base/errors.ts'
 import type { Reply, UserCall } from '../http/call.ts'
 import { isPythonClient } from '../http/langgraph-client.ts'
 import { type Route, route } from '../http/route.ts'

@@ -4,7 +4,7 @@ import type { Call } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import type { Job } from '../store/store.ts'
-import type { JsonObject } from '../types.ts'
+import type { JsonObject } from '../base/types.ts'
 import type { Services } from './services.ts'
 
 const listQuery = objectOf({

@@ -4,7 +4,7 @@ import { listIn, searchParams } from '../http/query-list.ts'
 import { acceptedTypes } from '../http/request.ts'
 import { openStream } from '../http/streaming-response.ts'
 import type { Reader } from '../run/delivery/credential-revalidator.ts'
-import type { StreamWriter } from '../stream-writer.ts'
+import type { StreamWriter } from '../base/stream-writer.ts'
 import type { Services } from './services.ts'
 
 /** The position to resume after: a header, or a query parameter for clients that cannot set headers. */

@@ -3,7 +3,7 @@
 //
 // An id is `<run_id>:<cursor>`, or `@<place>`, the place in the list of begun runs. A client's cursor is the newest place and the newest
 // id of each run that it has not read to the end, or a run's id alone if it has seen nothing of it, all joined by commas.
-import { fail, Invalid } from '../errors.ts'
+import { fail, Invalid } from '../base/errors.ts'
 import { type Call, HANDLED } from '../http/call.ts'
 import { mayAccess } from '../http/guards.ts'
 import { searchParams } from '../http/query-list.ts'
@@ -19,8 +19,8 @@ import { HEARTBEAT, type Position, readPosition } from '../run/log/sse.ts'
 import type { Loaded } from '../run/log/stored-frames.ts'
 import { isUnplaced } from '../run/run-kwargs.ts'
 import { newsKey } from '../run/lifecycle/thread-watchers.ts'
-import type { Run } from '../types.ts'
-import { warnUnexpected } from '../unexpected.ts'
+import type { Run } from '../base/types.ts'
+import { warnUnexpected } from '../base/unexpected.ts'
 import { modesIn, openEvents, positionText, readerOf } from './join-request.ts'
 import type { Services } from './services.ts'
 import { firstUnfinished } from './thread-stream.ts'

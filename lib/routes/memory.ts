@@ -1,6 +1,6 @@
 // The memory of the signed-in user: read, edit, export and import [contract 6.6].
 import * as v from 'valibot'
-import { fail } from '../errors.ts'
+import { fail } from '../base/errors.ts'
 import type { Reply, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { objectOf } from '../http/schema.ts'
@@ -15,7 +15,7 @@ import {
   withoutFact
 } from '../memory/memory.ts'
 import type { MemoryOwner } from '../memory/memories.ts'
-import { isObject } from '../types.ts'
+import { isObject } from '../base/types.ts'
 import type { Services } from './services.ts'
 
 const CONTENT_MAX = 10_000

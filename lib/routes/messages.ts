@@ -1,13 +1,13 @@
 // Messages and events of threads and runs, token usage.
 import * as v from 'valibot'
-import { Invalid } from '../errors.ts'
+import { Invalid } from '../base/errors.ts'
 import type { Call } from '../http/call.ts'
 import { listIn } from '../http/query-list.ts'
 import { type Route, route } from '../http/route.ts'
 import { issue, objectOf, queryInteger } from '../http/schema.ts'
 import type { SeqPage } from '../store/store.ts'
 import { feedbackView } from '../thread/checkpoint.ts'
-import type { Feedback, RunEvent } from '../types.ts'
+import type { Feedback, RunEvent } from '../base/types.ts'
 import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
 

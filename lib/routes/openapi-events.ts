@@ -1,5 +1,5 @@
 // The events of a stream, each with its schema and an example. A test compares them with real streams.
-import type { Json, JsonObject } from '../types.ts'
+import type { Json, JsonObject } from '../base/types.ts'
 import {
   anObject,
   anything,

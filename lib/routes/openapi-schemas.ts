@@ -1,6 +1,6 @@
 // JSON schemas of responses: the API's nouns by name, and helpers for the responses of single routes. A test calls every
 // route and fails on a member of a response that is not described here.
-import type { JsonObject } from '../types.ts'
+import type { JsonObject } from '../base/types.ts'
 
 export const ref = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` })
 export const listOf = (items: JsonObject): JsonObject => ({ type: 'array', items })

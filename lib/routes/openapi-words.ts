@@ -1,6 +1,6 @@
 // Descriptions and responses of each route: the half of the OpenAPI document that request schemas cannot give. A test
 // fails on a route without an entry here, and on an entry without a route.
-import type { JsonObject } from '../types.ts'
+import type { JsonObject } from '../base/types.ts'
 import {
   anObject,
   anything,

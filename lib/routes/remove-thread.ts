@@ -1,8 +1,8 @@
 // Deletes threads: runs are cancelled first, files are deleted last.
-import { fail } from '../errors.ts'
+import { fail } from '../base/errors.ts'
 import { Removals } from '../jobs/removals.ts'
 import type { Op } from '../store/store.ts'
-import type { JsonObject } from '../types.ts'
+import type { JsonObject } from '../base/types.ts'
 import type { Services } from './services.ts'
 
 /** How long to wait for cancelled runs to be recorded, in ms [design 5]. */

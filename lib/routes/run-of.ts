@@ -1,7 +1,7 @@
 // The run that a path names.
-import { fail } from '../errors.ts'
+import { fail } from '../base/errors.ts'
 import type { Call } from '../http/call.ts'
-import type { Run } from '../types.ts'
+import type { Run } from '../base/types.ts'
 import type { Services } from './services.ts'
 
 /** @throws Failure run_not_found, also for a run of another thread than the path's */

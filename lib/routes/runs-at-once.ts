@@ -1,11 +1,11 @@
 // Starting or cancelling several runs in one request, as LangGraph's clients do.
 import * as v from 'valibot'
-import { Failure, fail } from '../errors.ts'
+import { Failure, fail } from '../base/errors.ts'
 import type { UserCall } from '../http/call.ts'
 import { mayAccess } from '../http/guards.ts'
 import { type Route, route } from '../http/route.ts'
 import { id, listOf, objectOf } from '../http/schema.ts'
-import { isInFlight, type Run } from '../types.ts'
+import { isInFlight, type Run } from '../base/types.ts'
 import { type RunBody, runBody, runView } from './run-request.ts'
 import type { Services } from './services.ts'
 

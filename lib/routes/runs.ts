@@ -1,6 +1,6 @@
 // Runs: create (in the background, as a stream, waiting), list, get, cancel, join.
 import * as v from 'valibot'
-import { Failure, fail, Invalid } from '../errors.ts'
+import { Failure, fail, Invalid } from '../base/errors.ts'
 import { type Call, type Reply, HANDLED } from '../http/call.ts'
 import { requirePermission } from '../http/guards.ts'
 import { jsonList } from '../http/reply.ts'
@@ -15,9 +15,9 @@ import type { RunOrder, StatelessOrder } from '../run/lifecycle/runs.ts'
 import type { JoinRequest } from '../run/delivery/joiner.ts'
 import type { OpenStream, Place } from '../run/delivery/streams.ts'
 import { readPosition, stopError } from '../run/log/sse.ts'
-import { isVisible } from '../scope.ts'
-import type { StreamWriter } from '../stream-writer.ts'
-import { isInFlight, type Run } from '../types.ts'
+import { isVisible } from '../base/scope.ts'
+import type { StreamWriter } from '../base/stream-writer.ts'
+import { isInFlight, type Run } from '../base/types.ts'
 import { finalValuesOf } from './final-values.ts'
 import {
   endsByLeaving,

@@ -1,6 +1,6 @@
 // Skills: everybody can list them; only administrators may change them, because they reach every user's model [contract 6.7].
 import * as v from 'valibot'
-import { fail } from '../errors.ts'
+import { fail } from '../base/errors.ts'
 import { ArchiveError } from '../files/archive.ts'
 import { PathError } from '../files/paths.ts'
 import type { Call, Reply, UserCall } from '../http/call.ts'

@@ -1,14 +1,14 @@
 // The state of a thread and its history.
 import * as v from 'valibot'
 import type { StateChanged, StatePlace } from '../agent/states.ts'
-import { fail } from '../errors.ts'
+import { fail } from '../base/errors.ts'
 import type { Call } from '../http/call.ts'
 import { isLangGraphClient } from '../http/langgraph-client.ts'
 import { listIn } from '../http/query-list.ts'
 import { type Route, route } from '../http/route.ts'
 import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean } from '../http/schema.ts'
 import { CHANNELS_MAX, checkCount, placeIn } from './input.ts'
-import { isObject, type JsonObject } from '../types.ts'
+import { isObject, type JsonObject } from '../base/types.ts'
 import type { Services } from './services.ts'
 
 const name = v.pipe(v.string(), v.maxLength(256))

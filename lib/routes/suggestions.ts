@@ -1,7 +1,7 @@
 // Suggested follow-up questions. Best effort: on any failure there are none [contract 6.3].
 import * as v from 'valibot'
-import { fail } from '../errors.ts'
-import { KeyedMutex, MutexBusy } from '../keyed-mutex.ts'
+import { fail } from '../base/errors.ts'
+import { KeyedMutex, MutexBusy } from '../base/keyed-mutex.ts'
 import type { Reply, UserCall } from '../http/call.ts'
 import { type Route, route } from '../http/route.ts'
 import { integer, listOf, objectOf } from '../http/schema.ts'

@@ -4,7 +4,7 @@ import type { Call } from '../http/call.ts'
 import { minutesIn } from '../jobs/removals.ts'
 import type { Job } from '../store/store.ts'
 import { threadView } from '../thread/checkpoint.ts'
-import { isObject, type Json, type JsonObject, type Thread } from '../types.ts'
+import { isObject, type Json, type JsonObject, type Thread } from '../base/types.ts'
 import { pick } from './page.ts'
 
 /** The state of a thread, as far as it is shown. */

@@ -1,6 +1,6 @@
 // Uploads of a thread: send, list, delete. A page may upload before it has created its thread [design 5].
 import { extname } from 'node:path'
-import { Failure, fail, Invalid } from '../errors.ts'
+import { Failure, fail, Invalid } from '../base/errors.ts'
 import { VIRTUAL_ROOT, PathError } from '../files/paths.ts'
 import { UploadError } from '../files/upload-receiver.ts'
 import type { Received, Upload } from '../files/publication.ts'

@@ -2,7 +2,7 @@
 // the next run can start from.
 import type { NewJob, Op, Settlement } from '../store/store.ts'
 import type { TitleOptions } from '../thread/title.ts'
-import { NO_TOTALS, type Run, type RunTotals, timestamp } from '../types.ts'
+import { NO_TOTALS, type Run, type RunTotals, timestamp } from '../base/types.ts'
 import { Kind } from './log/filter.ts'
 import type { Journal } from './log/journal.ts'
 import type { RunLog } from './log/run-log.ts'

@@ -4,7 +4,7 @@ import type { AgentRecord, StateWrite } from '../agent/runtime.ts'
 import type { Store } from '../store/store.ts'
 import type { ShownStates } from '../thread/shown-states.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
-import { isObject, type Json, type Message, type Run, UNPLACED } from '../types.ts'
+import { isObject, type Json, type Message, type Run, UNPLACED } from '../base/types.ts'
 import type { RunEnd } from './run-end.ts'
 import { baseOf } from './run-kwargs.ts'
 import {

@@ -1,6 +1,6 @@
 // How a run ends: decided once, before it is written.
 import { AgentError } from '../agent/runtime.ts'
-import type { RunStatus, ThreadStatus } from '../types.ts'
+import type { RunStatus, ThreadStatus } from '../base/types.ts'
 
 export type CancelAction = 'interrupt' | 'rollback'
 

@@ -1,9 +1,9 @@
 // A run's parameters, read from its record. They were validated when the run was created, maybe by an earlier process.
 import { randomUUID } from 'node:crypto'
-import { withoutReserved } from '../reserved.ts'
+import { withoutReserved } from '../base/reserved.ts'
 import { type InputMessage, readMessages } from '../conversation/message.ts'
 import { isInternal } from '../thread/state.ts'
-import { type HumanMessage, type Json, type JsonObject, type Run, UNPLACED, isObject } from '../types.ts'
+import { type HumanMessage, type Json, type JsonObject, type Run, UNPLACED, isObject } from '../base/types.ts'
 
 /** The run's stream modes: the default for joiners that name none. */
 export function modesOf(run: Run): string[] {

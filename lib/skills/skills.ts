@@ -9,7 +9,7 @@ import { appendFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'nod
 import { dirname, join } from 'node:path'
 import { type ArchiveLimits, type Member, readArchive } from '../files/archive.ts'
 import type { Extensions, ExtensionsFile } from '../files/extensions.ts'
-import { KeyedMutex } from '../keyed-mutex.ts'
+import { KeyedMutex } from '../base/keyed-mutex.ts'
 import { kindOf, nullIfMissing } from '../files/paths.ts'
 import { readHead, type Skill, SKILL_FILE, SKILL_NAME, SkillError, type SkillHead } from './skill.ts'
 

@@ -1,5 +1,5 @@
 // Queries over events that lie in memory, or over an index of them. Every list is ascending by seq.
-import { isVisible } from '../scope.ts'
+import { isVisible } from '../base/scope.ts'
 import type { EventQuery, EventRecord } from './store.ts'
 
 type Indexed = Pick<EventRecord, 'seq' | 'category' | 'event_type' | 'user_id'>

@@ -1,5 +1,5 @@
 // What each of our backends derives from an event before storing it.
-import { type EventCategory, type Json, type JsonObject, isObject } from '../types.ts'
+import { type EventCategory, type Json, type JsonObject, isObject } from '../base/types.ts'
 
 /** The metadata readers see: it marks an object content, to tell it from a text that looks like JSON [contract 4.1]. */
 export function markedMetadata({ content, metadata }: { content: Json; metadata: JsonObject }): JsonObject {

@@ -15,7 +15,7 @@ import { openSplitStore } from './split/open.ts'
 import { openSqliteStore, pruneFile } from './sqlite/open.ts'
 import type { EventStore, Store, Warn, ModuleOptions } from './store.ts'
 import { pathToFileURL } from 'node:url'
-import type { JsonObject } from '../types.ts'
+import type { JsonObject } from '../base/types.ts'
 
 export interface DatabaseOptions {
   readonly backend: 'memory' | 'sqlite' | 'postgres' | ModuleRef

@@ -1,5 +1,5 @@
 // Resolves the user of a call once, in front of the store: what a store implements always gets a user or null [Auth 4, Auth 7].
-import { type Owner, ownerOf, type UserArg } from '../scope.ts'
+import { type Owner, ownerOf, type UserArg } from '../base/scope.ts'
 import type { Op, OpName, OwnedOp, Result, Store, Writer } from './store.ts'
 import { OWNED_OPS } from './store.ts'
 

@@ -1,5 +1,5 @@
 // Builds the checkpoint of a state update: new bodies for the channels it names, the parent's for the rest.
-import type { Json, JsonObject } from '../types.ts'
+import type { Json, JsonObject } from '../base/types.ts'
 import type { CheckpointHead, CheckpointWrite, OpOf } from './store.ts'
 
 type Update = OpOf<'state.update'>

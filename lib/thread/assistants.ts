@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { GraphInfo } from '../agent/states.ts'
 import type { AssistantReads } from '../store/store.ts'
-import { type Assistant, isObject, type JsonObject, type Timestamp, timestamp, uuidOf } from '../types.ts'
+import { type Assistant, isObject, type JsonObject, type Timestamp, timestamp, uuidOf } from '../base/types.ts'
 import { Containment } from './contains.ts'
 
 /** Maximum assistants per user, and versions per assistant. */

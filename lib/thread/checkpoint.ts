@@ -1,7 +1,7 @@
 // Checkpoints as sent to clients: state and history, with the fields of our own and LangGraph's clients. Values are concatenated
 // from stored JSON texts, never parsed.
 import type { CheckpointHead, MessageOrigin, StoredCheckpoint } from '../store/store.ts'
-import type { Feedback, Interrupt, JsonObject, Thread } from '../types.ts'
+import type { Feedback, Interrupt, JsonObject, Thread } from '../base/types.ts'
 import { interruptsOf } from './interrupts.ts'
 import { idOfText } from './message.ts'
 import { storedJson } from './state.ts'

@@ -1,6 +1,6 @@
 // Whether a JSON value contains another, as in LangGraph's searches: objects may have more members, lists more elements.
 import { setImmediate as turn } from 'node:timers/promises'
-import { isObject, type Json, type JsonObject } from '../types.ts'
+import { isObject, type Json, type JsonObject } from '../base/types.ts'
 
 /** Maximum comparisons per search: nested lists multiply, and both sides are untrusted. */
 const STEPS_MAX = 500_000

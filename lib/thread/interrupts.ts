@@ -1,7 +1,7 @@
 // Interrupts: questions with which a run has ended. The thread waits for its user until a run with `command.resume` continues.
 // They are a channel of the state, shown to clients as tasks and interrupts, and in streams as `__interrupt__`.
 import type { StoredCheckpoint } from '../store/store.ts'
-import { type Interrupt, type Json, type Message, type ToolCall, isObject } from '../types.ts'
+import { type Interrupt, type Json, type Message, type ToolCall, isObject } from '../base/types.ts'
 
 export const INTERRUPTS = '__interrupt__'
 

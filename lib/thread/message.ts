@@ -1,5 +1,5 @@
 // The ids of stored messages.
-import type { Message } from '../types.ts'
+import type { Message } from '../base/types.ts'
 
 /** Removing this id clears the conversation. */
 export const REMOVE_ALL = '__remove_all__'

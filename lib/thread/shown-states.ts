@@ -1,6 +1,6 @@
 // The states of threads as streams show them: one port, whoever keeps the states.
 import type { StatePort } from '../agent/states.ts'
-import { wellFormedJson } from '../well-formed.ts'
+import { wellFormedJson } from '../base/well-formed.ts'
 
 export interface ShownStates {
   /** JSON of a state, with open questions; `checkpointId` null: the thread's newest. null: there is none. */

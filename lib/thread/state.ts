@@ -1,9 +1,9 @@
 // The state of a thread in memory: immutable, with each message and channel as its stored JSON text. Texts are not parsed, because
 // a state is mostly passed on to checkpoints, values frames and replies.
-import type { Json, Message } from '../types.ts'
+import type { Json, Message } from '../base/types.ts'
 import type { CheckpointWrite, StoredCheckpoint } from '../store/store.ts'
 import { INTERRUPTS } from './interrupts.ts'
-import { wellFormedJson } from '../well-formed.ts'
+import { wellFormedJson } from '../base/well-formed.ts'
 import type { InputMessage } from '../conversation/message.ts'
 import { inRanges } from '../conversation/state.ts'
 import { idOfText, REMOVE_ALL } from './message.ts'

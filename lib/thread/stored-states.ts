@@ -11,7 +11,7 @@ import type {
   StateValues
 } from '../agent/states.ts'
 import type { Store, StoredCheckpoint, Writer } from '../store/store.ts'
-import { type JsonObject, timestamp, type Json, isObject } from '../types.ts'
+import { type JsonObject, timestamp, type Json, isObject } from '../base/types.ts'
 import { decorated, headView, historyView, messageIds, stateView, waitingIn } from './checkpoint.ts'
 import { historyPage } from './history.ts'
 import { checkpointId } from './ids.ts'

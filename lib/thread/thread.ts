@@ -1,6 +1,6 @@
 // A new thread and its first checkpoint.
-import { withoutReserved } from '../reserved.ts'
-import type { JsonObject, Thread, Timestamp } from '../types.ts'
+import { withoutReserved } from '../base/reserved.ts'
+import type { JsonObject, Thread, Timestamp } from '../base/types.ts'
 import type { CheckpointWrite } from '../store/store.ts'
 import { checkpointId } from './ids.ts'
 

@@ -1,5 +1,5 @@
 // The default title of a thread: the first words of its first message.
-import { type Message, textOf } from '../types.ts'
+import { type Message, textOf } from '../base/types.ts'
 
 export interface TitleOptions {
   readonly enabled: boolean

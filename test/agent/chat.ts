@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { toChat, toMessage } from '../../lib/agent/chat.ts'
 import type { Completion } from '../../lib/agent/model.ts'
-import type { AiMessage, HumanMessage, JsonObject, Message, ToolMessage } from '../../lib/types.ts'
+import type { AiMessage, HumanMessage, JsonObject, Message, ToolMessage } from '../../lib/base/types.ts'
 import { complaintAbout } from '../fixtures/model.ts'
 
 const fields = { additional_kwargs: {}, response_metadata: {}, name: null }

@@ -4,7 +4,7 @@ import { createAgent } from '../../lib/agent/lead.ts'
 import { builtInTools } from '../../lib/agent/tools.ts'
 import { Paths } from '../../lib/files/paths.ts'
 import { Workspace } from '../../lib/files/workspace.ts'
-import type { JsonObject } from '../../lib/types.ts'
+import type { JsonObject } from '../../lib/base/types.ts'
 import { aHuman, inputOf as agentInput } from '../fixtures/agent-input.ts'
 import { RecordingSink } from '../fixtures/sink.ts'
 

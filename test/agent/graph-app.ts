@@ -5,7 +5,7 @@ import type { IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
 import { ConfigurableHeaders } from '../../lib/routes/configurable-headers.ts'
-import { PERMISSIONS } from '../../lib/types.ts'
+import { PERMISSIONS } from '../../lib/base/types.ts'
 import { at, listIn, openSite, type Site, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { graphSite, graphsFolder } from '../fixtures/graphs.ts'
 

@@ -1,7 +1,7 @@
 // What graphs tell, in protocol v2: messages once, states with their checkpoints, subgraphs, questions, failures.
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import type { JsonObject } from '../../lib/types.ts'
+import type { JsonObject } from '../../lib/base/types.ts'
 import { at, listIn, until } from '../fixtures/gateway.ts'
 import { graphSite, HOOKED, type Version, VERSIONS } from '../fixtures/graphs.ts'
 import { type HeardEvent, openProtocol, textIn } from '../fixtures/protocol.ts'

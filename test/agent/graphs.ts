@@ -2,7 +2,7 @@
 // are the lines of the list of gaps.
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import type { JsonObject } from '../../lib/types.ts'
+import type { JsonObject } from '../../lib/base/types.ts'
 import { at, listIn, openSite, type Options, signIn, until, textIn } from '../fixtures/gateway.ts'
 import { newName, urlOf } from '../fixtures/postgres.ts'
 import {

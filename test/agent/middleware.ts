@@ -9,7 +9,7 @@ import { uploadsMiddleware } from '../../lib/agent/middleware/uploads.ts'
 import type { Completion, Model, ModelRequest } from '../../lib/agent/model.ts'
 import { Models } from '../../lib/agent/models.ts'
 import { AgentError, type AgentInput } from '../../lib/agent/runtime.ts'
-import type { AiMessage, HumanMessage, JsonObject, Message } from '../../lib/types.ts'
+import type { AiMessage, HumanMessage, JsonObject, Message } from '../../lib/base/types.ts'
 import { aHuman, inputOf } from '../fixtures/agent-input.ts'
 import { RecordingSink } from '../fixtures/sink.ts'
 

@@ -9,7 +9,7 @@ import { IdleTimeout } from '../../lib/agent/http/idle-timeout.ts'
 import type { Completion, ModelRequest } from '../../lib/agent/model.ts'
 import type { RetryPolicy } from '../../lib/agent/http/retry.ts'
 import { AgentError, type Delta } from '../../lib/agent/runtime.ts'
-import type { JsonObject } from '../../lib/types.ts'
+import type { JsonObject } from '../../lib/base/types.ts'
 import { type FakeModel, type Script, scripted, startModel } from '../fixtures/model.ts'
 import { loopTurns, until } from '../fixtures/until.ts'
 

@@ -5,7 +5,7 @@ import type { Tool, ToolContext } from '../../lib/agent/tool.ts'
 import { builtInTools, VIRTUAL_OUTPUTS } from '../../lib/agent/tools.ts'
 import { Paths, VIRTUAL_ROOT } from '../../lib/files/paths.ts'
 import { Workspace } from '../../lib/files/workspace.ts'
-import type { JsonObject } from '../../lib/types.ts'
+import type { JsonObject } from '../../lib/base/types.ts'
 
 const context: ToolContext = {
   signal: new AbortController().signal,

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { ScriptedAgent, anAnswer, request, response } from '../fixtures/agent.ts'
-import type { Json } from '../../lib/types.ts'
+import type { Json } from '../../lib/base/types.ts'
 import { account, browserTest, type Visitor, visit } from '../fixtures/browser.ts'
 import { listIn, openSite, until } from '../fixtures/gateway.ts'
 import { IS_LONG } from '../fixtures/size.ts'

@@ -1,10 +1,10 @@
 // Crons as LangGraph's clients make them, and the runs that come of them: one a turn, whoever starts, stops and dies meanwhile.
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { Sqlite } from '../../lib/sqlite-driver.ts'
+import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import { openStore } from '../../lib/store/open.ts'
-import { loadConfig } from '../../lib/config.ts'
-import { timestamp } from '../../lib/types.ts'
+import { loadConfig } from '../../lib/config/config.ts'
+import { timestamp } from '../../lib/base/types.ts'
 import { write } from '../contract/harness.ts'
 import { databaseSection, type DatabaseSection } from '../fixtures/backends.ts'
 import {

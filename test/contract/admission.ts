@@ -1,6 +1,6 @@
 // Obligations of `run.create`: which run is admitted, and what an idempotency key answers.
 import type { Test } from 'tap'
-import type { MultitaskStrategy } from '../../lib/types.ts'
+import type { MultitaskStrategy } from '../../lib/base/types.ts'
 import {
   addEndedRun,
   addRun,

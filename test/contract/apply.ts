@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import type { Test } from 'tap'
 import { type Op, type Store, StoreUnavailable } from '../../lib/store/store.ts'
-import type { Feedback, JsonObject, Run } from '../../lib/types.ts'
+import type { Feedback, JsonObject, Run } from '../../lib/base/types.ts'
 import {
   aCheckpoint,
   addEndedRun,

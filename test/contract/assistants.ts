@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
 import type { Store } from '../../lib/store/store.ts'
-import type { Assistant } from '../../lib/types.ts'
+import type { Assistant } from '../../lib/base/types.ts'
 import { durableRules, HOSTILE_TEXTS, member, type Open, refuses, rules, time, userArgument, write } from './harness.ts'
 
 const MAX = 100

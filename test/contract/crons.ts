@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
 import type { Store } from '../../lib/store/store.ts'
-import type { Cron } from '../../lib/types.ts'
+import type { Cron } from '../../lib/base/types.ts'
 import { durableRules, type Open, rules, time, userArgument, write } from './harness.ts'
 
 export function aCron(set: Partial<Cron> = {}): Cron {

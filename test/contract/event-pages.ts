@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import type { Test } from 'tap'
 import type { SeqPage, Store } from '../../lib/store/store.ts'
-import type { Run, RunEvent } from '../../lib/types.ts'
+import type { Run, RunEvent } from '../../lib/base/types.ts'
 import {
   addEvents,
   addRun,

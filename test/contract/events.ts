@@ -1,8 +1,8 @@
 // Obligations of EventReads and the event ops: what is stored of an event, and whose it is.
 import type { Test } from 'tap'
-import type { Owner } from '../../lib/scope.ts'
+import type { Owner } from '../../lib/base/scope.ts'
 import type { SeqPage } from '../../lib/store/store.ts'
-import type { Json } from '../../lib/types.ts'
+import type { Json } from '../../lib/base/types.ts'
 import { originsContract } from './event-origins.ts'
 import { concurrentPagesContract, pagesContract } from './event-pages.ts'
 import { seqContract } from './event-seqs.ts'

@@ -1,9 +1,9 @@
 // Obligations of FeedbackReads and the feedback ops, or of a store that has none.
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
-import type { Owner } from '../../lib/scope.ts'
+import type { Owner } from '../../lib/base/scope.ts'
 import type { FeedbackReads, Store } from '../../lib/store/store.ts'
-import type { Feedback, Run } from '../../lib/types.ts'
+import type { Feedback, Run } from '../../lib/base/types.ts'
 import {
   addRun,
   addThread,

@@ -1,7 +1,7 @@
 // Obligations of frames.sweep and frames.compact: what is old goes, what is kept is read the same.
 import type { Test } from 'tap'
 import type { Segment, Store } from '../../lib/store/store.ts'
-import type { Run } from '../../lib/types.ts'
+import type { Run } from '../../lib/base/types.ts'
 import { appendFrames, aSegment, plain } from './frames.ts'
 import { addRun, addThread, aSettlement, type Open, rules, startRun, time, write } from './harness.ts'
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import type { Test } from 'tap'
 import type { Segment, Store } from '../../lib/store/store.ts'
-import type { Run } from '../../lib/types.ts'
+import type { Run } from '../../lib/base/types.ts'
 import { addRun, addThread, aSettlement, durableRules, type Open, refuses, rules, time, write } from './harness.ts'
 
 /** A segment whose frames n have the bytes `sizeOf(n)`, each filled with n. */

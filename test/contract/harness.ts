@@ -1,7 +1,7 @@
 // What every suite needs: a store to ask, a way to write one thing, and records whose every field is filled.
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
-import type { Owner } from '../../lib/scope.ts'
+import type { Owner } from '../../lib/base/scope.ts'
 import type {
   Admission,
   BodyRange,
@@ -27,7 +27,7 @@ import {
   type Timestamp,
   timestamp,
   type User
-} from '../../lib/types.ts'
+} from '../../lib/base/types.ts'
 
 /** A store of nobody else's, and empty. */
 export interface Opened {

@@ -1,7 +1,7 @@
 // Obligations of ItemReads and the ops of items.
 import type { Test } from 'tap'
 import type { ItemLimits, ItemWrite, Store } from '../../lib/store/store.ts'
-import type { JsonObject } from '../../lib/types.ts'
+import type { JsonObject } from '../../lib/base/types.ts'
 import { durableRules, type Open, rules, time, userArgument, write } from './harness.ts'
 
 const NO_LIMIT: ItemLimits = { items: 0, bytes: 0 }

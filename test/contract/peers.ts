@@ -8,7 +8,7 @@ import {
   type PeerMessage,
   type Store
 } from '../../lib/store/store.ts'
-import type { Run } from '../../lib/types.ts'
+import type { Run } from '../../lib/base/types.ts'
 import {
   addEvents,
   addThread,

@@ -1,6 +1,6 @@
 // Obligations of RunReads, and of the ops that start and end a run.
 import type { Test } from 'tap'
-import { NO_TOTALS, type Run, type RunStatus } from '../../lib/types.ts'
+import { NO_TOTALS, type Run, type RunStatus } from '../../lib/base/types.ts'
 import { admissionContract } from './admission.ts'
 import { appendFrames, aSegment } from './frames.ts'
 import {

@@ -4,9 +4,9 @@ import { anApiToken } from './api-tokens.ts'
 import { anAssistant } from './assistants.ts'
 import { aCron } from './crons.ts'
 import { anItem } from './items.ts'
-import type { Owner } from '../../lib/scope.ts'
+import type { Owner } from '../../lib/base/scope.ts'
 import { type OpName, OWNED_OPS, type Result, type Store } from '../../lib/store/store.ts'
-import type { Run } from '../../lib/types.ts'
+import type { Run } from '../../lib/base/types.ts'
 import { addEndedRun, addEvents, addThread, anEvent, type Open, rules, time, write, messageCount } from './harness.ts'
 
 interface Place {

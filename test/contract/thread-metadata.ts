@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import type { Test } from 'tap'
 import type { Store, ThreadQuery } from '../../lib/store/store.ts'
-import type { Json, JsonObject, Thread } from '../../lib/types.ts'
+import type { Json, JsonObject, Thread } from '../../lib/base/types.ts'
 import {
   aCheckpoint,
   addThread,

@@ -2,9 +2,9 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import type { Test } from 'tap'
-import type { Owner } from '../../lib/scope.ts'
+import type { Owner } from '../../lib/base/scope.ts'
 import type { Store } from '../../lib/store/store.ts'
-import type { JsonObject, Run, Thread } from '../../lib/types.ts'
+import type { JsonObject, Run, Thread } from '../../lib/base/types.ts'
 import {
   aCheckpoint,
   addEndedRun,

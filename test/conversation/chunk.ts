@@ -16,7 +16,7 @@ import {
   emptyText,
   readChunk
 } from '../../lib/conversation/chunk.ts'
-import type { Json, JsonObject } from '../../lib/types.ts'
+import type { Json, JsonObject } from '../../lib/base/types.ts'
 import { SEED } from '../fixtures/size.ts'
 
 const folded = (...chunks: Chunk[]): GrowingMessage => chunks.reduce(fold, begun('m'))

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { type DividedList, divided, rangesOf } from '../../lib/conversation/list.ts'
 import { type Body, bodiesByName, bodyNames, partName, partsOf, wholeBody } from '../../lib/conversation/state.ts'
-import type { Json } from '../../lib/types.ts'
+import type { Json } from '../../lib/base/types.ts'
 import { SEED } from '../fixtures/size.ts'
 
 /** A channel whose versions are stored one after the other. */

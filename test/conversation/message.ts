@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { checkedMessage, MessageInvalid, readMessage } from '../../lib/conversation/message.ts'
-import type { Json } from '../../lib/types.ts'
+import type { Json } from '../../lib/base/types.ts'
 import { SEED } from '../fixtures/size.ts'
 
 const spare = () => 'spare'

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { Sqlite } from '../../lib/sqlite-driver.ts'
+import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import { startChild } from '../fixtures/child.ts'
 import { canSeal, fill, makeRoom, seal, smallDisk, unseal } from '../fixtures/disk.ts'
 import {

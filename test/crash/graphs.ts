@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { Sqlite } from '../../lib/sqlite-driver.ts'
+import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import { type Child, startChild } from '../fixtures/child.ts'
 import { at, listIn, type Options, Person, signIn, until } from '../fixtures/gateway.ts'
 import { graphsFolder } from '../fixtures/graphs.ts'

@@ -2,8 +2,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { Sqlite } from '../../lib/sqlite-driver.ts'
-import { timestamp } from '../../lib/types.ts'
+import { Sqlite } from '../../lib/base/sqlite-driver.ts'
+import { timestamp } from '../../lib/base/types.ts'
 import { asked, at, homeOf, Person, signIn, until } from '../fixtures/gateway.ts'
 import { Child, startChild } from '../fixtures/child.ts'
 

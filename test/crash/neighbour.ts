@@ -4,7 +4,7 @@
 //   NEIGHBOUR=200x50x30 node dist/test/crash/neighbour.js     200 runs at 50 deltas a second for 30 s; default 30x20x10
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Sqlite } from '../../lib/sqlite-driver.ts'
+import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import t from 'tap'
 import { command, startChild } from '../fixtures/child.ts'
 import { at, listIn, type Person, signIn } from '../fixtures/gateway.ts'

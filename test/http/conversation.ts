@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import type { JsonObject } from '../../lib/types.ts'
+import type { JsonObject } from '../../lib/base/types.ts'
 import { type Backend, databaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { asked, at, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { type FakeModel, type Script, scripted, startModel } from '../fixtures/model.ts'

@@ -2,7 +2,7 @@
 import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { Sqlite } from '../../lib/sqlite-driver.ts'
+import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import { truncateWal } from '../../lib/store/sqlite/connection.ts'
 import { upload } from '../fixtures/form.ts'
 import { asked, homeOf, listIn, openSite, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'

@@ -1,7 +1,7 @@
 // What a run leaves behind: the durable events in their order, and one identity for a message wherever it is seen.
 import t from 'tap'
 import type { Agent } from '../../lib/agent/runtime.ts'
-import type { Json } from '../../lib/types.ts'
+import type { Json } from '../../lib/base/types.ts'
 import { anAnswer, request, response } from '../fixtures/agent.ts'
 import { databaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { asked, at, listIn, openSite, signIn, textIn } from '../fixtures/gateway.ts'

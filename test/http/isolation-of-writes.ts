@@ -2,7 +2,7 @@
 // and a run whose records are refused fails alone.
 import { join } from 'node:path'
 import type Database from 'better-sqlite3'
-import { Sqlite } from '../../lib/sqlite-driver.ts'
+import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import t, { type Test } from 'tap'
 import { demoWord } from '../../lib/agent/demo.ts'
 import { type Child, startChild } from '../fixtures/child.ts'

@@ -1,7 +1,7 @@
 // Turns of the event loop: many long pieces of work at one time leave everybody else the loop between two of them.
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { arrivals, LoopTurns } from '../../lib/loop-turns.ts'
+import { arrivals, LoopTurns } from '../../lib/base/loop-turns.ts'
 
 /** Holds the loop, in ms. */
 function work(ms: number): void {

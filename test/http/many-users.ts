@@ -2,7 +2,7 @@
 // answered, whatever is logged, shown to a model or written to the disk: nothing of anybody else is in it.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { Sqlite } from '../../lib/sqlite-driver.ts'
+import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import t, { type Test } from 'tap'
 import { type Child, startChild } from '../fixtures/child.ts'
 import { startEcho } from '../fixtures/echo.ts'

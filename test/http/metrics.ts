@@ -1,5 +1,5 @@
 // What the process says of itself: figures for Prometheus, and whether it is ready [needs N30].
-import { Sqlite } from '../../lib/sqlite-driver.ts'
+import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'

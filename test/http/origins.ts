@@ -1,7 +1,7 @@
 // Pages of other sites: which may sign somebody in, and which may read an answer.
 import type { IncomingMessage } from 'node:http'
 import t from 'tap'
-import { fail } from '../../lib/errors.ts'
+import { fail } from '../../lib/base/errors.ts'
 import { Proxies } from '../../lib/http/address.ts'
 import { checkOrigin, Origins } from '../../lib/http/guards.ts'
 import { aRoute, health, openDoor } from '../fixtures/door.ts'

@@ -1,12 +1,12 @@
 // Protocol v2: commands, and a thread's events over a WebSocket and as an event stream.
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { Budget } from '../../lib/budget.ts'
+import { Budget } from '../../lib/base/budget.ts'
 import type { Agent } from '../../lib/agent/runtime.ts'
 import type { TextSocket } from '../../lib/http/web-socket.ts'
-import { ProtocolSocket, type SocketParts } from '../../lib/protocols/langgraph/socket.ts'
+import { ProtocolSocket, type SocketParts } from '../../lib/langgraph/protocol/socket.ts'
 import type { ThreadJoiner } from '../../lib/run/delivery/thread-joiner.ts'
-import type { JsonObject } from '../../lib/types.ts'
+import type { JsonObject } from '../../lib/base/types.ts'
 import { Clock } from '../fixtures/clock.ts'
 import { at, listIn, openSite, type Person, signIn, textIn as textAt, until } from '../fixtures/gateway.ts'
 import {

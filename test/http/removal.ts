@@ -1,7 +1,7 @@
 // Removal: of a thread that was deleted nothing remains, in no table and no folder, and of others everything.
 import { join } from 'node:path'
 import t from 'tap'
-import { Sqlite } from '../../lib/sqlite-driver.ts'
+import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import { homeOf, type Options, openSite, signIn, until } from '../fixtures/gateway.ts'
 import { threadLife } from '../fixtures/life.ts'
 import { digests, filesOf } from '../fixtures/remains.ts'

@@ -1,13 +1,13 @@
 // One request's life: the guards in their order, the handler, its failures.
 import t from 'tap'
 import * as v from 'valibot'
-import { fail } from '../../lib/errors.ts'
+import { fail } from '../../lib/base/errors.ts'
 import { Proxies } from '../../lib/http/address.ts'
 import { requireUser } from '../../lib/http/call.ts'
 import { CustomApp } from '../../lib/http/custom-app.ts'
 import { openStream } from '../../lib/http/streaming-response.ts'
 import { route } from '../../lib/http/route.ts'
-import { currentUserId } from '../../lib/scope.ts'
+import { currentUserId } from '../../lib/base/scope.ts'
 import { aRoute, health, openDoor, sessionOf, userNamed } from '../fixtures/door.ts'
 
 t.test('[Auth 2] a state-changing request with neither CSRF nor session is 403, known path or not', async (t) => {

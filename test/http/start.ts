@@ -1,7 +1,7 @@
 // A start: what the process before has left behind is touched by one that serves, and by nothing that fails before.
 import { createServer } from 'node:net'
 import t from 'tap'
-import { loadConfig } from '../../lib/config.ts'
+import { loadConfig } from '../../lib/config/config.ts'
 import { startGateway } from '../../lib/gateway.ts'
 import { Readiness } from '../../lib/run/lifecycle/readiness.ts'
 import { openStore } from '../../lib/store/open.ts'

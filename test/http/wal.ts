@@ -2,7 +2,7 @@
 // does not grow without limit.
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
-import { Sqlite } from '../../lib/sqlite-driver.ts'
+import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import t from 'tap'
 import { openSite, type Person, type Site, signIn } from '../fixtures/gateway.ts'
 

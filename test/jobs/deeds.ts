@@ -1,9 +1,9 @@
 // Deeds of jobs that come at the wrong time: set by a clock that was ahead, of a thread that is gone, or of one with a run in flight.
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { Sqlite } from '../../lib/sqlite-driver.ts'
+import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import type { Store } from '../../lib/store/store.ts'
-import { timestamp } from '../../lib/types.ts'
+import { timestamp } from '../../lib/base/types.ts'
 import { write } from '../contract/harness.ts'
 import { asked, openSite, type Person, type Site, signIn, textIn, until } from '../fixtures/gateway.ts'
 

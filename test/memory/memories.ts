@@ -8,7 +8,7 @@ import { capped, emptyMemory, parseMemory, withChangedFact, withFact, withoutFac
 import { Memories, type MemoryOwner } from '../../lib/memory/memories.ts'
 import { memoryPrompt } from '../../lib/memory/memory-prompt.ts'
 import { applied, question, readAnswer } from '../../lib/memory/update.ts'
-import type { Message } from '../../lib/types.ts'
+import type { Message } from '../../lib/base/types.ts'
 
 const NOW = '2026-01-01T00:00:00.000Z'
 const fact = (content: string, confidence = 0.5) => ({ content, category: 'context', confidence, source: 'manual' })

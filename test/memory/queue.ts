@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { Paths } from '../../lib/files/paths.ts'
 import { Memories } from '../../lib/memory/memories.ts'
 import { type Conversation, MemoryQueue } from '../../lib/memory/queue.ts'
-import type { Message } from '../../lib/types.ts'
+import type { Message } from '../../lib/base/types.ts'
 
 type Ask = (question: { user: string }, signal: AbortSignal) => Promise<string>
 

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { AgentError } from '../../lib/agent/runtime.ts'
 import { StoreUnavailable } from '../../lib/store/store.ts'
-import type { JsonObject } from '../../lib/types.ts'
+import type { JsonObject } from '../../lib/base/types.ts'
 import { begun, holding, isOver, messagesOf, namesTold, Room } from '../fixtures/room.ts'
 import { loopTurns, until } from '../fixtures/until.ts'
 

@@ -1,7 +1,7 @@
 // The boundary of a run's errors: whatever an agent hands over, and whoever ends the run then, it reaches one terminal row, its
 // readers are told, and the next run of its thread goes on [design 4, rule 11].
 import t from 'tap'
-import { isInFlight } from '../../lib/types.ts'
+import { isInFlight } from '../../lib/base/types.ts'
 import type { Stage } from '../fixtures/agent.ts'
 import { aCall, anAnswer, aResult, response } from '../fixtures/agent.ts'
 import { begun, finish, isOver, Room } from '../fixtures/room.ts'

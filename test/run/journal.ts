@@ -3,7 +3,15 @@ import t from 'tap'
 import type { Caller, AgentRecord } from '../../lib/agent/runtime.ts'
 import { cutTrace } from '../../lib/run/log/event-content.ts'
 import { Journal } from '../../lib/run/log/journal.ts'
-import type { AiMessage, HumanMessage, Json, RunEvent, ToolCall, ToolMessage, UsageMetadata } from '../../lib/types.ts'
+import type {
+  AiMessage,
+  HumanMessage,
+  Json,
+  RunEvent,
+  ToolCall,
+  ToolMessage,
+  UsageMetadata
+} from '../../lib/base/types.ts'
 
 const fields = { additional_kwargs: {}, response_metadata: {}, name: null }
 const human: HumanMessage = { ...fields, type: 'human', id: 'h', content: 'hello there' }

@@ -7,7 +7,7 @@ import { brokenOff, parseArgs } from '../../lib/conversation/calls.ts'
 import { begun, type Chunk, fold, type GrowingMessage } from '../../lib/conversation/chunk.ts'
 import { DeltaEncoder } from '../../lib/conversation/wire.ts'
 import { LiveMessages } from '../../lib/run/log/message.ts'
-import type { AiMessage, JsonObject } from '../../lib/types.ts'
+import type { AiMessage, JsonObject } from '../../lib/base/types.ts'
 import { Room, toldTo } from '../fixtures/room.ts'
 import { until } from '../fixtures/until.ts'
 

@@ -6,7 +6,7 @@ import { findWhole, madeWhole, wholeBytes } from '../../lib/run/log/oversized-re
 import type { RunLog } from '../../lib/run/log/run-log.ts'
 import type { RawFrame } from '../../lib/run/log/segment.ts'
 import { dataOf } from '../../lib/run/log/sse.ts'
-import type { JsonObject, Message } from '../../lib/types.ts'
+import type { JsonObject, Message } from '../../lib/base/types.ts'
 import { aCall, anAnswer, aResult } from '../fixtures/agent.ts'
 import { Room, type Told, toldIn, toldTo } from '../fixtures/room.ts'
 import { aLog, textFrom } from '../fixtures/run-log.ts'

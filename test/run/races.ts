@@ -1,7 +1,7 @@
 // Races of the run room, moment by moment: between what the store has done and what we know of it, between a cancel and what is
 // just being written, between an end that was said and a socket that has not taken it.
 import t, { type Test } from 'tap'
-import type { Run } from '../../lib/types.ts'
+import type { Run } from '../../lib/base/types.ts'
 import { Clock } from '../fixtures/clock.ts'
 import { ANN, type Ask, hasSpace, isOver, Room, toldTo } from '../fixtures/room.ts'
 import { loopTurns, until } from '../fixtures/until.ts'

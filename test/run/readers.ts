@@ -1,6 +1,6 @@
 // The readers of a registry: how many, how fast, from where on, and what keeps their connections awake.
 import t, { type Test } from 'tap'
-import type { Run } from '../../lib/types.ts'
+import type { Run } from '../../lib/base/types.ts'
 import { Clock } from '../fixtures/clock.ts'
 import { ANN, finish, hasSpace, isOver, Room, toldTo } from '../fixtures/room.ts'
 import { loopTurns, until } from '../fixtures/until.ts'

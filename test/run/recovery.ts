@@ -6,7 +6,7 @@ import { type RecoveryParts, recover } from '../../lib/run/lifecycle/recovery.ts
 import { Registry } from '../../lib/run/lifecycle/registry.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import { type Store, StoreUnavailable } from '../../lib/store/store.ts'
-import { type Run, timestamp } from '../../lib/types.ts'
+import { type Run, timestamp } from '../../lib/base/types.ts'
 import { ScriptedAgent } from '../fixtures/agent.ts'
 import { begun, OPTIONS, Room, toldTo } from '../fixtures/room.ts'
 import { until } from '../fixtures/until.ts'

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { readPosition } from '../../lib/run/log/sse.ts'
 import { storedSnapshot } from '../../lib/run/log/rebuild-partial.ts'
-import type { Run } from '../../lib/types.ts'
+import type { Run } from '../../lib/base/types.ts'
 import { aCall } from '../fixtures/agent.ts'
 import { ANN, Room, type Told, toldTo } from '../fixtures/room.ts'
 import { loopTurns, until } from '../fixtures/until.ts'

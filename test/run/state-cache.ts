@@ -5,7 +5,7 @@ import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import { checkpointId } from '../../lib/thread/ids.ts'
 import { State } from '../../lib/thread/state.ts'
 import { newThread } from '../../lib/thread/thread.ts'
-import { type HumanMessage, timestamp } from '../../lib/types.ts'
+import { type HumanMessage, timestamp } from '../../lib/base/types.ts'
 import { write } from '../contract/harness.ts'
 import { finish, messagesOf, Room } from '../fixtures/room.ts'
 

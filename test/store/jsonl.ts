@@ -14,7 +14,7 @@ import {
 import { type FileHandle, open as openFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Sqlite } from '../../lib/sqlite-driver.ts'
+import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import t, { type Test } from 'tap'
 import { type JsonlOptions, openJsonlEvents } from '../../lib/store/jsonl/events.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
@@ -27,7 +27,7 @@ import {
   type Store,
   StoreUnavailable
 } from '../../lib/store/store.ts'
-import type { Json, Run } from '../../lib/types.ts'
+import type { Json, Run } from '../../lib/base/types.ts'
 import {
   addEvents,
   addRun,

@@ -8,7 +8,7 @@ import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import type { NewRun, OpName, OpOf, Store } from '../../lib/store/store.ts'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'
-import type { Run } from '../../lib/types.ts'
+import type { Run } from '../../lib/base/types.ts'
 import {
   applyContract,
   eventsOverMemory,

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { openPostgresStore } from '../../lib/store/postgres/open.ts'
 import { type Group, type Store, StoreUnavailable } from '../../lib/store/store.ts'
-import type { Run } from '../../lib/types.ts'
+import type { Run } from '../../lib/base/types.ts'
 import {
   addEvents,
   addRun,

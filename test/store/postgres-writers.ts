@@ -5,7 +5,7 @@ import { openPostgresStore } from '../../lib/store/postgres/open.ts'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { decodeText, encodeText, texts } from '../../lib/store/postgres/text.ts'
 import { type Op, type Store, StoreUnavailable } from '../../lib/store/store.ts'
-import type { Run, Thread } from '../../lib/types.ts'
+import type { Run, Thread } from '../../lib/base/types.ts'
 import {
   addRun,
   addThread,

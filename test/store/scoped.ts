@@ -1,6 +1,6 @@
 // The user of a call is resolved in front of the store: what a store implements always gets a user or null.
 import t, { type Test } from 'tap'
-import { asUser, type Owner, type UserArg, withoutUser } from '../../lib/scope.ts'
+import { asUser, type Owner, type UserArg, withoutUser } from '../../lib/base/scope.ts'
 import { BESIDE_EVENTS } from '../../lib/store/split/open.ts'
 import { scopedStore, scopedWriter } from '../../lib/store/scoped.ts'
 import { type Op, OWNED_OPS, type Store, type Writer } from '../../lib/store/store.ts'

@@ -4,7 +4,7 @@ import { openMemoryEvents } from '../../lib/store/memory/event-store.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import { openSplitStore, splitStore } from '../../lib/store/split/open.ts'
 import { type EventStore, type Group, type Store, StoreUnavailable } from '../../lib/store/store.ts'
-import type { Run } from '../../lib/types.ts'
+import type { Run } from '../../lib/base/types.ts'
 import {
   aCheckpoint,
   addEndedRun,

@@ -1,7 +1,7 @@
 // Which SQLite driver is loaded: the one that fits the Node that runs, of those that npm installs.
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { driversFor, Sqlite } from '../../lib/sqlite-driver.ts'
+import { driversFor, Sqlite } from '../../lib/base/sqlite-driver.ts'
 
 t.test('Node 20 takes better-sqlite3 12; 22 and newer take 13, and 12 where only that is installed', async (t) => {
   for (const node of ['20.20.0', '20.20.2']) t.strictSame(driversFor(node), ['better-sqlite3'], node)

@@ -8,7 +8,7 @@ import { idOfText } from '../../lib/thread/message.ts'
 import { inRanges } from '../../lib/conversation/state.ts'
 import { State, storedJson } from '../../lib/thread/state.ts'
 import { displayName, titleOf } from '../../lib/thread/title.ts'
-import type { Json, Message } from '../../lib/types.ts'
+import type { Json, Message } from '../../lib/base/types.ts'
 
 const readMessages = (given: Json) => readAll(given, randomUUID)
 const say = (id: string, content = id) => readMessages([{ role: 'user', content, id }])

@@ -1,7 +1,7 @@
 // Failures of model and graph servers as errors for the user. They quote the server's message, but no keys or addresses.
 import type { IncomingMessage } from 'node:http'
-import { type Json, cutTo, isObject } from '../../types.ts'
-import { parseJson } from '../../json.ts'
+import { type Json, cutTo, isObject } from '../../base/types.ts'
+import { parseJson } from '../../base/json.ts'
 import { AgentError } from '../runtime.ts'
 import { isForNow } from './post.ts'
 import { RetryableError, readRetryAfter } from './retry.ts'

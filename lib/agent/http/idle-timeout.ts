@@ -1,5 +1,5 @@
 // Aborts a request when it is silent for too long or its run is aborted.
-import { warnUnexpected } from '../../unexpected.ts'
+import { warnUnexpected } from '../../base/unexpected.ts'
 
 export class IdleTimeout {
   /** The request was aborted by the idle timeout. */

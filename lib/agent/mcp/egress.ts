@@ -4,8 +4,8 @@ import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net'
 import { pipeline, Readable, Transform } from 'node:stream'
-import { JsonShape } from '../../json-shape.ts'
-import { networkOf } from '../../networks.ts'
+import { JsonShape } from '../../base/json-shape.ts'
+import { networkOf } from '../../base/networks.ts'
 
 /** Ranges that are not public, or are answered by the host of a virtual machine. */
 const CLOSED_4 = listOf([

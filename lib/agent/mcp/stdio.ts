@@ -5,11 +5,11 @@ import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { deserializeMessage, type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client'
 import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
-import { JsonShape } from '../../json-shape.ts'
+import { JsonShape } from '../../base/json-shape.ts'
 import { checkValues, MESSAGE_BYTES } from './egress.ts'
 import type { ProcessGroups } from './process-group.ts'
 import { withoutSecrets } from './secrets.ts'
-import { warnUnexpected } from '../../unexpected.ts'
+import { warnUnexpected } from '../../base/unexpected.ts'
 
 interface StdioCommand {
   readonly command: string

@@ -2,7 +2,7 @@
 // runs; running ones keep their connections.
 import { createHash } from 'node:crypto'
 import type { Tool, Toolbox, ToolSource } from '../tool.ts'
-import type { JsonObject } from '../../types.ts'
+import type { JsonObject } from '../../base/types.ts'
 import { McpConnection, type McpConnectionOptions, type McpStatus } from './connection.ts'
 import { ProcessGroups } from './process-group.ts'
 import type { McpServerConfig, McpServerConfigs } from './server-config.ts'

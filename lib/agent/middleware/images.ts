@@ -1,6 +1,6 @@
 // Shows the model the images it requested with view_image: after the tool results of their turn, and only until the user's next
 // message, because images cost tokens in every call. Bytes are read from files each time; states and traces have none.
-import type { Json, Message, ToolMessage } from '../../types.ts'
+import type { Json, Message, ToolMessage } from '../../base/types.ts'
 import { VIEW_IMAGE } from '../tools.ts'
 import type { Middleware } from './middleware.ts'
 

@@ -1,6 +1,6 @@
 // Middleware of the lead agent: runs before model calls or after the last answer, and only uses MiddlewareContext. Its own model
 // calls count as `middleware:<tag>` and produce no message [Events 3].
-import type { Json, JsonObject, Message } from '../../types.ts'
+import type { Json, JsonObject, Message } from '../../base/types.ts'
 import type { AgentInput } from '../runtime.ts'
 
 export interface Middleware {

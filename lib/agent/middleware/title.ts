@@ -1,5 +1,5 @@
 // Asks a model for the thread's title after the first exchange. If that fails, the run uses the first words instead.
-import { type Message, textOf } from '../../types.ts'
+import { type Message, textOf } from '../../base/types.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 
 export interface TitleOptions {

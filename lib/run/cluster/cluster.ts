@@ -4,7 +4,7 @@
 // Any message may get lost, so each has a second way: every renewal finds runs of ours we have not heard of, and
 // everything else is repeated by the peer that wants it (remote-runs.ts).
 import { LeaseLost, type PeerIdentity, type PeerListener, type PeerMessage, type Peers } from '../../store/store.ts'
-import { type Run, isInFlight } from '../../types.ts'
+import { type Run, isInFlight } from '../../base/types.ts'
 import { recover, type RecoveryParts } from '../lifecycle/recovery.ts'
 import { withTimeout } from '../lifecycle/with-timeout.ts'
 

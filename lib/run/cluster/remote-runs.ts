@@ -2,16 +2,16 @@
 //
 // Their owners announce what is stored; because a message may get lost, all of them are also polled together once a
 // second. A pending cancel is resent with every poll until the run has ended, to whoever owns it by then.
-import { Poller } from '../../poller.ts'
+import { Poller } from '../../base/poller.ts'
 import type { PeerMessage, Peers, RunLocation } from '../../store/store.ts'
-import { type Run, isInFlight } from '../../types.ts'
+import { type Run, isInFlight } from '../../base/types.ts'
 import type { CancelAction } from '../run-end.ts'
 import { storedSnapshot, type TailStore } from '../log/rebuild-partial.ts'
 import type { RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
 import type { Position } from '../log/sse.ts'
 import { withTimeout } from '../lifecycle/with-timeout.ts'
-import { warnUnexpected } from '../../unexpected.ts'
+import { warnUnexpected } from '../../base/unexpected.ts'
 import { type ReplicaDeps, RunReplica } from './run-replica.ts'
 
 /** Interval of polls, in ms. */

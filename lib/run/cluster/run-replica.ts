@@ -1,6 +1,6 @@
 // A run of another process as its readers here see it: a stored log whose head moves when the owner announces more, or a poll finds it.
 import type { Store } from '../../store/store.ts'
-import { type Run, isInFlight } from '../../types.ts'
+import { type Run, isInFlight } from '../../base/types.ts'
 import { RunLog } from '../log/run-log.ts'
 import type { LogStore } from '../log/stored-frames.ts'
 

@@ -4,8 +4,8 @@
 // batch in flight is done. Frames and traces wait for a window, which opens with the first record and stretches when commits take long, so
 // that the writer is busy a quarter of the time at most. A batch the store does not take stays in front and is retried until it does. When
 // that takes too long the store is stuck: requests are refused, and runs wait.
-import { Failure } from '../../errors.ts'
-import { withoutUser } from '../../scope.ts'
+import { Failure } from '../../base/errors.ts'
+import { withoutUser } from '../../base/scope.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../../store/store.ts'
 import { refusal, StoreUnavailable } from '../../store/store.ts'
 

@@ -1,8 +1,8 @@
 // Deletes old frames: a run can be replayed frame by frame for `streams.retention_hours` after its end. Its messages,
 // events and state stay. Works in small steps, so that no commit waits long behind one.
 import { setTimeout as pause } from 'node:timers/promises'
-import { Poller } from '../../poller.ts'
-import { timestamp } from '../../types.ts'
+import { Poller } from '../../base/poller.ts'
+import { timestamp } from '../../base/types.ts'
 import type { Writer } from '../../store/store.ts'
 
 const HOUR_MS = 3_600_000

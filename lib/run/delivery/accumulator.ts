@@ -12,8 +12,8 @@ import {
   isLastChunk,
   readChunk
 } from '../../conversation/chunk.ts'
-import { objectOr } from '../../json.ts'
-import { type Json, type JsonObject, isObject } from '../../types.ts'
+import { objectOr } from '../../base/json.ts'
+import { type Json, type JsonObject, isObject } from '../../base/types.ts'
 import { Kind } from '../log/filter.ts'
 import type { RawFrame } from '../log/segment.ts'
 import { cursorText, dataOf, frameText } from '../log/sse.ts'

@@ -6,8 +6,8 @@
 // Phases: `waiting` (not positioned yet: heartbeats only) -> `reading` -> `ending` (`end` was sent, but the socket has not flushed
 // everything yet) -> `gone`. An ending joiner still counts as a stream, can be revoked and is watched for stalls: a client that never reads
 // must not keep its socket for ever.
-import type { StreamWriter } from '../../stream-writer.ts'
-import { type Timestamp, timestamp } from '../../types.ts'
+import type { StreamWriter } from '../../base/stream-writer.ts'
+import { type Timestamp, timestamp } from '../../base/types.ts'
 import { counters } from '../log/counters.ts'
 import { type Filter, modesOf } from '../log/filter.ts'
 import type { LogReader, RunLog } from '../log/run-log.ts'

@@ -1,5 +1,5 @@
 // Writes to one reader's socket in parts: every drain counts as progress, which tells a slow reader of a large frame from a dead one.
-import type { StreamWriter } from '../../stream-writer.ts'
+import type { StreamWriter } from '../../base/stream-writer.ts'
 import { counters } from '../log/counters.ts'
 
 const PART_BYTES = 64 * 1024

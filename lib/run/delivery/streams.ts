@@ -2,9 +2,9 @@
 //
 // A stream is anything that keeps a response open: a reader of frames, or a request waiting for the end of a run as
 // JSON. Its place is reserved before the first await, so that a burst of requests cannot overshoot a limit together.
-import { Budget, type Limits, type Share } from '../../budget.ts'
-import { fail } from '../../errors.ts'
-import type { ResetReason } from '../../stream-writer.ts'
+import { Budget, type Limits, type Share } from '../../base/budget.ts'
+import { fail } from '../../base/errors.ts'
+import type { ResetReason } from '../../base/stream-writer.ts'
 import { CredentialRevalidator, type Reader } from './credential-revalidator.ts'
 
 /** Why a stream was closed: by its client, after its end, or reset by us. */

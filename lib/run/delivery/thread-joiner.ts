@@ -2,8 +2,8 @@
 // and a socket, never a queue: of each thread, which run it is in, and where in that run's log.
 //
 // Behind the last run of a thread it waits until the next one starts. It ends only when it is closed.
-import type { ResetReason, StreamWriter } from '../../stream-writer.ts'
-import { type Run, timestamp } from '../../types.ts'
+import type { ResetReason, StreamWriter } from '../../base/stream-writer.ts'
+import { type Run, timestamp } from '../../base/types.ts'
 import { counters } from '../log/counters.ts'
 import { type Filter, modesOf } from '../log/filter.ts'
 import type { LogReader, RunLog } from '../log/run-log.ts'

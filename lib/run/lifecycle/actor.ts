@@ -5,9 +5,9 @@
 // lets that happen once: hence there is exactly one terminal status.
 import { setImmediate as turn } from 'node:timers/promises'
 import { type Agent, AgentError } from '../../agent/runtime.ts'
-import { withoutUser } from '../../scope.ts'
+import { withoutUser } from '../../base/scope.ts'
 import type { Op, Store } from '../../store/store.ts'
-import type { Run } from '../../types.ts'
+import type { Run } from '../../base/types.ts'
 import type { Committer } from '../commit/committer.ts'
 import type { Journal } from '../log/journal.ts'
 import type { RunLog } from '../log/run-log.ts'
@@ -19,7 +19,7 @@ import { baseOf } from '../run-kwargs.ts'
 import type { StateBefore } from '../run-state.ts'
 import { untilRead } from './retry.ts'
 import { isFinal, type RunPhase, type RunTransition, TRANSITIONS } from './run-phase.ts'
-import { warnUnexpected } from '../../unexpected.ts'
+import { warnUnexpected } from '../../base/unexpected.ts'
 
 export interface ActorOptions extends RecorderOptions {
   /** How long the end of a run may wait for the store before its joiners are reset, in ms. */

@@ -1,7 +1,7 @@
 // Ends the runs of users who are gone: nothing may be done any longer in the name of somebody whose account was removed.
 import { setImmediate as turn } from 'node:timers/promises'
-import { Poller } from '../../poller.ts'
-import type { Run } from '../../types.ts'
+import { Poller } from '../../base/poller.ts'
+import type { Run } from '../../base/types.ts'
 
 /** Lookups per batch; other work has a turn in between. */
 const AT_ONCE = 64

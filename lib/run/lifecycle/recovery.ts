@@ -1,7 +1,7 @@
 // Recovery of runs whose process is gone, at the next start or by another process. A started run is ended with the stored part of its
 // answer or, where configured, continues from the state its agent has stored; a queued run is queued again.
 import type { Store } from '../../store/store.ts'
-import type { Run } from '../../types.ts'
+import type { Run } from '../../base/types.ts'
 import type { Committer } from '../commit/committer.ts'
 import { boundsOf } from '../log/log-bounds.ts'
 import type { LogBounds } from '../log/sse.ts'

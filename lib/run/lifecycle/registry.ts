@@ -1,8 +1,8 @@
 // The registry of live runs in this process: admits, finds and stops them.
-import type { Limits } from '../../budget.ts'
-import { isVisible, withoutUser } from '../../scope.ts'
+import type { Limits } from '../../base/budget.ts'
+import { isVisible, withoutUser } from '../../base/scope.ts'
 import type { Admission, NewRun, Op, Store } from '../../store/store.ts'
-import { type Run, isInFlight } from '../../types.ts'
+import { type Run, isInFlight } from '../../base/types.ts'
 import { type ActorDeps, type ActorOptions, RunActor } from './actor.ts'
 import type { Agent } from '../../agent/runtime.ts'
 import type { Committer } from '../commit/committer.ts'
@@ -25,7 +25,7 @@ import { RunQuota } from './run-quota.ts'
 import { RunReaders } from './run-readers.ts'
 import { newsKey, ThreadWatchers } from './thread-watchers.ts'
 import { withTimeout } from './with-timeout.ts'
-import { warnUnexpected } from '../../unexpected.ts'
+import { warnUnexpected } from '../../base/unexpected.ts'
 
 export interface RegistryOptions extends ActorOptions {
   readonly heartbeatMs: number

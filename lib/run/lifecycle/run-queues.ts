@@ -1,9 +1,9 @@
 // Run queues: one per thread with runs in this process. At most one run of a thread is open; the others are pending in
 // the order the store admitted them, and the queue moves on when the end of the one before is stored.
-import type { Run } from '../../types.ts'
+import type { Run } from '../../base/types.ts'
 import { startsAt } from '../run-kwargs.ts'
 import type { RunActor } from './actor.ts'
-import { warnUnexpected } from '../../unexpected.ts'
+import { warnUnexpected } from '../../base/unexpected.ts'
 
 interface RunQueue {
   running: RunActor | null

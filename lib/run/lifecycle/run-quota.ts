@@ -1,5 +1,5 @@
 // How many runs of a user may be in flight here: those that are live, and those being started [design 5].
-import type { Run } from '../../types.ts'
+import type { Run } from '../../base/types.ts'
 
 interface Reservation {
   readonly userId: string | null

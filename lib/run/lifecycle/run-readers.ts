@@ -1,6 +1,6 @@
 // The readers of runs and threads on this process: attaches each to its log, wherever the run is.
 import type { Store } from '../../store/store.ts'
-import { isInFlight, type Run } from '../../types.ts'
+import { isInFlight, type Run } from '../../base/types.ts'
 import type { RemoteRuns } from '../cluster/remote-runs.ts'
 import { Joiner, type JoinerStanding, type JoinRequest } from '../delivery/joiner.ts'
 import type { CloseReason, OpenStream, Place, ReaderHooks, Streams } from '../delivery/streams.ts'

@@ -2,10 +2,10 @@
 // refused before anything is written.
 import { createHash, randomUUID } from 'node:crypto'
 import type { StatePort } from '../../agent/states.ts'
-import { fail } from '../../errors.ts'
+import { fail } from '../../base/errors.ts'
 import type { Admission, NewJob, NewRun, Op, Store, Writer } from '../../store/store.ts'
 import { newThread } from '../../thread/thread.ts'
-import { isInFlight, type JsonObject, type Run, type Thread, timestamp, UNPLACED, uuidOf } from '../../types.ts'
+import { isInFlight, type JsonObject, type Run, type Thread, timestamp, UNPLACED, uuidOf } from '../../base/types.ts'
 import { type CancelAction, ROLLED_BACK } from '../run-end.ts'
 import { graceOf } from '../run-kwargs.ts'
 import type { AlsoWritten, Registry } from './registry.ts'

@@ -1,8 +1,8 @@
 // Readers that wait for the next run of a thread. Runs admitted here wake them at once. Other processes are told which threads are
 // watched here, and announce the runs they admit there. Messages may get lost, so both are repeated after a while.
-import { Poller } from '../../poller.ts'
+import { Poller } from '../../base/poller.ts'
 import type { Peers } from '../../store/store.ts'
-import { warnUnexpected } from '../../unexpected.ts'
+import { warnUnexpected } from '../../base/unexpected.ts'
 import { PeerInterests } from '../cluster/peer-interests.ts'
 
 /** How often watched threads are announced again and checked for runs of other processes, in ms. */

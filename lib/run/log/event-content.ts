@@ -7,7 +7,7 @@ import {
   type JsonObject,
   type ToolCall,
   type ToolMessage
-} from '../../types.ts'
+} from '../../base/types.ts'
 
 /** The model a request names. The content may be a truncated JSON text; the name comes first in it. */
 export function modelIn(content: Json): string | null {

@@ -20,7 +20,7 @@ import {
   type UsageMetadata,
   cutTo,
   isObject
-} from '../../types.ts'
+} from '../../base/types.ts'
 import { asChatCompletion, asJson, cutTrace, interruptedResult, modelIn } from './event-content.ts'
 import { LiveMessages } from './message.ts'
 import type { Unstored } from './run-log.ts'

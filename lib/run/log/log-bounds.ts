@@ -1,5 +1,5 @@
 // What is known of a run's log without reading it: its epochs, and how far it goes.
-import type { Run } from '../../types.ts'
+import type { Run } from '../../base/types.ts'
 import type { LogBounds } from './sse.ts'
 import type { LogStore } from './stored-frames.ts'
 

@@ -3,7 +3,7 @@ import type { Delta } from '../../agent/runtime.ts'
 import { brokenOff } from '../../conversation/calls.ts'
 import { asChunk, begun, type Chunk, ended, fold, type GrowingMessage } from '../../conversation/chunk.ts'
 import { cutText, DeltaEncoder, shortChunk, type Shown } from '../../conversation/wire.ts'
-import type { AiMessage, JsonObject, UsageMetadata } from '../../types.ts'
+import type { AiMessage, JsonObject, UsageMetadata } from '../../base/types.ts'
 import { Kind } from './filter.ts'
 import type { RunLog } from './run-log.ts'
 

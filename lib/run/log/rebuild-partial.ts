@@ -2,9 +2,9 @@
 // reports its state, and did not see it happen.
 import { isChunk, isLastChunk, readChunk } from '../../conversation/chunk.ts'
 import type { Store } from '../../store/store.ts'
-import type { JsonObject, Message, Run, RunEvent } from '../../types.ts'
+import type { JsonObject, Message, Run, RunEvent } from '../../base/types.ts'
 import { Kind } from './filter.ts'
-import { readTurns } from '../../loop-turns.ts'
+import { readTurns } from '../../base/loop-turns.ts'
 import { framesOf, type RawFrame } from './segment.ts'
 import { Journal, type JournalOptions } from './journal.ts'
 import { type Snapshot, snapshotOf } from './snapshot.ts'

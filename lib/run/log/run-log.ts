@@ -7,7 +7,7 @@
 // A reader has a position and asks `next` what follows; only what `next` returns may be sent. After any wait it asks again: the log may
 // have moved on meanwhile.
 import type { Segment } from '../../store/store.ts'
-import type { Run } from '../../types.ts'
+import type { Run } from '../../base/types.ts'
 import { bit, type Filter, Kind } from './filter.ts'
 import { boundsOf, newEpoch, rowBounds } from './log-bounds.ts'
 import type { Shorten } from '../../conversation/wire.ts'

@@ -1,5 +1,5 @@
 // The text of the stream: frames, heartbeats, the last frame, and cursors.
-import type { Run } from '../../types.ts'
+import type { Run } from '../../base/types.ts'
 
 /** Position of a frame: the n-th of its run, sent under an epoch (one attempt of one process). On the wire `<epoch>-<n>`. */
 export interface Cursor {

@@ -1,8 +1,8 @@
 // Cached final states of threads: a conversation mostly continues in the process that has just had all of it in memory,
 // and reading it again is the most expensive part of starting a run. The store is asked each time which checkpoint is
 // newest, so writes by users or other processes are never missed.
-import { ofHeap } from '../../budget.ts'
-import { readTurns } from '../../loop-turns.ts'
+import { ofHeap } from '../../base/budget.ts'
+import { readTurns } from '../../base/loop-turns.ts'
 import { State } from '../../thread/state.ts'
 import type { Store, StoredCheckpoint } from '../../store/store.ts'
 

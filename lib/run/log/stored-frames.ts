@@ -2,11 +2,11 @@
 // refer to. Each load is bounded and takes turns with the loads of all other readers.
 import type { Segment, Store } from '../../store/store.ts'
 import type { ShownStates } from '../../thread/shown-states.ts'
-import { type Run, timestamp } from '../../types.ts'
+import { type Run, timestamp } from '../../base/types.ts'
 import { counters } from './counters.ts'
 import { bit, type Filter, Kind } from './filter.ts'
 import { readWhole } from './oversized.ts'
-import { readTurns } from '../../loop-turns.ts'
+import { readTurns } from '../../base/loop-turns.ts'
 import { type FrameRange, frameRangesOf, framesOf, type RawFrame } from './segment.ts'
 import { cursorText, frameText } from './sse.ts'
 import { checkpointIn } from './values-frame.ts'

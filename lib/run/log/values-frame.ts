@@ -1,6 +1,6 @@
 // A values frame as logged: the id of its checkpoint, and a few facts about it for readers that do not want the whole
 // state. The rest is rendered when somebody reads the frame.
-import type { Interrupt } from '../../types.ts'
+import type { Interrupt } from '../../base/types.ts'
 
 /** Facts about a checkpoint besides its state. */
 export interface CheckpointAbout {

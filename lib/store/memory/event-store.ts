@@ -1,5 +1,5 @@
 // Run events in memory beside a database that keeps everything else (`run_events.backend: memory`): gone with the process.
-import { ofHeap } from '../../budget.ts'
+import { ofHeap } from '../../base/budget.ts'
 import type { EventRecord, EventStore } from '../store.ts'
 import { messageIdOf } from '../event.ts'
 import { firstFrom, grouped, selectEvents } from '../event-query.ts'

@@ -1,6 +1,6 @@
 // API tokens, as the service reads them.
-import type { ApiToken, User } from '../../types.ts'
-import type { Owner } from '../../scope.ts'
+import type { ApiToken, User } from '../../base/types.ts'
+import type { Owner } from '../../base/scope.ts'
 
 export interface ApiTokenReads {
   /** The token with this digest and its user (null: the account is gone), in one query; null: no such token. */

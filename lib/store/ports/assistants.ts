@@ -1,6 +1,6 @@
 // Assistants: what a user has made of a graph, in versions.
-import type { Assistant, AssistantContent } from '../../types.ts'
-import type { Owner } from '../../scope.ts'
+import type { Assistant, AssistantContent } from '../../base/types.ts'
+import type { Owner } from '../../base/scope.ts'
 
 /** Fields of an update; omitted ones stay. Metadata keys are merged. */
 export type AssistantPatch = Partial<AssistantContent>

@@ -1,6 +1,6 @@
 // Writing and reading checkpoints.
 import type { PartRange } from '../../conversation/state.ts'
-import type { JsonObject, Timestamp } from '../../types.ts'
+import type { JsonObject, Timestamp } from '../../base/types.ts'
 
 /** Inclusive range of body numbers: [from, to]. */
 export type BodyRange = PartRange

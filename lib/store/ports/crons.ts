@@ -1,6 +1,6 @@
 // Crons: runs that start again and again.
-import type { Cron } from '../../types.ts'
-import type { Owner } from '../../scope.ts'
+import type { Cron } from '../../base/types.ts'
+import type { Owner } from '../../base/scope.ts'
 
 /** Fields an update may change; omitted ones stay. */
 export type CronPatch = Partial<

@@ -1,5 +1,5 @@
 // Run events outside the database.
-import type { EventCategory, RunEvent } from '../../types.ts'
+import type { EventCategory, RunEvent } from '../../base/types.ts'
 
 /** An event as stored: with its place in the thread (seq) and in the run (k). */
 export interface EventRecord extends RunEvent {

@@ -1,6 +1,6 @@
 // Appending and reading run events.
-import type { RunEvent } from '../../types.ts'
-import type { Owner } from '../../scope.ts'
+import type { RunEvent } from '../../base/types.ts'
+import type { Owner } from '../../base/scope.ts'
 
 export interface NewEvent extends Pick<RunEvent, 'event_type' | 'category' | 'content' | 'metadata' | 'created_at'> {
   /** Position in the run, from 0: makes repeated appends idempotent. */

@@ -1,6 +1,6 @@
 // Reading feedback.
-import type { Feedback, FeedbackStats } from '../../types.ts'
-import type { Owner } from '../../scope.ts'
+import type { Feedback, FeedbackStats } from '../../base/types.ts'
+import type { Owner } from '../../base/scope.ts'
 
 export interface FeedbackReads {
   /** The caller's own feedback on a run, oldest first. */

@@ -1,6 +1,6 @@
 // Items of the long-term store: values graphs and clients keep for a user across threads, under a namespace and a key.
-import type { JsonObject, StoreItem } from '../../types.ts'
-import type { Owner } from '../../scope.ts'
+import type { JsonObject, StoreItem } from '../../base/types.ts'
+import type { Owner } from '../../base/scope.ts'
 
 /** Labels of a namespace: not empty, without dots. */
 export type Namespace = readonly string[]

@@ -1,7 +1,7 @@
 // Jobs: what is to be done at some time, by one process of many, whatever crashes.
-import type { JobKind, Timestamp } from '../../types.ts'
+import type { JobKind, Timestamp } from '../../base/types.ts'
 
-export type { JobKind } from '../../types.ts'
+export type { JobKind } from '../../base/types.ts'
 
 /** Limit of a payload, in characters. */
 export const JOB_PAYLOAD_MAX = 64 * 1024

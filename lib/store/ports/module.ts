@@ -1,5 +1,5 @@
 // A custom store: what its module is given, and what it exports.
-import type { JsonObject } from '../../types.ts'
+import type { JsonObject } from '../../base/types.ts'
 import type { Store } from '../store.ts'
 import type { EventStore } from './event-store.ts'
 

@@ -1,6 +1,6 @@
 // Every write a store takes, and its result.
-import type { ApiToken, Cron, Assistant, Feedback, JsonObject, Thread, Timestamp, User } from '../../types.ts'
-import type { Owner } from '../../scope.ts'
+import type { ApiToken, Cron, Assistant, Feedback, JsonObject, Thread, Timestamp, User } from '../../base/types.ts'
+import type { Owner } from '../../base/scope.ts'
 import type { AssistantCreation, AssistantPatch } from './assistants.ts'
 import type { CheckpointWrite, StateUpdate } from './checkpoints.ts'
 import type { GraphCheckpointWrite, GraphTaskWrites, GraphUpdate } from './graph-states.ts'

@@ -1,5 +1,5 @@
 // Processes that share one database, and their messages to each other.
-import type { Run, RunStatus } from '../../types.ts'
+import type { Run, RunStatus } from '../../base/types.ts'
 
 /** Messages between processes: ids, never contents. Any of them may get lost, so everything that relies on one also polls the database. */
 export type PeerMessage =

@@ -1,6 +1,6 @@
 // Admitting, ending and reading runs.
-import type { Run, RunStatus, RunTotals, ThreadStatus, Timestamp } from '../../types.ts'
-import type { Owner } from '../../scope.ts'
+import type { Run, RunStatus, RunTotals, ThreadStatus, Timestamp } from '../../base/types.ts'
+import type { Owner } from '../../base/scope.ts'
 import type { NewJob } from './jobs.ts'
 
 /** A run to create: the store assigns `key`, `ordinal` and `attempts`, and the follow-up if asked to. */

@@ -1,6 +1,6 @@
 // Reading threads.
-import type { JsonObject, Thread, ThreadStatus } from '../../types.ts'
-import type { Owner } from '../../scope.ts'
+import type { JsonObject, Thread, ThreadStatus } from '../../base/types.ts'
+import type { Owner } from '../../base/scope.ts'
 
 export interface ThreadQuery {
   /** Exact, typed equality on every key: true is not 1, null is not missing. */

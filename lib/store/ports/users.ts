@@ -1,5 +1,5 @@
 // Reading users.
-import type { User } from '../../types.ts'
+import type { User } from '../../base/types.ts'
 
 export type UserPatch = Partial<Pick<User, 'email' | 'password_hash' | 'needs_setup' | 'token_version' | 'system_role'>>
 

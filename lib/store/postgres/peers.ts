@@ -10,7 +10,7 @@ import {
   type Peers,
   type RunLocation
 } from '../store.ts'
-import type { Run } from '../../types.ts'
+import type { Run } from '../../base/types.ts'
 import type { Lease } from './lease.ts'
 import { PgConnection } from './pg-connection.ts'
 import type { Pool } from './pool.ts'
@@ -19,7 +19,7 @@ import { COLUMNS, IN_FLIGHT, type RunRow, toRun } from '../sql/runs.ts'
 import { unavailable } from './sqlstate.ts'
 import { texts } from './text.ts'
 import type { BatchWriter } from './writer.ts'
-import { warnUnexpected } from '../../unexpected.ts'
+import { warnUnexpected } from '../../base/unexpected.ts'
 
 /** Delay between connection attempts, in ms: at first, and at most after repeated failures. */
 const AGAIN_MS = 200

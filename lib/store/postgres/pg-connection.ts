@@ -4,12 +4,12 @@
 // PgConnection never does. It has one socket; when that is lost, everything in progress fails and nothing more is sent.
 import { connect, type Socket } from 'node:net'
 import postgres from 'postgres'
-import type { Timestamp } from '../../types.ts'
+import type { Timestamp } from '../../base/types.ts'
 import type { Db, Param, Planning } from './db.ts'
 import { decodeText, hex, encodeText } from './text.ts'
 import { endsConnection } from './sqlstate.ts'
 import { readUrl } from './url.ts'
-import { warnUnexpected } from '../../unexpected.ts'
+import { warnUnexpected } from '../../base/unexpected.ts'
 
 /** Timeout for connecting and signing in, in seconds. */
 const CONNECT_TIMEOUT_S = 10

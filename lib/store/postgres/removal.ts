@@ -1,5 +1,5 @@
 // Deletes what removed threads have left in PostgreSQL: step by step, between batches, by whichever process comes first.
-import { Poller } from '../../poller.ts'
+import { Poller } from '../../base/poller.ts'
 import { STEP_ROWS } from '../sql/removal.ts'
 import type { Group } from '../store.ts'
 import type { Pool } from './pool.ts'

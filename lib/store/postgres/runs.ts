@@ -1,5 +1,5 @@
 // Admitting, starting and settling runs in PostgreSQL: what takes SQLite several statements is one here, to save round trips.
-import { type Run, UNPLACED } from '../../types.ts'
+import { type Run, UNPLACED } from '../../base/types.ts'
 import { Refused } from '../refused.ts'
 import {
   IN_FLIGHT,

@@ -1,5 +1,5 @@
 // Searching, creating, changing and removing threads in PostgreSQL.
-import type { JsonObject } from '../../types.ts'
+import type { JsonObject } from '../../base/types.ts'
 import { Refused } from '../refused.ts'
 import { parseObject } from '../sql/json.ts'
 import { metadataDigests } from '../sql/metadata-index.ts'

@@ -23,7 +23,7 @@
 import type { EventStore, Store, Warn, EventQuery, EventReads, EventRecord, SeqPage } from '../store.ts'
 import { Removals } from './removals.ts'
 import { SplitWriter } from './writer.ts'
-import type { RunEvent } from '../../types.ts'
+import type { RunEvent } from '../../base/types.ts'
 
 /** `database` with the events of `events`; closing it closes both. */
 export function splitStore(database: Store, events: EventStore, warn: Warn = () => {}): Store {

@@ -1,5 +1,5 @@
 // API tokens as rows of both databases.
-import type { ApiToken, Permission } from '../../types.ts'
+import type { ApiToken, Permission } from '../../base/types.ts'
 import type { ApiTokenReads } from '../store.ts'
 import { ask, lock, ownedBy, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 import { userById } from './users.ts'

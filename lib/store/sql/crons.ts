@@ -1,6 +1,6 @@
 // Crons as rows of both databases.
-import type { Owner } from '../../scope.ts'
-import type { Cron } from '../../types.ts'
+import type { Owner } from '../../base/scope.ts'
+import type { Cron } from '../../base/types.ts'
 import type { CronReads } from '../store.ts'
 import { putJob, removeJob } from './jobs.ts'
 import { withObjects } from './json.ts'

@@ -1,5 +1,5 @@
 // Events as rows of both databases.
-import { isObject, type Json, type JsonObject, type RunEvent } from '../../types.ts'
+import { isObject, type Json, type JsonObject, type RunEvent } from '../../base/types.ts'
 import { messageIdOf } from '../event.ts'
 import type { EventReads, NewEvent, SeqPage } from '../store.ts'
 import { parseJson, parseObject } from './json.ts'

@@ -1,5 +1,5 @@
 // Feedback as rows of both databases: one record per user and run.
-import type { Feedback, FeedbackStats } from '../../types.ts'
+import type { Feedback, FeedbackStats } from '../../base/types.ts'
 import type { FeedbackReads } from '../store.ts'
 import { PRESENT } from './removal.ts'
 import { ask, places, type StepReads, type Steps, type StepWrites } from './steps.ts'

@@ -1,6 +1,6 @@
 // Items of the long-term store in SQL, one text for both databases.
-import type { Owner } from '../../scope.ts'
-import { type StoreItem, type Timestamp, timestamp, isObject, type Json, type JsonObject } from '../../types.ts'
+import type { Owner } from '../../base/scope.ts'
+import { type StoreItem, type Timestamp, timestamp, isObject, type Json, type JsonObject } from '../../base/types.ts'
 import type { ItemQuery, ItemReads, Namespace, NamespaceQuery } from '../store.ts'
 import { parseObject } from './json.ts'
 import { ask, type RunSteps, type Statement, type Steps, type StepWrites } from './steps.ts'

@@ -9,7 +9,7 @@ import {
   type JobReads,
   type NewJob
 } from '../ports/jobs.ts'
-import type { Timestamp } from '../../types.ts'
+import type { Timestamp } from '../../base/types.ts'
 import { ask, askOne, type Param, type StepReads, type Steps, type StepWrites } from './steps.ts'
 import { needsThread } from './threads.ts'
 

@@ -1,5 +1,5 @@
 // JSON in columns the store has written itself.
-import type { Json, JsonObject } from '../../types.ts'
+import type { Json, JsonObject } from '../../base/types.ts'
 
 export function parseObject(text: string): JsonObject {
   // The column is only ever written from a JsonObject.

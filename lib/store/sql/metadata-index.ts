@@ -1,6 +1,6 @@
 // Metadata for searching: one term per top-level entry.
 import { createHash } from 'node:crypto'
-import type { Json, JsonObject } from '../../types.ts'
+import type { Json, JsonObject } from '../../base/types.ts'
 
 /**
  * A digest of each entry: of key and typed value, with object keys sorted. Entries come from outside, of any length and

@@ -1,5 +1,5 @@
 // Runs as rows of both databases.
-import { NO_TOTALS, type Run, type RunTotals, UNPLACED } from '../../types.ts'
+import { NO_TOTALS, type Run, type RunTotals, UNPLACED } from '../../base/types.ts'
 import type { Admission, NewRun, RunReads, Settlement, TokenUsage } from '../store.ts'
 import { parseObject } from './json.ts'
 import { PRESENT } from './removal.ts'

@@ -1,6 +1,6 @@
 // Thread search as SQL for both databases. Only the conditions asked for; own threads and ownerless ones are separate
 // parts, each in the order of its index, which an "or" would lose.
-import type { Owner } from '../../scope.ts'
+import type { Owner } from '../../base/scope.ts'
 import type { ThreadQuery } from '../store.ts'
 import { COLUMNS, orderOf, sortColumn } from './threads.ts'
 

@@ -1,5 +1,5 @@
 // Threads as rows of both databases.
-import type { Thread } from '../../types.ts'
+import type { Thread } from '../../base/types.ts'
 import { Refused } from '../refused.ts'
 import type { ThreadQuery, ThreadReads } from '../store.ts'
 import { withObjects } from './json.ts'

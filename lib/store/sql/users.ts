@@ -1,5 +1,5 @@
 // Users as rows of both databases, and their denied sessions.
-import type { User } from '../../types.ts'
+import type { User } from '../../base/types.ts'
 import type { UserReads } from '../store.ts'
 import { putJob } from './jobs.ts'
 import { ask, lock, places, type StepReads, type Steps, type StepWrites } from './steps.ts'

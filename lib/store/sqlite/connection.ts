@@ -1,6 +1,6 @@
 // A connection to the database file.
 import type Database from 'better-sqlite3'
-import { Sqlite } from '../../sqlite-driver.ts'
+import { Sqlite } from '../../base/sqlite-driver.ts'
 
 /** How long a connection waits for a lock, in ms [Limits]. */
 const BUSY_TIMEOUT_MS = 5000

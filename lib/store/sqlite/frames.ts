@@ -1,6 +1,6 @@
 // Frames in SQLite: the bytes joiners were sent.
 import type Database from 'better-sqlite3'
-import { Sqlite } from '../../sqlite-driver.ts'
+import { Sqlite } from '../../base/sqlite-driver.ts'
 import { blockOf, Format, type FrameRow, packSync, toSegment } from '../packing.ts'
 import { Refused } from '../refused.ts'
 import { isRunPresent, SWEPT_RUNS } from '../sql/removal.ts'

@@ -1,6 +1,6 @@
 // The metadata index in SQLite: which threads of an owner have an entry. Whatever writes metadata updates it.
 import type Database from 'better-sqlite3'
-import type { JsonObject } from '../../types.ts'
+import type { JsonObject } from '../../base/types.ts'
 import { parseObject } from '../sql/json.ts'
 import { metadataDigests } from '../sql/metadata-index.ts'
 

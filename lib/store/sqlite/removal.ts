@@ -1,8 +1,8 @@
 // Deletes what removed threads have left in SQLite: one step within the transaction that removes the thread, which is
 // enough for most; more steps when the writer thread is idle.
 import type Database from 'better-sqlite3'
-import { Poller } from '../../poller.ts'
-import { warnUnexpected } from '../../unexpected.ts'
+import { Poller } from '../../base/poller.ts'
+import { warnUnexpected } from '../../base/unexpected.ts'
 import { STEP_ROWS } from '../sql/removal.ts'
 
 /** Delay between steps, in ms: batches go first. */

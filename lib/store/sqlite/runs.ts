@@ -1,5 +1,5 @@
 // Admitting, starting and settling runs in SQLite.
-import { UNPLACED } from '../../types.ts'
+import { UNPLACED } from '../../base/types.ts'
 import {
   IN_FLIGHT,
   insertRun,

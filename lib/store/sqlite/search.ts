@@ -1,6 +1,6 @@
 // Thread search in SQLite.
 import type Database from 'better-sqlite3'
-import type { Owner } from '../../scope.ts'
+import type { Owner } from '../../base/scope.ts'
 import { countStatement, isShort, pageStatement, type SearchDialect } from '../sql/thread-search.ts'
 import { type ThreadRow, toThread } from '../sql/threads.ts'
 import type { Group, ThreadPage, ThreadQuery } from '../store.ts'

@@ -1,6 +1,6 @@
 // Creating, changing and removing threads in SQLite.
 import type Database from 'better-sqlite3'
-import type { JsonObject } from '../../types.ts'
+import type { JsonObject } from '../../base/types.ts'
 import { parseObject } from '../sql/json.ts'
 import { Refused } from '../refused.ts'
 import { putCheckpoint } from '../sql/checkpoints.ts'

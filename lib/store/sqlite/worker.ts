@@ -1,8 +1,8 @@
 // The one thread that writes the database. Each batch is one transaction; its groups get savepoints when one is refused.
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
-import { Sqlite } from '../../sqlite-driver.ts'
-import { timestamp } from '../../types.ts'
+import { Sqlite } from '../../base/sqlite-driver.ts'
+import { timestamp } from '../../base/types.ts'
 import { refusal } from '../refused.ts'
 import type { Outcome } from '../store.ts'
 import { connect } from './connection.ts'

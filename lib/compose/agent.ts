@@ -1,0 +1,330 @@
+// Assembles the agent: models, tools, tool servers, middlewares, memory and skills. The part of gateway.ts that knows
+// what an agent consists of.
+import { ofHeap } from '../base/budget.ts'
+import { completeOnce as askOnce } from '../agent/model-call.ts'
+import { demoModels } from '../agent/demo.ts'
+import { createAgent } from '../agent/lead.ts'
+import { Egress } from '../agent/mcp/egress.ts'
+import { ToolServers } from '../agent/mcp/tool-servers.ts'
+import { imagesMiddleware } from '../agent/middleware/images.ts'
+import { type MemoryPort, memoryMiddleware } from '../agent/middleware/memory.ts'
+import type { Middleware } from '../agent/middleware/middleware.ts'
+import { skillsMiddleware, skillTools } from '../agent/middleware/skills.ts'
+import { summarizeMiddleware } from '../agent/middleware/summarize.ts'
+import { threadDataMiddleware } from '../agent/middleware/uploads.ts'
+import { titleMiddleware } from '../agent/middleware/title.ts'
+import { uploadsMiddleware } from '../agent/middleware/uploads.ts'
+import { chatModels, type Models } from '../agent/models.ts'
+import { createGraphAgent } from '../langgraph/project/graphs-agent.ts'
+import { loadAuth, type AuthHandlers } from '../langgraph/project/auth-handlers.ts'
+import { loadApp, loadGraphs, type ProjectSettings, watchGraphs } from '../langgraph/project/config-file.ts'
+import { registerSdkLogger } from '../langgraph/project/sdk-logger.ts'
+import { GraphSet } from '../langgraph/project/graph-set.ts'
+import type { GraphPorts } from '../langgraph/project/graph-ports.ts'
+import { GraphWorkers } from '../langgraph/project/graph-workers.ts'
+import { createGraphsAgent } from '../langgraph/project/graphs-agent.ts'
+import { ServerGraph } from '../langgraph/server-agent/server.ts'
+import { buildUi, type UiFiles } from '../langgraph/project/ui-files.ts'
+import { loadAgent } from './agent-module.ts'
+import type { AgentObserver, Reporting } from '../agent/observer.ts'
+import type { Agent } from '../agent/runtime.ts'
+import { builtInTools } from '../agent/tools.ts'
+import type { Config } from '../config/config.ts'
+import { Extensions } from '../files/extensions.ts'
+import type { Paths } from '../files/paths.ts'
+import { Workspace } from '../files/workspace.ts'
+import { authUser } from '../auth/policy.ts'
+import { CustomApp, type FetchApp } from '../http/custom-app.ts'
+import type { Log } from '../http/server.ts'
+import { type Door, registerLoopback } from '../base/loopback.ts'
+import type { Items } from '../memory/items.ts'
+import { Memories } from '../memory/memories.ts'
+import { MemoryQueue, type MemoryQueueOptions } from '../memory/queue.ts'
+import { memoryPrompt } from '../memory/memory-prompt.ts'
+import { commandPolicy, storedServers } from '../routes/mcp.ts'
+import type { Services } from '../routes/services.ts'
+import { type Committer, WriteRefused } from '../run/commit/committer.ts'
+import { DEFAULT_USER_ID } from '../base/scope.ts'
+import { Skills } from '../skills/skills.ts'
+import type { Store } from '../store/store.ts'
+import { isObject, timestamp } from '../base/types.ts'
+
+export interface AgentServices {
+  readonly agent: Agent
+  /** The operator's own auth rules; null: none. */
+  readonly rules: AuthHandlers | null
+  /** The operator's own routes; null: none. */
+  readonly app: CustomApp | null
+  readonly services: Pick<Services, 'memories' | 'skills' | 'extensions' | 'toolServers' | 'completeOnce' | 'ui'>
+  /**
+   * Connects to the configured tool servers in the background.
+   * @throws Error when their file cannot be read
+   */
+  start(): Promise<void>
+  /** Drops a deleted thread from the user's memory and its queue. */
+  forget(threadId: string, userId: string | null): Promise<void>
+  /** Drops what somebody has said who is gone, before it is remembered. */
+  forgetUser(userId: string): void
+  /** Flushes the memory queue, briefly, and stops tool servers. */
+  stop(): Promise<void>
+}
+
+interface AgentServicesParts {
+  readonly config: Config
+  readonly paths: Paths
+  readonly log: Log
+  /** The owner for ownerless data [Auth 12]; null: there is no administrator yet. */
+  readonly adminId: () => Promise<string | null>
+  /** The store, as in-process graphs use it. */
+  readonly graphs: GraphPorts
+  /** Settings of langgraph.json besides its graphs; null: there is no such file. */
+  readonly project: ProjectSettings | null
+  readonly observer?: AgentObserver
+}
+
+/** Timeout for flushing the memory queue at shutdown, in ms. */
+const MEMORY_FLUSH_MS = 5000
+
+/** @throws Error when the configured agent cannot be loaded */
+export async function composeAgent({
+  config,
+  paths,
+  log,
+  observer,
+  adminId,
+  graphs,
+  project
+}: AgentServicesParts): Promise<AgentServices> {
+  const reporting: Reporting = { log, observer }
+  const workspace = new Workspace(paths)
+  const models = config.models.length === 0 ? demoModels() : configuredModels(config, log)
+  const completeOnce = completeOnceOf(models, reporting)
+  const memories = new Memories(paths, {
+    storagePath: config.memory.storage_path,
+    onDamaged: (path) => log.error({ path }, 'a memory file could not be read and was set aside as .damaged')
+  })
+  const queue = new MemoryQueue(memories, memoryOptions(config, completeOnce, log))
+  const extensions = new Extensions(config.home)
+  const skills = new Skills({
+    home: config.home,
+    publicPath: config.skills.path,
+    extensions,
+    onBroken: (path, error) => log.warn({ path, err: error }, 'a skill cannot be used')
+  })
+  const toolServers = new ToolServers({
+    egress: new Egress(config.mcp.allowed_networks),
+    connectTimeoutMs: config.mcp.connect_timeout_ms,
+    callTimeoutMs: config.mcp.call_timeout_ms,
+    log
+  })
+  const lead = () =>
+    createAgent({
+      ...reporting,
+      models,
+      tools: builtInTools({ files: workspace }),
+      toolSources: [...(config.skills.enabled ? [skillTools(skills)] : []), toolServers],
+      // The demo model cannot write titles or memories.
+      middlewares: [
+        threadDataMiddleware,
+        ...(config.models.length === 0 ? [] : middlewaresOf(config, { memories, queue, skills, workspace, log }))
+      ]
+    })
+  registerSdkLogger(log)
+  registerLoopback(graphs.door)
+  const place = config.agent.config ?? ''
+  const isOwn = config.agent.runtime === 'graphs'
+  // A file's imports are only reloaded in a new thread.
+  const isIsolated = isOwn && (config.graphs.isolation === 'worker' || config.agent.watch)
+  const workers = isIsolated ? await GraphWorkers.load(place, graphs) : null
+  const set = isOwn && !workers ? new GraphSet(await loadGraphs(place), graphs.reads) : null
+  const rules = project?.auth ? await loadAuth(place, project.auth) : null
+  const app = project?.http.app ? customApp(await loadApp(place, project.http.app), project, config) : null
+  for (const what of project?.unsupported ?? [])
+    log.warn({ what }, 'langgraph.json has a setting that is not supported')
+  const ui = project && Object.keys(project.ui).length > 0 ? uiOf(place, project, log) : null
+  const agent = workers?.agent ?? (set ? createGraphsAgent(set, graphs) : await agentOf(config, lead, graphs))
+  let unwatch = () => {}
+  const stop = new AbortController()
+  return {
+    agent,
+    rules,
+    app,
+    services: { memories, skills, extensions, toolServers, completeOnce, ui: ui && (() => ui) },
+    start: async () => {
+      if (workers && config.agent.watch) unwatch = watchGraphs(place, () => workers.reload(), log)
+      // In the background: the agent's server may be slow, or down.
+      adopt(agent, adminId, log, stop.signal).catch((error: unknown) =>
+        log.warn({ err: error }, 'assistants could not be adopted')
+      )
+      toolServers.configure(storedServers(await extensions.read(), commandPolicy(config), log))
+    },
+    forget: async (threadId, userId) => {
+      queue.forget(threadId)
+      void agent
+        .forget?.(threadId)
+        .catch((error: unknown) =>
+          log.warn({ err: error, thread_id: threadId }, 'the agent could not delete its part of a deleted thread')
+        )
+      if (userId !== null) await memories.forgetThread(userId, threadId)
+    },
+    forgetUser: (userId) => queue.forgetUser(userId),
+    stop: async () => {
+      stop.abort()
+      unwatch()
+      await Promise.all([queue.flush(MEMORY_FLUSH_MS), toolServers.close(), workers?.close()])
+    }
+  }
+}
+
+function customApp(app: FetchApp, { http }: ProjectSettings, { server, streams }: Config): CustomApp {
+  const limits = { bodyLimit: server.body_bytes, stallMs: streams.stall_ms }
+  return new CustomApp(app, { needsUser: http.appNeedsUser, ...limits, userOf: authUser })
+}
+
+/** In the background; empty if they cannot be bundled, which is logged. */
+async function uiOf(place: string, project: ProjectSettings, log: Log): Promise<UiFiles> {
+  try {
+    return await buildUi(place, project)
+  } catch (error) {
+    log.warn({ err: error }, 'the components of langgraph.json (ui) are not served')
+    return new Map()
+  }
+}
+
+/** Gives ownerless threads of the agent's server to the administrator [Auth 12]. */
+async function adopt(
+  agent: Agent,
+  adminId: () => Promise<string | null>,
+  log: Log,
+  signal: AbortSignal
+): Promise<void> {
+  if (!agent.adoptThreads) return
+  try {
+    const owner = await adminId()
+    if (owner === null) return
+    const threads = await agent.adoptThreads(owner, signal, (thread_id, error) =>
+      log.warn({ thread_id, err: error }, "a thread of the agent's server could not be given an owner")
+    )
+    if (threads > 0)
+      log.info({ threads, user_id: owner }, "ownerless threads of the agent's server now belong to the administrator")
+  } catch (error) {
+    if (!signal.aborted)
+      log.warn({ err: error }, "the threads of the agent's server could not be searched for those without an owner")
+  }
+}
+
+async function agentOf({ agent }: Config, lead: () => Agent, ports: GraphPorts): Promise<Agent> {
+  // The configuration has checked that each runtime has what it needs.
+  if (agent.runtime === 'module') return loadAgent(agent.path ?? '', ports)
+  if (agent.runtime !== 'langgraph') return lead()
+  const { url, api_key, headers, assistant_id, idle_timeout_ms } = agent
+  const options = { apiKey: api_key, headers, assistantId: assistant_id, idleTimeoutMs: idle_timeout_ms }
+  const limits = answerLimits(agent)
+  return createGraphAgent(new ServerGraph({ url: url ?? '', ...options, ...limits }), limits)
+}
+
+function completeOnceOf(models: Models, reporting: Reporting): Services['completeOnce'] {
+  return async (messages, modelName, signal) => {
+    const model = models.named(modelName)
+    if (!model) throw new Error(`There is no model "${modelName}"`)
+    return askOnce(model, messages, signal, reporting)
+  }
+}
+
+function configuredModels(config: Config, log: Log): Models {
+  // A server without a key accepts any.
+  return chatModels(
+    config.models.map((model) => ({ ...model, api_key: model.api_key ?? '' })),
+    log,
+    answerLimits(config.agent)
+  )
+}
+
+/** The part of the heap that one event may be at most, and one answer: while an answer is folded, stored and shown it is there many times. */
+const HEAP_PARTS = { event: 64, answer: 48 }
+
+function answerLimits({ event_characters, answer_characters, answer_calls }: Config['agent']) {
+  return {
+    eventCharacters: ofHeap(event_characters, HEAP_PARTS.event),
+    characters: ofHeap(answer_characters, HEAP_PARTS.answer),
+    calls: answer_calls
+  }
+}
+
+interface MiddlewareParts {
+  readonly memories: Memories
+  readonly queue: MemoryQueue
+  readonly skills: Skills
+  readonly workspace: Workspace
+  readonly log: Log
+}
+
+function middlewaresOf(config: Config, { memories, queue, skills, workspace, log }: MiddlewareParts): Middleware[] {
+  const { title, summarization, memory } = config
+  const port: MemoryPort = {
+    prompt: async (of) =>
+      memory.injection_enabled ? memoryPrompt(await memories.read(of), memory.max_injection_tokens) : null,
+    learn: (conversation) => queue.add(conversation)
+  }
+  return [
+    uploadsMiddleware(workspace, DEFAULT_USER_ID),
+    imagesMiddleware(workspace, DEFAULT_USER_ID),
+    ...(config.skills.enabled ? [skillsMiddleware(skills)] : []),
+    ...(memory.enabled ? [memoryMiddleware(port, log)] : []),
+    ...(summarization.enabled ? [summarizeMiddleware(summarization)] : []),
+    ...(title.enabled ? [titleMiddleware(title)] : [])
+  ]
+}
+
+function memoryOptions({ memory }: Config, completeOnce: Services['completeOnce'], log: Log): MemoryQueueOptions {
+  return {
+    debounceMs: memory.debounce_seconds * 1000,
+    maxFacts: memory.max_facts,
+    threshold: memory.fact_confidence_threshold,
+    ask: ({ system, user }, signal) =>
+      completeOnce(
+        [
+          { role: 'system', content: system },
+          { role: 'user', content: user }
+        ],
+        memory.model_name,
+        signal
+      ),
+    onFailed: (error, thread_id) => log.warn({ err: error, thread_id }, 'a conversation could not be read for memory')
+  }
+}
+
+/** The store, as in-process graphs use it: their states, and their threads. */
+export function graphPorts(store: Store, committer: Committer, items: Items, door: Door, log: Log): GraphPorts {
+  return {
+    items,
+    door,
+    log,
+    reads: store.graphStates,
+    threads: {
+      graphOf: async (threadId) => {
+        const thread = await store.threads.get(threadId, null)
+        if (!thread) return null
+        const [newest] = await store.runs.list(threadId, { limit: 1, offset: 0 }, null)
+        // Metadata is what a client says; the state is that of the graph that has run.
+        const id = newest?.kwargs.graph_id ?? thread.metadata.graph_id
+        return typeof id === 'string' ? id : null
+      },
+      configOf: async (threadId) => {
+        const [newest] = await store.runs.list(threadId, { limit: 1, offset: 0 }, null)
+        const config = newest?.kwargs.config
+        return isObject(config) ? config : {}
+      },
+      isBusy: async (threadId) => (await store.runs.inFlight(threadId)).length > 0,
+      copy: async (from, thread_id) => void (await committer.write({ name: 'state.copy', from, thread_id })),
+      update: async (update) => {
+        try {
+          return await committer.write({ name: 'graph.update', now: timestamp(), ...update }, 'limited')
+        } catch (error) {
+          if (error instanceof WriteRefused) return 'busy'
+          throw error
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,78 @@
+// Assembles the HTTP servers: the one for clients and, on a port of its own, the one for metrics.
+import type { ProjectSettings } from '../langgraph/project/config-file.ts'
+import type { AccessPolicy } from '../auth/policy.ts'
+import type { Credentials } from '../auth/session.ts'
+import type { Config } from '../config/config.ts'
+import { Failure } from '../base/errors.ts'
+import { Proxies } from '../http/address.ts'
+import type { CustomApp } from '../http/custom-app.ts'
+import { Origins } from '../http/guards.ts'
+import { type HttpOptions, HttpServer, type Log } from '../http/server.ts'
+import type { Metrics } from '../metrics/metrics.ts'
+import type { AuthServices } from '../routes/auth.ts'
+import { langgraphRoutes } from '../langgraph/api/index.ts'
+import { routes } from '../routes/index.ts'
+import { metricsRoutes } from '../routes/metrics.ts'
+import type { Services } from '../routes/services.ts'
+import { type Store, StoreUnavailable } from '../store/store.ts'
+
+interface HttpParts {
+  readonly config: Config
+  readonly log: Log
+  readonly services: Services
+  readonly accounts: Omit<AuthServices, 'config' | 'writer' | 'log' | 'allowanceOf' | 'onLoginRefused'>
+  readonly credentials: Credentials
+  /** The operator's own auth rules; null: none. */
+  readonly policy: AccessPolicy | null
+  /** The operator's own routes; null: none. */
+  readonly app: CustomApp | null
+  readonly project: ProjectSettings | null
+  readonly threadOwner: Store['threads']['ownerOf']
+  readonly metrics: Metrics
+  readonly notYet: HttpOptions['notYet']
+}
+
+/** `metricsServer` null: metrics have no port of their own. */
+export function composeServers(parts: HttpParts): { server: HttpServer; metricsServer: HttpServer | null } {
+  const { config, log, services, policy, project, metrics } = parts
+  const warn = (message: string) => log.warn({}, message)
+  const proxies = new Proxies(config.server.trusted_proxies, warn, config.server.trusted_hops)
+  const common: Omit<HttpOptions, 'routes'> = {
+    authenticate: parts.credentials.authenticate,
+    authenticateRequest: policy?.authenticates ? policy.authenticate : null,
+    threadOwner: parts.threadOwner,
+    origins: new Origins([...config.server.cors_origins, ...(project?.http.origins ?? [])], warn),
+    proxies,
+    publicUrl: config.server.public_url,
+    limits: { connectionsPerAddress: config.server.connections_per_address },
+    log,
+    failureOf: unreachable,
+    notYet: parts.notYet
+  }
+  const accounts: AuthServices = {
+    ...parts.accounts,
+    config,
+    writer: services.writer,
+    log,
+    allowanceOf: (call) => proxies.allowanceOf(call.req),
+    onLoginRefused: (code) => metrics.loginRefused(code)
+  }
+  const server = new HttpServer({
+    ...common,
+    onAnswered: metrics.request,
+    app: parts.app,
+    routes: routes(services, accounts, {
+      disabled: project?.http.disabled ?? [],
+      policy,
+      rooms: langgraphRoutes(services)
+    })
+  })
+  const hasOwnPort = config.metrics.port !== 0
+  return { server, metricsServer: hasOwnPort ? new HttpServer({ ...common, routes: metricsRoutes(services) }) : null }
+}
+
+/** A database that does not answer a read is not the request's fault, and a retry may work. */
+function unreachable(error: unknown): Failure | null {
+  if (!(error instanceof StoreUnavailable)) return null
+  return new Failure('store_unreachable', { reason: error.message }, { 'Retry-After': '5' })
+}

@@ -1,0 +1,106 @@
+// Assembles the engine: the committer, the registry's options, and the recovery of the previous process's runs.
+import { randomUUID } from 'node:crypto'
+import type { Component } from './components.ts'
+import type { Config } from '../config/config.ts'
+import { fail } from '../base/errors.ts'
+import type { Log } from '../http/server.ts'
+import type { Cluster } from '../run/cluster/cluster.ts'
+import type { BuiltStateOptions } from '../run/built-state.ts'
+import { type CommitObserver, Committer, WriteRefused } from '../run/commit/committer.ts'
+import { recover, type RecoveryParts } from '../run/lifecycle/recovery.ts'
+import type { RegistryOptions } from '../run/lifecycle/registry.ts'
+import { withTimeout } from '../run/lifecycle/with-timeout.ts'
+import { currentUserId } from '../base/scope.ts'
+import { type ScopedWriter, scopedWriter } from '../store/scoped.ts'
+import type { Store } from '../store/store.ts'
+
+export function newCommitter(config: Config, log: Log, store: Store, observers: readonly CommitObserver[]): Committer {
+  return new Committer(store.apply.bind(store), {
+    observers,
+    flushMs: config.streams.flush_ms,
+    stuckAfterMs: config.streams.settle_timeout_ms,
+    unstoredMs: config.streams.unstored_ms,
+    troubleOf: () => store.trouble ?? null,
+    onTrouble: (error, attempts) => log.error({ err: error, attempts }, 'the store does not take a batch; retrying'),
+    onRecovered: (attempts) => log.warn({ attempts }, 'the store takes writes again'),
+    onBroken: (error) => log.error({ err: error }, 'a run failed while handing over its records')
+  })
+}
+
+/**
+ * Stops the committer. A store that takes nothing must not keep the process alive: what started is ended by the next
+ * one [design 4, rule 5].
+ */
+export function drained(committer: Committer, config: Config, log: Log): Component {
+  return {
+    async stop() {
+      const all = committer.drained().then(() => true)
+      if (!(await withTimeout(all, config.streams.settle_timeout_ms)))
+        log.error({ reason: committer.stuck }, 'the store did not take all pending writes in time; the rest is lost')
+      committer.stop()
+    }
+  }
+}
+
+/** Recovers the runs the previous process left behind. */
+export async function takeOver(cluster: Cluster | null, parts: RecoveryParts & { readonly log: Log }): Promise<void> {
+  if (cluster) return cluster.serve()
+  const found = await recover(await parts.store.runs.unfinished(null), parts)
+  if (found.ended || found.resumed) parts.log.warn(found, 'runs of the previous process were ended or queued again')
+}
+
+/** Identifies where run events are stored, for comparison between processes: memory and files are never shared. */
+export function placeOfEvents({ run_events: { backend } }: Config): string {
+  if (typeof backend === 'object') return 'a module'
+  return backend === 'db' ? backend : `${backend} of ${randomUUID()}`
+}
+
+export function registryOptions(config: Config): RegistryOptions & BuiltStateOptions {
+  const { streams, runs, run_events, title } = config
+  return {
+    maxTraceContent: run_events.max_trace_content,
+    trackTokens: run_events.track_token_usage,
+    heartbeatMs: streams.heartbeat_ms,
+    stallMs: streams.stall_ms,
+    coalesceMs: streams.gather_ms ?? streams.coalesce_ms,
+    streams: { each: streams.per_user, all: streams.total },
+    activePerUser: runs.active_per_user,
+    windowBytes: streams.window_bytes,
+    pendingBytes: streams.pending_bytes,
+    pendingTotalBytes: streams.pending_total_bytes,
+    eventBytes: streams.event_bytes,
+    settleTimeoutMs: streams.settle_timeout_ms,
+    disconnectGraceMs: runs.disconnect_grace_ms,
+    timeoutMs: runs.timeout_s * 1000,
+    recursionLimit: runs.recursion_limit,
+    replyAnswers: runs.reply_answers,
+    title
+  }
+}
+
+/** Writes after which a thread looks otherwise in a list: its title, its metadata. Whoever removes one says so. */
+const CHANGES_THREADS: ReadonlySet<string> = new Set(['thread.create', 'thread.patch', 'state.update', 'graph.update'])
+
+function threadOf(op: object): string {
+  const { thread_id, thread } = op as { readonly thread_id?: string; readonly thread?: { readonly thread_id: string } }
+  return thread_id ?? thread?.thread_id ?? ''
+}
+
+/** A refused write of a request has lost a race, e.g. against the thread's removal: a conflict, not a failure. */
+export function mapWriteErrors(
+  committer: Committer,
+  onThread: (userId: string | null, threadId: string) => void
+): ScopedWriter {
+  return scopedWriter({
+    async write(op) {
+      try {
+        const result = await committer.write(op, 'limited')
+        if (CHANGES_THREADS.has(op.name)) onThread(currentUserId(), threadOf(op))
+        return result
+      } catch (error) {
+        if (error instanceof WriteRefused) throw fail('changed_meanwhile')
+        throw error
+      }
+    }
+  })
+}

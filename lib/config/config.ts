@@ -1,0 +1,314 @@
+// The configuration: read once at start, where problems are reported as sentences. config/options.ts lists every
+// option, with its default and what goes wrong without it.
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, isAbsolute, resolve } from 'node:path'
+import * as v from 'valibot'
+import { absolute, type Env, type Flags, override, unusedVariables, withVariables } from './environment.ts'
+import type { ModuleOption } from './kinds.ts'
+import { EVENT_BYTES_MIN, Options, type Parsed } from './options.ts'
+import { refuse, sentence, ConfigError } from './problems.ts'
+import { type Tree, isTree, join } from './tree.ts'
+import { networkOf } from '../base/networks.ts'
+import { LineCounter, parseDocument } from 'yaml'
+
+export { ConfigError } from './problems.ts'
+
+/** The options after defaults, environment and flags, with what follows from them filled in. */
+export type Config = Readonly<Omit<Parsed, 'database' | 'run_events'>> & {
+  /** The file that was read, or null. */
+  readonly file: string | null
+  /** Sentences about environment variables that nothing reads. */
+  readonly unusedVariables: readonly string[]
+  readonly database: Omit<Parsed['database'], 'sqlite_path'> & { readonly sqlite_path: string }
+  readonly run_events: Omit<Parsed['run_events'], 'backend'> & {
+    readonly backend: NonNullable<Parsed['run_events']['backend']>
+  }
+}
+
+/** Where the configuration comes from: flags beat the environment, which beats the file. */
+export interface ConfigSource extends Flags {
+  /** --config; must exist when given. */
+  readonly file?: string | undefined
+  /** Default process.env. */
+  readonly env?: Env | undefined
+  /** What relative paths are relative to; default the working directory. */
+  readonly cwd?: string | undefined
+}
+
+/**
+ * Finds, reads and checks the configuration.
+ * @throws ConfigError with every problem that could be seen together
+ */
+export function loadConfig(source: ConfigSource = {}): Config {
+  const env = source.env ?? process.env
+  const cwd = source.cwd ?? process.cwd()
+  const { file, tree } = readFile(source.file || env.COLLOQUY_CONFIG, cwd)
+  const problems: string[] = []
+  const used = new Set<string>()
+  const options = withVariables(tree, env, '', problems, used)
+  checkKeys(Options, options, '', problems)
+  refuse(problems)
+  // It is an object: checkKeys has complained about anything else.
+  const names = override(options as Tree, source, env)
+  const parsed = v.safeParse(Options, options)
+  if (!parsed.success) refuse(parsed.issues.map((issue) => sentence(issue, names)))
+  // Not successful was refused one line above; valibot's types do not see it.
+  const config = complete(parsed.output as Parsed, file, cwd, unusedVariables(env, used))
+  refuse(contradictions(config))
+  // Those of AUTH_TRUSTED_PROXIES are skipped with a warning [Auth 9].
+  if (!names.has('server.trusted_proxies')) refuse(badProxies(config))
+  const isNamed = Boolean(source.file || env.COLLOQUY_CONFIG)
+  if (isNamed && !names.has('home')) refuse(strayHome(config, (parsed.output as Parsed).home, cwd))
+  return config
+}
+
+/**
+ * The configuration was named from another folder, and its relative home does not exist: an empty home in the wrong
+ * place would look like lost data.
+ */
+function strayHome({ file, home }: Config, asWritten: string, cwd: string): string[] {
+  const isRelative = absolute('/', asWritten) !== home
+  if (file === null || !isRelative || resolve(cwd) === dirname(file) || existsSync(home)) return []
+  return [
+    `home is ${asWritten}, relative to the working directory ${cwd}, and there is none: start in the right folder, name it with --home, or make home absolute in ${file}.`
+  ]
+}
+
+/** Resolves defaults that depend on other options, and makes every path absolute. */
+function complete(parsed: Parsed, file: string | null, cwd: string, unusedVariables: readonly string[]): Config {
+  const home = absolute(cwd, parsed.home)
+  const { sqlite_path } = parsed.database
+  const beside = file === null ? cwd : dirname(file)
+  const backend = located(parsed.database.backend, beside)
+  return {
+    ...parsed,
+    auth: {
+      ...parsed.auth,
+      registration: parsed.auth.allow_registration ? parsed.auth.registration : 'closed'
+    },
+    file,
+    unusedVariables,
+    home,
+    database: {
+      ...parsed.database,
+      backend,
+      sqlite_path: sqlite_path === null ? defaultSqlitePath(home) : absolute(cwd, sqlite_path)
+    },
+    run_events: {
+      ...parsed.run_events,
+      backend: located(parsed.run_events.backend ?? (backend === 'memory' ? 'memory' : 'db'), beside)
+    },
+    agent: {
+      ...parsed.agent,
+      path: parsed.agent.path && absolute(beside, parsed.agent.path),
+      config: parsed.agent.config && absolute(beside, parsed.agent.config)
+    },
+    skills: { ...parsed.skills, path: parsed.skills.path && absolute(beside, parsed.skills.path) }
+  }
+}
+
+/** A module with its absolute path: the one in the file is relative to the file. */
+function located<Word extends string>(backend: Word | ModuleOption, beside: string): Word | ModuleOption {
+  return typeof backend === 'string' ? backend : { ...backend, module: absolute(beside, backend.module) }
+}
+
+function badProxies({ server }: Config): string[] {
+  return server.trusted_proxies
+    .filter((entry) => networkOf(entry) === null)
+    .map((entry) => `server.trusted_proxies has ${entry}, which is neither an address nor a range, as 10.0.0.0/8.`)
+}
+
+/** As long as the signature: a shorter key would be the weak point. */
+const JWT_SECRET_BYTES_MIN = 32
+
+/** Valid options that cannot work, mostly in combination. */
+function contradictions(config: Config): string[] {
+  const problems: string[] = []
+  const { database, agent, streams, server } = config
+  if (server.public_url !== null && !isOrigin(server.public_url))
+    problems.push(
+      'server.public_url has a path, a query or a fragment: a gateway below a path is not supported. Give it a host of its own, as in https://chat.example.com.'
+    )
+  if (database.backend === 'postgres' && !isPostgresUrl(database.postgres_url))
+    problems.push('database.postgres_url is missing or no URL: it must be postgres://user:password@host:port/name.')
+  if (agent.runtime === 'langgraph' && agent.url === null)
+    problems.push('agent.url is missing: agent.runtime langgraph needs the address of a server.')
+  if (agent.runtime === 'module' && agent.path === null)
+    problems.push('agent.path is missing: agent.runtime module needs a file.')
+  if (agent.runtime === 'graphs' && agent.config === null)
+    problems.push('agent.config is missing: agent.runtime graphs needs a langgraph.json.')
+  if (streams.event_bytes > 0 && streams.event_bytes < EVENT_BYTES_MIN)
+    problems.push(`streams.event_bytes is ${streams.event_bytes}; it must be 0 or at least ${EVENT_BYTES_MIN}.`)
+  if (config.skills.path !== null && !existsSync(config.skills.path))
+    problems.push(`skills.path is ${config.skills.path}, and there is no such folder.`)
+  if (config.memory.storage_path !== '' && !isAbsolute(config.memory.storage_path))
+    problems.push('memory.storage_path must be an absolute path, or empty.')
+  const key = /^whsec_(.*)$/s.exec(config.webhooks.secret ?? '')?.[1]
+  if (key !== undefined && !isBase64(key))
+    problems.push(
+      'webhooks.secret begins with whsec_, and what follows is no base64. openssl rand -base64 32 makes some.'
+    )
+  const secret = config.auth.jwt_secret
+  if (secret !== null && Buffer.byteLength(secret) < JWT_SECRET_BYTES_MIN)
+    problems.push(
+      `auth.jwt_secret has fewer than ${JWT_SECRET_BYTES_MIN} bytes: whoever guesses it is everybody. openssl rand -base64 48 makes one.`
+    )
+  return [...problems, ...modelProblems(config)]
+}
+
+function modelProblems(config: Config): string[] {
+  const names = config.models.map(({ name }) => name)
+  const problems = names.flatMap((name, i) => {
+    const first = names.indexOf(name)
+    return first < i ? [`models[${i}].name is ${name}, which models[${first}] is called already.`] : []
+  })
+  // Without models the demo answers, whatever it is called.
+  if (names.length === 0) return problems
+  for (const section of ['title', 'summarization', 'memory', 'suggestions'] as const) {
+    const { model_name: name } = config[section]
+    if (name !== null && !names.includes(name))
+      problems.push(`${section}.model_name is ${name}, which no model is called: there are ${names.join(', ')}.`)
+  }
+  return problems
+}
+
+/** Sentences about options that are set, and of no use with what another one says: a half of a change, most likely. */
+export function unusedOptions({ agent, database, files, graphs, home, unusedVariables }: Config): string[] {
+  const { sqlite_path, postgres_url } = database
+  const backend = typeof database.backend === 'string' ? database.backend : 'a module'
+  const needs = [
+    ['agent.path', agent.path !== null, 'agent.runtime', agent.runtime, 'module'],
+    ['agent.config', agent.config !== null, 'agent.runtime', agent.runtime, 'graphs'],
+    ['agent.watch', agent.watch, 'agent.runtime', agent.runtime, 'graphs'],
+    ['graphs.isolation', graphs.isolation !== 'none', 'agent.runtime', agent.runtime, 'graphs'],
+    ['agent.url', agent.url !== null, 'agent.runtime', agent.runtime, 'langgraph'],
+    ['database.postgres_url', postgres_url !== null, 'database.backend', backend, 'postgres'],
+    ['database.sqlite_path', sqlite_path !== defaultSqlitePath(home), 'database.backend', backend, 'sqlite'],
+    // A store of your own may be one of several processes too.
+    ['files.shared', !files.shared && typeof database.backend === 'string', 'database.backend', backend, 'postgres']
+  ] as const
+  const unused = needs
+    .filter(([, isSet, , is, needed]) => isSet && is !== needed)
+    .map(([name, , other, is, needed]) => `${name} is not used: ${other} is ${is}, and not ${needed}`)
+  return [...unused, ...unusedVariables]
+}
+
+function defaultSqlitePath(home: string): string {
+  return resolve(home, 'data', 'colloquy.db')
+}
+
+function isOrigin(url: string): boolean {
+  const { pathname, search, hash } = new URL(url)
+  return pathname === '/' && search === '' && hash === ''
+}
+
+function isBase64(text: string): boolean {
+  return /^[\w+/-]+={0,2}$/.test(text) && Buffer.from(text, 'base64').length > 0
+}
+
+function isPostgresUrl(text: string | null): boolean {
+  return text !== null && /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)
+}
+
+// ----------------------------------------------------------------------------------------------------------- the file
+
+const DEFAULT_FILE = 'colloquy.yaml'
+
+/**
+ * @param named the requested file; default: DEFAULT_FILE, if it exists
+ * @returns its path and content; a null path and no options when there is no file
+ * @throws ConfigError when it cannot be read, or is not YAML
+ */
+function readFile(named: string | undefined, cwd: string): { file: string | null; tree: unknown } {
+  const file = absolute(cwd, named || DEFAULT_FILE)
+  const yaml = readText(file, Boolean(named))
+  return yaml === null ? { file: null, tree: {} } : { file, tree: parseYaml(yaml, file) }
+}
+
+// A file is optional, but one that was named must exist.
+function readText(file: string, mustExist: boolean): string | null {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+    if (code === 'ENOENT' && !mustExist) return null
+    throw new ConfigError([`The configuration file ${file} cannot be read (${code}).`])
+  }
+}
+
+function parseYaml(yaml: string, file: string): unknown {
+  const lines = new LineCounter()
+  // Errors quote no lines: the wrong one may contain a key.
+  const document = parseDocument(yaml, { lineCounter: lines, prettyErrors: false })
+  refuse(
+    document.errors.map((error) => `${file}, line ${lines.linePos(error.pos[0]).line}: ${sentenceCase(error.code)}.`)
+  )
+  try {
+    return document.toJS() ?? {}
+  } catch {
+    throw new ConfigError([`${file}: an alias (*name) has no anchor (&name), or too many.`])
+  }
+}
+
+function sentenceCase(code: string): string {
+  const words = code.toLowerCase().replaceAll('_', ' ')
+  return `this is not valid YAML (${words})`
+}
+
+// --------------------------------------------------------------------------------------------------------------- keys
+
+/** The part of a schema that this needs. */
+interface Shape {
+  readonly type: string
+  readonly entries?: Readonly<Record<string, Shape>>
+  readonly wrapped?: Shape
+  readonly item?: Shape
+  /** Present if the schema depends on the value. */
+  readonly getter?: (input: unknown) => Shape
+}
+
+/** Adds a sentence for every unknown key in `value`, suggesting the nearest known one. */
+function checkKeys(schema: Shape, value: unknown, path: string, problems: string[]): void {
+  if (value === null || value === undefined) return
+  if (schema.wrapped) return checkKeys(schema.wrapped, value, path, problems)
+  if (schema.getter) return checkKeys(schema.getter(value), value, path, problems)
+  if (schema.item && Array.isArray(value)) {
+    for (const [i, item] of value.entries()) checkKeys(schema.item, item, `${path}[${i}]`, problems)
+  }
+  const { entries } = schema
+  if (!entries) return
+  if (!isTree(value)) {
+    problems.push(`${path || 'The configuration file'} must hold options by name.`)
+    return
+  }
+  for (const [name, inner] of Object.entries(value)) {
+    const known = Object.hasOwn(entries, name) ? entries[name] : undefined
+    if (known) checkKeys(known, inner, join(path, name), problems)
+    else problems.push(`${join(path, name)} is not an option; ${hint(name, Object.keys(entries))}`)
+  }
+}
+
+/** The name that was meant, if one is near: any other would mislead. */
+function hint(name: string, known: readonly string[]): string {
+  const [nearest] = known
+    .map((other) => ({ other, steps: distance(name, other) }))
+    .sort((one, two) => one.steps - two.steps)
+  const isNear =
+    nearest !== undefined &&
+    nearest.steps <= Math.max(2, Math.floor(name.length / 3)) &&
+    nearest.steps < name.length - 1
+  return isNear ? `did you mean ${nearest.other}?` : `there are ${known.join(', ')}.`
+}
+
+function distance(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= one.length; i++) {
+    const above = row
+    row = [i]
+    for (let j = 1; j <= other.length; j++) {
+      const changed = (above[j - 1] ?? 0) + (one[i - 1] === other[j - 1] ? 0 : 1)
+      row.push(Math.min(changed, (above[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1))
+    }
+  }
+  return row[other.length] ?? 0
+}

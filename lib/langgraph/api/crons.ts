@@ -1,0 +1,209 @@
+// The caller's crons: runs started on a schedule, all in one thread or each in its own.
+import { randomUUID } from 'node:crypto'
+import * as v from 'valibot'
+import { fail } from '../../base/errors.ts'
+import type { Reply, UserCall } from '../../http/call.ts'
+import { type Route, route } from '../../http/route.ts'
+import { isWithin, listOf, metadata, objectOf } from '../../http/schema.ts'
+import { type Caller, callerOfRun } from '../../base/loopback.ts'
+import type { RunOrder } from '../../run/lifecycle/runs.ts'
+import { nextRunDate, ScheduleInvalid } from '../../jobs/cron-time.ts'
+import { Containment } from '../../thread/contains.ts'
+import { type Cron, isObject, type JsonObject, timestamp, type Timestamp } from '../../base/types.ts'
+import { costly, tooLong } from '../../routes/input.ts'
+import { orderEntry, pageEntries, pageReply, sorted } from '../../routes/page.ts'
+import { callerIn, checkStrategy, orderFor, type RunBody, runEntries } from '../../routes/run-request.ts'
+import type { Services } from '../../routes/services.ts'
+
+const SCHEDULE_MAX = 200
+const ZONE_MAX = 64
+const FIELDS_MAX = 32
+/** Size of a cron: a search reads all crons of the user. */
+const CRON_BYTES = 16 * 1024
+
+const moment = v.pipe(
+  v.string(),
+  v.maxLength(64),
+  v.check((text) => Number.isFinite(Date.parse(text)), 'Value error, must be an ISO-8601 time'),
+  v.transform((text): Timestamp => timestamp(Date.parse(text)))
+)
+const schedule = v.pipe(v.string(), v.trim(), v.maxLength(SCHEDULE_MAX))
+const cronEntries = {
+  ...runEntries,
+  timezone: v.nullish(v.pipe(v.string(), v.maxLength(ZONE_MAX))),
+  end_time: v.nullish(moment),
+  enabled: v.nullish(v.boolean()),
+  on_run_completed: v.nullish(v.picklist(['delete', 'keep']))
+}
+const createBody = objectOf({ ...cronEntries, schedule })
+const updateBody = objectOf({ ...cronEntries, schedule: v.nullish(schedule) })
+const filter = {
+  assistant_id: v.nullish(v.pipe(v.string(), v.maxLength(128))),
+  thread_id: v.nullish(v.pipe(v.string(), v.maxLength(64))),
+  metadata: v.nullish(metadata),
+  enabled: v.nullish(v.boolean())
+}
+const countBody = objectOf(filter)
+const searchBody = objectOf({
+  ...filter,
+  ...pageEntries,
+  sort_by: v.nullish(
+    v.picklist(['cron_id', 'assistant_id', 'thread_id', 'created_at', 'updated_at', 'next_run_date', 'end_time']),
+    'created_at'
+  ),
+  sort_order: orderEntry,
+  select: v.nullish(listOf(v.pipe(v.string(), v.maxLength(64)), FIELDS_MAX))
+})
+type Fields = v.InferOutput<typeof updateBody>
+
+export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assistants' | 'config' | 'policy'>): Route[] {
+  const { store, writer, assistants, config } = services
+
+  /** Its runs may do no more than who made it, or changed it last. */
+  const withRights = ({ caller: _, ...payload }: JsonObject, call: UserCall): JsonObject => {
+    const { authUser: auth_user, permissions } = callerIn(services, call)!
+    if (auth_user === null && permissions === null) return payload
+    return { ...payload, caller: { auth_user, permissions: permissions && [...permissions] } }
+  }
+
+  const create = async (call: UserCall<v.InferOutput<typeof createBody>>): Promise<Reply> => {
+    const { user, body, params } = call
+    checkStrategy(call, body.multitask_strategy)
+    const assistant = await assistants.resolve(body.assistant_id ?? null, user.id)
+    if (!assistant) throw fail('assistant_unknown', { id: body.assistant_id ?? '' })
+    // Clocks of processes differ: a turn is due by that of the database.
+    const now = await store.jobs.now()
+    const cron = scheduled(Date.parse(now), {
+      cron_id: randomUUID(),
+      user_id: user.id,
+      assistant_id: body.assistant_id ?? null,
+      thread_id: params.thread_id ?? null,
+      schedule: body.schedule,
+      timezone: body.timezone ?? null,
+      payload: withRights(payloadOf(body), call),
+      metadata: body.metadata ?? {},
+      on_run_completed: body.on_run_completed ?? 'delete',
+      enabled: body.enabled ?? true,
+      end_time: body.end_time ?? null,
+      next_run_date: null,
+      created_at: now,
+      updated_at: now
+    })
+    const max = config.crons.per_user
+    if ((await writer.write({ name: 'cron.create', cron, max: max || Number.MAX_SAFE_INTEGER })) === 'too_many')
+      throw fail('crons_full', { max })
+    return { json: cron }
+  }
+
+  const update = async (call: UserCall<Fields>): Promise<Reply> => {
+    const { body, params } = call
+    const cron_id = params.cron_id!
+    checkStrategy(call, body.multitask_strategy)
+    const before = await store.crons.get(cron_id)
+    if (!before) throw fail('cron_not_found', { id: cron_id })
+    const given = Object.fromEntries(
+      Object.entries({ ...body, end_time: body.end_time }).filter(([, value]) => value !== undefined)
+    ) as Fields // the same members, those that were given
+    const { schedule, timezone, enabled, on_run_completed, end_time, metadata: more } = given
+    const payload = withRights({ ...before.payload, ...payloadOf(given) }, call)
+    if (!isWithin({ ...payload, metadata: more ?? before.metadata }, CRON_BYTES)) throw tooLong(['body'], CRON_BYTES)
+    const now = await store.jobs.now()
+    const set = scheduled(Date.parse(now), {
+      ...before,
+      schedule: schedule ?? before.schedule,
+      timezone: timezone === undefined ? before.timezone : timezone,
+      enabled: enabled ?? before.enabled,
+      end_time: end_time === undefined ? before.end_time : end_time,
+      on_run_completed: on_run_completed ?? before.on_run_completed,
+      metadata: more ?? before.metadata,
+      payload
+    })
+    const after = await writer.write({ name: 'cron.update', cron_id, set, now })
+    if (!after) throw fail('cron_not_found', { id: cron_id })
+    return { json: after }
+  }
+
+  const remove = async ({ params }: UserCall): Promise<Reply> => {
+    const cron_id = params.cron_id!
+    if (!(await writer.write({ name: 'cron.remove', cron_id }))) throw fail('cron_not_found', { id: cron_id })
+    return { status: 204 }
+  }
+
+  const found = async (body: v.InferOutput<typeof countBody>): Promise<Cron[]> => {
+    const { assistant_id, thread_id, enabled, metadata: wanted } = body
+    const isFound = (cron: Cron) =>
+      (!assistant_id || cron.assistant_id === assistant_id) &&
+      (!thread_id || cron.thread_id === thread_id) &&
+      (typeof enabled !== 'boolean' || cron.enabled === enabled)
+    return new Containment().among((await store.crons.list()).filter(isFound), wanted ?? {}).catch(costly)
+  }
+
+  const search = async ({ body }: UserCall<v.InferOutput<typeof searchBody>>): Promise<Reply> =>
+    pageReply(sorted(await found(body), body.sort_by, 'cron_id', body.sort_order), body)
+
+  const count = async ({ body }: UserCall<v.InferOutput<typeof countBody>>): Promise<Reply> => ({
+    json: (await found(body)).length
+  })
+
+  const path = '/api/runs/crons'
+  const starting = { permission: 'runs:create', bodyLimit: CRON_BYTES } as const
+  const creating = { ...starting, method: 'POST', body: createBody, handler: create } as const
+  const looking = { permission: 'runs:read', method: 'POST', bodyOptional: true } as const
+  return [
+    route({ ...creating, path }),
+    route({ ...creating, path: '/api/threads/{thread_id}/runs/crons', thread: 'write' }),
+    route({ ...looking, path: `${path}/search`, body: searchBody, handler: search }),
+    route({ ...looking, path: `${path}/count`, body: countBody, handler: count }),
+    route({ ...starting, method: 'PATCH', path: `${path}/{cron_id}`, body: updateBody, handler: update }),
+    route({ ...starting, method: 'DELETE', path: `${path}/{cron_id}`, handler: remove })
+  ]
+}
+
+/** The request body of its runs, without the fields that the cron has itself. */
+function payloadOf(fields: Fields): JsonObject {
+  const known = Object.entries(fields).filter(
+    ([name, value]) => Object.hasOwn(runEntries, name) && name !== 'metadata' && value !== undefined
+  )
+  // A body of JSON, with defaults filled in.
+  return Object.fromEntries(known) as JsonObject
+}
+
+/** The one its runs work for. */
+export function callerOfCron({ user_id, payload: { caller } }: Cron): Caller {
+  // Never null: a cron has a user.
+  return callerOfRun(user_id, isObject(caller) ? caller : {})!
+}
+
+/** The run of a cron that is due. */
+export function orderOfCron(services: Services, cron: Cron): Promise<RunOrder> {
+  const { cron_id, thread_id: threadId, payload, metadata } = cron
+  // Validated when it was stored.
+  const { caller: _, ...fields } = payload
+  const body: RunBody = { ...fields, metadata: { ...metadata, cron_id } }
+  return orderFor(services, {
+    threadId,
+    caller: callerOfCron(cron),
+    body,
+    key: null,
+    isTemporary: threadId === null && cron.on_run_completed === 'delete',
+    path: `/crons/${cron_id}`,
+    creator: null,
+    isLangGraph: true
+  })
+}
+
+/**
+ * Computes its next run date.
+ * @throws Failure for a schedule that is invalid or never matches, and an end that is past
+ */
+function scheduled(now: number, cron: Cron): Cron {
+  try {
+    if (cron.end_time !== null && Date.parse(cron.end_time) <= now) throw new ScheduleInvalid('its end_time is past')
+    const next_run_date = nextRunDate(cron, now)
+    if (next_run_date === null && cron.enabled) throw new ScheduleInvalid('it never matches before its end')
+    return { ...cron, next_run_date }
+  } catch (error) {
+    if (error instanceof ScheduleInvalid) throw fail('schedule_invalid', { reason: error.message })
+    throw error
+  }
+}

@@ -1,0 +1,292 @@
+// LangGraph's protocol v2 on a thread: commands, and events as an event stream or over a WebSocket.
+import * as v from 'valibot'
+import { Failure, fail } from '../../base/errors.ts'
+import { type Call, HANDLED, type Reply, type UserCall } from '../../http/call.ts'
+import { requirePermission } from '../../http/guards.ts'
+import { parseJson } from '../../http/request.ts'
+import { type Route, route } from '../../http/route.ts'
+import { check, integer, jsonObject, objectOf } from '../../http/schema.ts'
+import { acceptWebSocket, type TextSocket } from '../../http/web-socket.ts'
+import { sseEncoding } from '../protocol/encoding.ts'
+import { epochIn, frameAt, seqIn, seqOf } from '../protocol/event.ts'
+import { EventFeed } from '../protocol/feed.ts'
+import { replayedEvents } from '../protocol/replay.ts'
+import {
+  type Answer,
+  type Command,
+  type ErrorCode,
+  errorAnswer,
+  ProtocolSocket,
+  successAnswer
+} from '../protocol/socket.ts'
+import { type Since, type SubscriptionParams, subscriptionFields } from '../protocol/subscription.ts'
+import { treeOf } from '../protocol/tree.ts'
+import { Subscriptions } from '../protocol/subscriptions.ts'
+import { isUnplaced } from '../../run/run-kwargs.ts'
+import { HEARTBEAT } from '../../run/log/sse.ts'
+import { asUser } from '../../base/scope.ts'
+import { newThread } from '../../thread/thread.ts'
+import { type Json, type JsonObject, isObject, type Run, timestamp } from '../../base/types.ts'
+import { Authorizer } from '../../routes/authorizer.ts'
+import { openEvents, positionText, readerOf } from '../../routes/join-request.ts'
+import { callerIn, checkStrategy, orderFor, runBody } from '../../routes/run-request.ts'
+import { runOf } from '../../routes/run-of.ts'
+import type { Services } from '../../routes/services.ts'
+
+const commandBody = objectOf({
+  id: integer({ min: 0 }),
+  method: v.pipe(v.string(), v.maxLength(64)),
+  params: v.nullish(jsonObject)
+})
+const eventsBody = objectOf(subscriptionFields)
+
+/** Stream modes that the protocol's channels need. */
+const MODES = ['values', 'updates', 'messages-tuple', 'custom', 'tasks', 'tools']
+const STRATEGIES = ['reject', 'interrupt', 'rollback', 'enqueue']
+
+export function protocolRoutes(services: Services): Route[] {
+  const { config, store, writer, registry, runs, states, policy, log } = services
+
+  // ------------------------------------------------------------------------------------------------ commands
+
+  const meta = (call: Call, run: Run | null): JsonObject => ({
+    thread_id: call.params.thread_id!,
+    applied_through_seq: run && !isUnplaced(run) ? seqOf(run.ordinal, 0, 0) - 1 : 0
+  })
+
+  const stateOf = async (threadId: string): Promise<JsonObject> =>
+    JSON.parse((await states.get(threadId, NEWEST, true)) ?? '{}') as JsonObject
+
+  const pendingInterrupts = async (threadId: string): Promise<string[]> => {
+    const { tasks } = await stateOf(threadId)
+    return Array.isArray(tasks) ? tasks.filter(isObject).flatMap(({ interrupts }) => idsIn(interrupts ?? null)) : []
+  }
+
+  /** Clients choose the thread id, and the first run creates the thread. */
+  const ensureThread = async (call: UserCall, assistantId: string, metadata: JsonObject): Promise<void> => {
+    const threadId = call.params.thread_id!
+    if (await store.threads.get(threadId)) return
+    const given = { thread_id: threadId, user_id: call.user.id, assistant_id: assistantId, metadata }
+    const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
+    if (!made) throw fail('thread_not_found', { id: threadId })
+  }
+
+  const start = async (call: UserCall, asked: JsonObject): Promise<Run> => {
+    requirePermission(call, 'runs:create')
+    checkStrategy(call, asked.multitask_strategy)
+    const { config: configured } = asked
+    const configurable = isObject(configured) && isObject(configured.configurable) ? configured.configurable : {}
+    const checkpoint_id = typeof configurable.checkpoint_id === 'string' ? configurable.checkpoint_id : null
+    const threadId = call.params.thread_id!
+    const ours = { checkpoint_id, stream_mode: MODES, on_disconnect: 'continue', stream_subgraphs: true }
+    const given = check(runBody, { ...asked, ...ours }, 'body')
+    const body = policy ? await new Authorizer(policy, services, call).run(given, threadId) : given
+    const request = { threadId, caller: callerIn(services, call), body, key: null, path: call.path, creator: null }
+    const headers = services.configurableHeaders.of(call)
+    const order = await orderFor(services, { ...request, isLangGraph: true, headers })
+    await ensureThread(call, String(asked.assistant_id), body.metadata ?? {})
+    return runs.start(threadId, order)
+  }
+
+  const strategyIn = ({ multitask_strategy, multitaskStrategy }: JsonObject): string => {
+    const given = [multitask_strategy, multitaskStrategy].find((one) => STRATEGIES.includes(String(one)))
+    return given === undefined ? 'enqueue' : String(given)
+  }
+
+  const common = ({ config: given, metadata }: JsonObject): JsonObject => ({
+    ...(isObject(given) && { config: given }),
+    ...(isObject(metadata) && { metadata })
+  })
+
+  /** While an interrupt is open, the input is the answer to it. */
+  const runStart = async (call: UserCall, { id, params }: Command): Promise<Answer> => {
+    const { assistant_id, input = null } = params
+    if (typeof assistant_id !== 'string' || assistant_id === '')
+      return errorAnswer(id, 'invalid_argument', 'run.start requires an assistant_id.')
+    const isAnswer = input !== null && (await pendingInterrupts(call.params.thread_id!)).length > 0
+    const what: JsonObject = isAnswer ? { command: { resume: input } } : { input }
+    const multitask_strategy = strategyIn(params)
+    const run = await start(call, { assistant_id, ...what, ...common(params), multitask_strategy })
+    return successAnswer(id, { run_id: run.run_id }, meta(call, run))
+  }
+
+  const inputRespond = async (call: UserCall, { id, params }: Command): Promise<Answer> => {
+    const threadId = call.params.thread_id!
+    const responses = responsesIn(params)
+    if (!responses) return errorAnswer(id, 'invalid_argument', 'input.respond requires an interrupt_id.')
+    const [last] = await store.runs.list(threadId, { limit: 1, offset: 0 })
+    if (!last) return errorAnswer(id, 'no_such_run', 'No interrupted run is bound to this thread.')
+    const pending = await pendingInterrupts(threadId)
+    if (pending.length === 0)
+      return errorAnswer(id, 'invalid_argument', 'input.respond can only be used while the run is interrupted.')
+    const unknown = Object.keys(responses).find((name) => !pending.includes(name))
+    if (unknown !== undefined)
+      return errorAnswer(id, 'no_such_interrupt', `There is no open interrupt ${unknown.slice(0, 100)}.`)
+    const { update, goto } = params
+    // A single open interrupt needs no id.
+    const resume = pending.length === 1 ? Object.values(responses)[0]! : responses
+    const command = { resume, ...(update !== undefined && { update }), ...(goto !== undefined && { goto }) }
+    const assistant_id = last.assistant_id ?? 'lead_agent'
+    const run = await start(call, { assistant_id, command, ...common(params), multitask_strategy: 'enqueue' })
+    return successAnswer(id, {}, meta(call, run))
+  }
+
+  const stateGet = async (call: UserCall, { id, params }: Command): Promise<Answer> => {
+    requirePermission(call, 'threads:read')
+    const { values: given, checkpoint: at } = await stateOf(call.params.thread_id!)
+    const { keys } = params
+    const all = isObject(given) ? given : {}
+    const values = Array.isArray(keys)
+      ? Object.fromEntries(Object.entries(all).filter(([key]) => keys.includes(key)))
+      : all
+    const checkpoint = isObject(at) && { checkpoint: { id: at.checkpoint_id ?? null, ns: at.checkpoint_ns ?? '' } }
+    return successAnswer(id, { values, ...checkpoint }, meta(call, await newest(call)))
+  }
+
+  const newest = async (call: UserCall): Promise<Run | null> => {
+    const [run] = await store.runs.list(call.params.thread_id!, { limit: 1, offset: 0 })
+    return run ?? null
+  }
+
+  const getTree = async (call: UserCall, { id, params }: Command): Promise<Answer> => {
+    const { run_id } = params
+    const asked = typeof run_id === 'string' && { params: { ...call.params, run_id } }
+    const run = asked ? await runOf(services, asked) : await newest(call)
+    if (!run) return errorAnswer(id, 'no_such_run', 'No active run is bound to this thread.')
+    const tree = await treeOf(run, await registry.readers.logOf(run))
+    return successAnswer(id, { tree }, meta(call, run))
+  }
+
+  const methods: Readonly<Record<string, (call: UserCall, command: Command) => Promise<Answer>>> = {
+    'run.start': runStart,
+    'input.respond': inputRespond,
+    'state.get': stateGet,
+    'agent.getTree': getTree
+  }
+
+  const execute = async (call: UserCall, command: Command): Promise<Answer> => {
+    const { id, method } = command
+    const known = Object.hasOwn(methods, method) ? methods[method] : undefined
+    if (known) return known(call, command)
+    if (NOT_SUPPORTED.includes(method)) return errorAnswer(id, 'not_supported', `${method} is not supported here.`)
+    return errorAnswer(id, 'unknown_command', `Unknown protocol command: ${method.slice(0, 100)}`)
+  }
+
+  /** Temporary failures keep their HTTP status, with Retry-After; all others are answers of the protocol. */
+  const command = async (call: UserCall<v.InferOutput<typeof commandBody>>): Promise<Reply> => {
+    const { id, method, params } = call.body
+    try {
+      return { json: await execute(call, { id, method, params: params ?? {} }) }
+    } catch (error) {
+      if (!(error instanceof Failure) || error.status === 429 || error.status >= 500) throw error
+      return { json: errorAnswer(id, codeOf(error), error.message) }
+    }
+  }
+
+  /** On a WebSocket every failure is an answer, and access is checked again for each command. */
+  const commandOnSocket = async (call: UserCall, asked: Command, line: TextSocket): Promise<Answer> => {
+    const id = call.params.thread_id!
+    try {
+      if (!(await readerOf(services, call).isValid?.())) {
+        line.reset('revoked')
+        throw fail('not_authenticated')
+      }
+      // The owner of the thread may have changed since the socket was opened.
+      const owner = await store.threads.ownerOf(id)
+      if (owner !== undefined && owner !== null && owner !== call.user.id) throw fail('thread_not_found', { id })
+      return await asUser(call.user.id, async () => {
+        if (policy) await new Authorizer(policy, services, call).thread('read', id)
+        return execute(call, asked)
+      })
+    } catch (error) {
+      if (error instanceof Failure) return errorAnswer(asked.id, codeOf(error), error.message)
+      log.error({ err: error, thread_id: id }, 'a protocol command failed')
+      return errorAnswer(asked.id, 'unknown_error', 'Internal Server Error')
+    }
+  }
+
+  // -------------------------------------------------------------------------------------------------- events
+
+  const sinceOf = (call: Call, { since }: SubscriptionParams): Since | null => {
+    const text = positionText(call) ?? ''
+    const seq = seqIn(text)
+    if (seq !== null) return { seq, epoch: epochIn(text) }
+    return since?.seq ? since : null
+  }
+
+  const events = (call: UserCall<SubscriptionParams>): Promise<typeof HANDLED> =>
+    registry.streams.hold(call.user.id, async (place) => {
+      const since = sinceOf(call, call.body)
+      const subscriptions = new Subscriptions()
+      subscriptions.add('', call.body, -1, since)
+      const joiner = registry.readers.joinThread(
+        call.params.thread_id!,
+        {
+          writer: openEvents(services, call),
+          reader: readerOf(services, call),
+          heartbeat: HEARTBEAT,
+          after: since ? frameAt(since.seq).ordinal - 1 : 0,
+          feed: (run, runLog) => {
+            subscriptions.meet(run, runLog)
+            return new EventFeed(run, runLog, sseEncoding, (seq) => subscriptions.wanted(seq))
+          }
+        },
+        place
+      )
+      joiner.pump()
+      return HANDLED
+    })
+
+  const socket = (call: UserCall): Promise<typeof HANDLED> =>
+    registry.streams.hold(call.user.id, async (place) => {
+      const threadId = call.params.thread_id!
+      const line = acceptWebSocket(call, { maxBytes: config.server.body_bytes })
+      new ProtocolSocket(line, {
+        threadId,
+        reader: readerOf(services, call),
+        share: call.share,
+        join: (request) => registry.readers.joinThread(threadId, request, place),
+        replayed: (params) => replayedEvents(registry.readers.runsOf(threadId, call.user.id), params),
+        command: (asked) => commandOnSocket(call, asked, line),
+        parse: (text) => parseJson(Buffer.from(text))
+      })
+      return HANDLED
+    })
+
+  const thread = '/api/threads/{thread_id}'
+  const path = `${thread}/stream/events`
+  const bodyLimit = config.server.body_bytes
+  // It starts runs, and shows them.
+  const on = { permission: 'runs:read', thread: 'read', part: 'runs' } as const
+  return [
+    route({ ...on, method: 'POST', path: `${thread}/commands`, body: commandBody, bodyLimit, handler: command }),
+    route({ ...on, method: 'POST', path, isStream: true, body: eventsBody, handler: events }),
+    route({ ...on, method: 'GET', path, isStream: true, handler: socket })
+  ]
+}
+
+const NOT_SUPPORTED = ['state.listCheckpoints', 'state.fork', 'input.inject', 'subscription.reconnect']
+
+/** The newest state of the thread. */
+const NEWEST = { checkpointId: null, namespace: '' }
+
+function idsIn(interrupts: Json): string[] {
+  const list = Array.isArray(interrupts) ? interrupts.filter(isObject) : []
+  return list.flatMap(({ id }) => (typeof id === 'string' ? [id] : []))
+}
+
+/** Responses by interrupt id; null: invalid. */
+function responsesIn({ responses, interrupt_id, response = null }: JsonObject): Record<string, Json> | null {
+  if (!Array.isArray(responses)) return typeof interrupt_id === 'string' ? { [interrupt_id]: response } : null
+  const entries = responses.map((one) =>
+    isObject(one) && typeof one.interrupt_id === 'string' ? ([one.interrupt_id, one.response ?? null] as const) : null
+  )
+  const isWhole = entries.length > 0 && entries.every((one) => one !== null)
+  return isWhole ? Object.fromEntries(entries.filter((one) => one !== null)) : null
+}
+
+function codeOf({ status, code }: Failure): ErrorCode {
+  if (status === 401 || status === 403) return 'permission_denied'
+  if (code === 'run_not_found' || code === 'thread_not_found') return 'no_such_run'
+  return status < 500 && status !== 429 ? 'invalid_argument' : 'unknown_error'
+}

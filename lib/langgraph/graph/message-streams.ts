@@ -1,0 +1,162 @@
+// Messages in progress while a graph runs, until each joins the conversation or turns out not to belong to it.
+import {
+  begun,
+  excessOf,
+  fold,
+  type GrowingMessage,
+  isChunk,
+  MESSAGE_LIMITS,
+  type MessageLimits
+} from '../../conversation/chunk.ts'
+import type { AiMessage, Json, JsonObject, Message } from '../../base/types.ts'
+import { toChat, toTrace } from '../../agent/chat.ts'
+import { objectOr, textOr } from '../../base/json.ts'
+import type { AnswerPiece } from '../../agent/model.ts'
+import { AgentError, type AgentRecord, type Caller, type StreamPart } from '../../agent/runtime.ts'
+import { usageIn } from '../../conversation/message.ts'
+import { isAi, piecesIn, sumOf } from './message.ts'
+
+/** Name for an unknown model. */
+const NO_MODEL = 'langgraph'
+/** Messages that one step may have in progress. */
+const MESSAGES_MAX = 4096
+
+interface Stream {
+  readonly id: string
+  readonly model: string
+  readonly node: string
+  /** Written inside a tool: counted, but not shown. */
+  readonly isHidden: boolean
+  /** At least one piece has arrived. */
+  hasBegun: boolean
+  message: GrowingMessage
+}
+
+export interface Listener {
+  emit(piece: StreamPart): void
+  record(fact: AgentRecord): void
+}
+
+/** The messages before the one with this id, which its model was called with. */
+export type Conversation = (beforeId: string) => readonly Message[]
+
+export class MessageStreams {
+  readonly #listener: Listener
+  readonly #streams = new Map<string, Stream>()
+  #lastStepAt = performance.now()
+
+  readonly #conversation: Conversation
+  readonly #limits: MessageLimits
+
+  constructor(listener: Listener, conversation: Conversation, limits = MESSAGE_LIMITS) {
+    this.#listener = listener
+    this.#conversation = conversation
+    this.#limits = limits
+  }
+
+  /**
+   * One piece of a message, or a whole one.
+   * @param data `[message, metadata]`
+   * @param isKnown whether a message of this id is in the conversation already
+   * @throws AgentError for a message, or a step, that is too large
+   */
+  hear(data: Json, namespace: readonly string[], isKnown: (id: string) => boolean): void {
+    if (!Array.isArray(data)) return
+    const [message, metadata] = data
+    const id = isAi(message) ? textOr(message.id) : null
+    if (!isAi(message) || id === null) return
+    const stream = this.#streams.get(id)
+    // Some nodes emit their complete message again at the end.
+    if (stream ? !isChunk(message) : isKnown(id)) return
+    this.#say(stream ?? this.#begin(id, message, objectOr(metadata), namespace), message)
+  }
+
+  /** A message has joined the conversation: shows what was not shown yet. */
+  join(message: AiMessage): void {
+    const fields = asJson(message)
+    const stream = this.#streams.get(message.id) ?? this.#begin(message.id, fields, {}, [])
+    if (stream.isHidden || !stream.hasBegun) this.#show(stream, piecesIn(fields))
+    this.#end('lead_agent', stream, message)
+  }
+
+  /** A step is over: messages that have not joined by now never will. */
+  step(): void {
+    for (const stream of [...this.#streams.values()]) this.#end(`subagent:${stream.node}`, stream, messageOf(stream))
+    this.#lastStepAt = performance.now()
+  }
+
+  #begin(id: string, message: JsonObject, metadata: JsonObject, namespace: readonly string[]): Stream {
+    if (this.#streams.size === MESSAGES_MAX) throw tooLarge(`more than ${MESSAGES_MAX} messages in one step`)
+    const model = modelIn(message) ?? textOr(metadata.ls_model_name) ?? NO_MODEL
+    const node = textOr(metadata.langgraph_node) ?? 'graph'
+    const isHidden = namespace.some((task) => /^(tools|task):/.test(task))
+    const stream: Stream = { id, model, node, isHidden, hasBegun: false, message: begun(id) }
+    this.#streams.set(id, stream)
+    const caller: Caller = isHidden ? `subagent:${node}` : 'lead_agent'
+    // The best guess: a graph may send its models more than the conversation, and calls inside tools are unknown.
+    const messages = isHidden ? [] : toTrace(toChat(this.#conversation(id)))
+    this.#listener.record({ type: 'llm_request', caller, model, messages, messageId: id })
+    return stream
+  }
+
+  #say(stream: Stream, message: JsonObject): void {
+    stream.hasBegun = true
+    const pieces = piecesIn(message)
+    const usage = usageIn(message)
+    const parts = usage ? [...pieces, { usage: sumOf(stream.message.usage, usage) }] : pieces
+    for (const { toolCall, ...part } of parts)
+      stream.message = fold(stream.message, toolCall ? { calls: [toolCall] } : part)
+    const excess = excessOf(stream.message, this.#limits)
+    if (excess !== null) throw tooLarge(excess)
+    if (!stream.isHidden) this.#show(stream, parts)
+  }
+
+  #show({ id: messageId, model }: Stream, pieces: readonly AnswerPiece[]): void {
+    for (const piece of pieces) this.#listener.emit({ type: 'delta', messageId, model, ...piece })
+  }
+
+  #end(caller: Caller, stream: Stream, message: AiMessage): void {
+    this.#streams.delete(stream.id)
+    const { id, finish_reason, stop_reason } = message.response_metadata
+    const isCalling = message.tool_calls.length > 0
+    this.#listener.record({
+      type: 'llm_response',
+      caller,
+      model: modelIn(asJson(message)) ?? stream.model,
+      responseId: textOr(id) ?? message.id,
+      message,
+      finishReason: isCalling ? 'tool_calls' : (textOr(finish_reason ?? stop_reason) ?? 'stop'),
+      usage: message.usage_metadata ?? stream.message.usage,
+      latencyMs: performance.now() - this.#lastStepAt
+    })
+  }
+}
+
+/** The message as far as it is known, for the trace. */
+function messageOf({ id, message, model }: Stream): AiMessage {
+  return {
+    type: 'ai',
+    id,
+    content: String(message.text),
+    additional_kwargs: {},
+    response_metadata: { model_name: model },
+    name: null,
+    tool_calls: [],
+    invalid_tool_calls: [],
+    usage_metadata: message.usage
+  }
+}
+
+function tooLarge(what: string): AgentError {
+  return new AgentError('AgentTooLarge', `The graph sent ${what}`)
+}
+
+/** Messages are JSON by construction, but their interfaces lack an index signature. */
+function asJson(message: AiMessage): JsonObject {
+  return message as unknown as JsonObject
+}
+
+function modelIn({ response_metadata }: JsonObject): string | null {
+  const { model_name, model } = objectOr(response_metadata)
+  return textOr(model_name) ?? textOr(model)
+}

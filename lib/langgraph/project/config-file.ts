@@ -1,0 +1,207 @@
+// Reads langgraph.json, the configuration of LangGraph's CLI: graphs, environment, and server settings of a project.
+import { existsSync, readFileSync, statSync, watch } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { parseEnv } from 'node:util'
+import { isObject, type Json, type JsonObject } from '../../base/types.ts'
+import { AgentFileError, exportOf, imported, memberOf, sentenceOf } from '../../agent/agent-file.ts'
+import { objectOr, parseJson, textOr, textsIn } from '../../base/json.ts'
+import { type GraphSpec, loadGraph } from './graph-files.ts'
+import type { LoadedGraph } from './graph-set.ts'
+
+const NAME = 'langgraph.json'
+/** Debounce in ms: editors write a file in several steps. */
+const SETTLED_MS = 200
+
+/** @param path of the file, or of its folder; absolute */
+export function graphsFile(path: string): string {
+  return existsSync(path) && statSync(path).isDirectory() ? join(path, NAME) : path
+}
+
+/** Server settings of the file. */
+export interface ProjectSettings {
+  /** Its Auth object, as `./file.ts:name`; null: none. */
+  readonly auth: string | null
+  readonly http: {
+    /** The project's own HTTP app; null: none. */
+    readonly app: string | null
+    /** Its routes require a sign-in. */
+    readonly appNeedsUser: boolean
+    /** First path segments that are not served: threads, runs... */
+    readonly disabled: readonly string[]
+    readonly origins: readonly string[]
+    /** Patterns of request headers that graphs find in their configuration; both empty: it says nothing. */
+    readonly headers: { readonly include: readonly string[]; readonly exclude: readonly string[] }
+  }
+  /** Files with UI components, by graph. */
+  readonly ui: Readonly<Record<string, string>>
+  /** Modules they share with the page. */
+  readonly uiShared: readonly string[]
+  /** Default TTL of store items in minutes; null: none. */
+  readonly itemTtl: number | null
+  /** Unsupported settings, one sentence each. */
+  readonly unsupported: readonly string[]
+}
+
+/** @throws AgentFileError */
+export function projectSettings(path: string): ProjectSettings {
+  const file = graphsFile(path)
+  const config = read(file)
+  const [auth, http, store] = [objectOr(config.auth), objectOr(config.http), objectOr(config.store)]
+  const [ttl, cors] = [objectOr(store.ttl), objectOr(http.cors)]
+  const parts: readonly (readonly [part: string, segments: readonly string[]])[] = [
+    ['assistants', ['assistants']],
+    ['threads', ['threads']],
+    ['runs', ['runs']],
+    ['store', ['store']],
+    ['meta', ['ok', 'info']]
+  ]
+  return {
+    auth: textOr(auth.path),
+    http: {
+      app: textOr(http.app),
+      appNeedsUser: http.enable_custom_route_auth !== false,
+      disabled: parts.flatMap(([part, segments]) => (http[`disable_${part}`] === true ? segments : [])),
+      origins: textsIn(cors.allow_origins),
+      headers: headersIn(file, http.configurable_headers ?? {})
+    },
+    ui: Object.fromEntries(
+      Object.entries(objectOr(config.ui)).filter((one): one is [string, string] => typeof one[1] === 'string')
+    ),
+    uiShared: textsIn(objectOr(config.ui_config).shared),
+    itemTtl: typeof ttl.default_ttl === 'number' && ttl.default_ttl > 0 ? ttl.default_ttl : null,
+    unsupported: [
+      ...(isObject(store.index) ? ['store.index: items are searched by their values, not by their meaning'] : []),
+      ...(ttl.default_ttl !== undefined && ttl.refresh_on_read !== false
+        ? ['store.ttl.refresh_on_read: an item is kept so long from when it was written last']
+        : []),
+      ...(cors.allow_origin_regex === undefined ? [] : ['http.cors.allow_origin_regex: name the origins']),
+      ...(isObject(config.checkpointer) ? ['checkpointer: states are kept in the database'] : [])
+    ]
+  }
+}
+
+/**
+ * Both spellings of the lists are documented. What is wrong is refused: read as no list, it would tell what was to be kept back.
+ * @throws AgentFileError
+ */
+function headersIn(file: string, given: Json): ProjectSettings['http']['headers'] {
+  const { includes, include = includes ?? [], excludes, exclude = excludes ?? [] } = objectOr(given)
+  const areTexts = (list: Json): list is string[] => Array.isArray(list) && list.every((one) => typeof one === 'string')
+  if (!isObject(given) || !areTexts(include) || !areTexts(exclude))
+    throw new AgentFileError(`${file}: http.configurable_headers is to be {"include": ["x-..."], "exclude": ["..."]}`)
+  return { include, exclude }
+}
+
+/**
+ * The export of a project's file that langgraph.json names.
+ * @throws AgentFileError
+ */
+export async function projectExport(path: string, place: string, what: string): Promise<unknown> {
+  const file = graphsFile(path)
+  const [relative, name] = placeIn(file, what, place)
+  const source = resolve(dirname(file), relative)
+  const exported = exportOf(await imported(source), name)
+  if (exported === undefined) throw new AgentFileError(`${source} exports no ${name}, which ${what} names`)
+  return exported
+}
+
+/** The app of `http.app`: an object with `fetch`, such as a Hono app, or a function. @throws AgentFileError */
+export async function loadApp(path: string, place: string): Promise<{ fetch: (request: Request) => Response }> {
+  const app = await projectExport(path, place, 'http.app')
+  // Results are checked when used.
+  if (typeof app === 'function' && !('fetch' in app)) return { fetch: app as (request: Request) => Response }
+  if (typeof memberOf(app, 'fetch') === 'function') return app as { fetch: (request: Request) => Response }
+  throw new AgentFileError(`${place} exports no app for http.app: it must be a function or have a method fetch`)
+}
+
+/** The graphs that the file names. Also sets the environment variables of the file. @throws AgentFileError */
+export function graphSpecs(path: string): (GraphSpec & { readonly name: string })[] {
+  const file = graphsFile(path)
+  const config = read(file)
+  checkNode(file, config.node_version)
+  setEnvironment(file, config.env)
+  return Object.entries(graphsIn(file, config)).map(([id, given]) => {
+    const { path: place, description } = isObject(given) ? given : { path: given, description: null }
+    const [relative, name] = placeIn(file, `graph ${id}`, place)
+    if (/\.py$/.test(relative)) throw new AgentFileError(`${file}: graph ${id} is Python: ${PYTHON}`)
+    return { id, description: textOr(description), file: resolve(dirname(file), relative), name }
+  })
+}
+
+/** Loads all graphs, or only those in one file. @throws AgentFileError for the first that fails */
+export async function loadGraphs(path: string, only: string | null = null): Promise<LoadedGraph[]> {
+  const graphs: LoadedGraph[] = []
+  // One after the other, so that the error names the first that fails.
+  for (const { name, ...spec } of graphSpecs(path))
+    if (only === null || spec.file === only) graphs.push(await loadGraph(spec, name))
+  return graphs
+}
+
+/** Calls `reload` when a file of the project changes; if that fails, the old graphs stay in use. */
+export function watchGraphs(
+  path: string,
+  reload: () => Promise<string[]>,
+  log: { info(fields: object, text: string): void; error(fields: object, text: string): void }
+): () => void {
+  let timer: NodeJS.Timeout | null = null
+  let loading = Promise.resolve()
+  const load = async () => {
+    try {
+      log.info({ graphs: await reload() }, 'the graphs were reloaded')
+    } catch (error) {
+      log.error({ reason: sentenceOf(error) }, 'the graphs cannot be reloaded: the previous ones stay in use')
+    }
+  }
+  const watcher = watch(dirname(graphsFile(path)), { recursive: true }, (_event, name) => {
+    if (name !== null && /(^|\/)(node_modules|\.git)(\/|$)/.test(name)) return
+    if (timer) clearTimeout(timer)
+    timer = setTimeout(() => {
+      // One after the other, so that the last change wins.
+      loading = loading.then(load)
+    }, SETTLED_MS)
+  })
+  watcher.on('error', (error) => log.error({ err: error }, 'the files of the graphs are no longer watched'))
+  return () => {
+    if (timer) clearTimeout(timer)
+    watcher.close()
+  }
+}
+
+function read(file: string): JsonObject {
+  if (!existsSync(file)) throw new AgentFileError(`There is no ${file}`)
+  const config = parseJson(readFileSync(file, 'utf8'))
+  if (!isObject(config)) throw new AgentFileError(`${file} is not a JSON object`)
+  return config
+}
+
+function graphsIn(file: string, { graphs }: JsonObject): JsonObject {
+  if (!isObject(graphs) || Object.keys(graphs).length === 0) throw new AgentFileError(`${file} names no graphs`)
+  return graphs
+}
+
+const PYTHON = 'run it with `langgraph dev` and set `agent: { runtime: langgraph, url }`'
+
+/** `./file.ts:name`; without a name it is the default export. */
+function placeIn(file: string, what: string, place: Json | undefined): [path: string, name: string] {
+  const text = textOr(place) ?? ''
+  const [, path = '', name = 'default'] = /^(.+?)(?::([A-Za-z_$][\w$]*))?$/.exec(text) ?? []
+  if (path === '') throw new AgentFileError(`${file} does not say where ${what} is: write "./file.js:name"`)
+  return [path, name]
+}
+
+function checkNode(file: string, wanted: Json | undefined): void {
+  const major = Number.parseInt(String(wanted ?? ''), 10)
+  const own = Number.parseInt(process.versions.node, 10)
+  if (major > own) throw new AgentFileError(`${file} asks for Node ${major}, but this is ${process.version}`)
+}
+
+/** Existing variables win over those of the file. */
+function setEnvironment(file: string, env: Json | undefined): void {
+  const given = typeof env === 'string' ? variablesIn(resolve(dirname(file), env)) : isObject(env) ? env : {}
+  for (const [name, value] of Object.entries(given)) process.env[name] ??= String(value)
+}
+
+/** The env file may be missing, as in LangGraph's examples. */
+function variablesIn(path: string): NodeJS.Dict<string> {
+  return existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {}
+}

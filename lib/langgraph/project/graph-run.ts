@@ -1,0 +1,395 @@
+// One run of an in-process graph: called as LangGraph's server calls it; its stream goes into the run's log verbatim. The
+// graph keeps its own state; messages also become records, for events and counts.
+import { actingFor, callerOfRun } from '../../base/loopback.ts'
+import type { Json, JsonObject } from '../../base/types.ts'
+import { isObject } from '../../base/types.ts'
+import { objectOr, textOr, textsIn } from '../../base/json.ts'
+import { AgentError, type AgentInput, type FrameMode, type Sink } from '../../agent/runtime.ts'
+import { stampOf } from '../graph/input.ts'
+import { Conversation, idsIn } from './conversation.ts'
+import type { GraphSet, LoadedGraph } from './graph-set.ts'
+import type { CompiledGraph, LangGraph, StateSnapshot } from './library.ts'
+import { plain, plainText } from './plain.ts'
+import type { GraphPorts } from './graph-ports.ts'
+import { createGraphStore } from './graph-store.ts'
+import { type GraphReads, RunSession } from './saver-session.ts'
+import { type Extension, type GraphOptions, streamOf } from './transformers.ts'
+
+/** Always logged, because later readers may want other modes than the creator. */
+const MODES = ['values', 'messages', 'custom', 'tools']
+/** Logged only if the creator asked for them. */
+const EXTRAS = ['updates', 'tasks', 'checkpoints', 'debug']
+/** Task id of writes by commands. */
+const NO_TASK = '00000000-0000-0000-0000-000000000000'
+
+export async function runGraph(
+  set: GraphSet,
+  { reads, items }: Pick<GraphPorts, 'reads' | 'items'>,
+  input: AgentInput,
+  sink: Sink,
+  signal: AbortSignal
+): Promise<void> {
+  const graph = set.find(input.graphId)
+  if (!graph) throw new AgentError('GraphNotFound', `There is no graph ${JSON.stringify(input.graphId)}`)
+  const session = new RunSession(
+    input.runId,
+    reads,
+    (write) => sink.keep(write),
+    () => sink.flushed()
+  )
+  const work = async (named: JsonObject) => {
+    const told = new Conversation(sink, () => session.opened ?? null, await attemptOf(input, reads))
+    const store = createGraphStore(graph.library, items, input.userId)
+    const run = new GraphRun(graph, input, sink, session, store, told)
+    try {
+      await run.work(await set.make(graph, run.config, 'threads.create_run'), named, signal)
+    } catch (error) {
+      // Failing because of the abort is no failure.
+      if (!signal.aborted) throw failureOf(error)
+    }
+  }
+  const { userId, request } = input
+  await actingFor(callerOfRun(userId, request), () => set.inSession(session, work))
+}
+
+/** What an attempt after a crash needs to know; null: first attempt. */
+async function attemptOf({ attempt, threadId, runId, recordedIds = new Set() }: AgentInput, reads: GraphReads) {
+  if (attempt === 1) return null
+  let stored = await reads.load(threadId, '', null)
+  // The run started from the newest checkpoint that it did not write itself.
+  while (stored && stored.run_id === runId)
+    stored = stored.parent_id === null ? null : await reads.load(threadId, '', stored.parent_id)
+  return { found: idsIn(stored), recorded: recordedIds }
+}
+
+class GraphRun {
+  readonly #graph: LoadedGraph
+  readonly #input: AgentInput
+  readonly #sink: Sink
+  readonly #session: RunSession
+  readonly #store: object
+  readonly #request: JsonObject
+  readonly #told: Conversation
+
+  constructor(
+    graph: LoadedGraph,
+    input: AgentInput,
+    sink: Sink,
+    session: RunSession,
+    store: object,
+    told: Conversation
+  ) {
+    this.#store = store
+    this.#told = told
+    this.#graph = graph
+    this.#input = input
+    this.#sink = sink
+    this.#session = session
+    this.#request = input.request
+  }
+
+  get config(): JsonObject {
+    return { ...objectOr(this.#request.config), configurable: this.#configurable() }
+  }
+
+  async work(graph: CompiledGraph, named: JsonObject, signal: AbortSignal): Promise<void> {
+    const configurable = { ...this.#configurable(), ...named }
+    const place = { thread_id: this.#input.threadId, ...named }
+    const input = await this.#inputFor(place)
+    const base = input === RESUMED ? {} : this.#base()
+    const options = this.#options({ ...configurable, ...base }, signal)
+    const given = input === RESUMED ? null : input
+    const { library } = this.#graph
+    if (given === ENDED) {
+      await graph.updateState({ configurable: { ...place, ...base } }, null, END)
+      return this.#shown(await graph.getState({ configurable: place }))
+    }
+    if (this.#modes.includes('events') && graph.streamEvents) await this.#hearEvents(graph, given, options, signal)
+    else await this.#hearAll(await streamOf(graph, library, given, options, (one) => this.#extension(one)), signal)
+    signal.throwIfAborted()
+    const state = await graph.getState({ configurable: place })
+    this.#end(state)
+  }
+
+  get #modes(): string[] {
+    return textsIn(this.#request.stream_mode)
+  }
+
+  get #withSubgraphs(): boolean {
+    return this.#request.stream_subgraphs === true
+  }
+
+  /** @returns RESUMED: an earlier attempt has written checkpoints, and this one continues from the last */
+  async #inputFor(place: JsonObject): Promise<unknown> {
+    const { command, input } = this.#request
+    if (this.#input.attempt > 1 && (await this.#hasBegun(place))) return RESUMED
+    if (isObject(command) && isEnd(command)) return ENDED
+    if (isObject(command) && Object.keys(command).length > 0) return commandOf(this.#graph.library, command)
+    return input ?? null
+  }
+
+  async #hasBegun(place: JsonObject): Promise<boolean> {
+    const stored = await this.#session.load(textOr(place.thread_id) ?? '', '', null)
+    if (!stored) return false
+    const isAnswered = stored.writes.some(({ task_id, channel }) => task_id === NO_TASK && channel === '__resume__')
+    return stored.run_id === this.#input.runId || isAnswered
+  }
+
+  /** The checkpoint to start from; empty: the newest. */
+  #base(): JsonObject {
+    const { checkpoint_id, checkpoint } = this.#request
+    const { checkpoint_ns, checkpoint_map } = objectOr(checkpoint)
+    return {
+      ...(textOr(checkpoint_id) !== null && { checkpoint_id }),
+      ...(textOr(checkpoint_ns) && { checkpoint_ns }),
+      ...(isObject(checkpoint_map) && { checkpoint_map })
+    } as JsonObject
+  }
+
+  #configurable(): JsonObject {
+    const { threadId, runId, assistantId } = this.#input
+    return {
+      ...objectOr(objectOr(this.#request.config).configurable),
+      ...stampOf(this.#input),
+      ...authOf(this.#request.auth_user),
+      thread_id: threadId,
+      run_id: runId,
+      graph_id: this.#graph.id,
+      assistant_id: assistantId
+    }
+  }
+
+  #options(configurable: JsonObject, signal: AbortSignal): GraphOptions {
+    const { config, metadata, interrupt_before, interrupt_after, durability, context } = this.#request
+    const { tags, recursion_limit, metadata: configured } = objectOr(config)
+    const { userId, threadId, runId, assistantId, attempt, recursionLimit } = this.#input
+    const modes = new Set([...MODES, ...EXTRAS.filter((mode) => this.#modes.includes(mode))])
+    // An undefined member would override the graph's own default.
+    return {
+      streamMode: [...modes],
+      subgraphs: this.#withSubgraphs,
+      // With v2 it announces the checkpoint before its values.
+      ...(this.#withSubgraphs && { version: 'v2' }),
+      configurable,
+      context: objectOr(context),
+      metadata: {
+        ...objectOr(configured),
+        ...objectOr(metadata),
+        ...(userId !== null && { user_id: userId }),
+        thread_id: threadId,
+        run_id: runId,
+        graph_id: this.#graph.id,
+        assistant_id: assistantId,
+        run_attempt: attempt,
+        langgraph_version: this.#graph.library.version
+      },
+      runId,
+      store: this.#store,
+      signal,
+      durability: durability === 'sync' || durability === 'exit' ? durability : 'async',
+      ...(Array.isArray(tags) && { tags }),
+      ...(typeof recursion_limit === 'number' && { recursionLimit }),
+      ...(interrupt_before !== undefined && interrupt_before !== null && { interruptBefore: interrupt_before }),
+      ...(interrupt_after !== undefined && interrupt_after !== null && { interruptAfter: interrupt_after })
+    }
+  }
+
+  // --------------------------------------------------------------------------------------------------- its stream
+
+  /** What transformers make is for readers of protocol v2. */
+  #extension({ name, payload, namespace }: Extension): void {
+    this.#frame('extension', ['custom', ...namespace].join('|'), plainText({ name, payload }))
+  }
+
+  async #hearAll(told: AsyncIterable<unknown>, signal: AbortSignal): Promise<void> {
+    for await (const chunk of told) {
+      signal.throwIfAborted()
+      if (!this.#hear(chunk)) await this.#sink.space()
+    }
+  }
+
+  /** Reads the stream out of LangChain's events, for readers of mode `events`. */
+  async #hearEvents(graph: CompiledGraph, input: unknown, options: object, signal: AbortSignal): Promise<void> {
+    for await (const event of graph.streamEvents!(input, { version: 'v2', ...options })) {
+      signal.throwIfAborted()
+      const { event: name, run_id, data, tags } = event as Record<string, unknown>
+      if (Array.isArray(tags) && tags.includes('langsmith:hidden')) continue
+      const isOwn = name === 'on_chain_stream' && (this.#withSubgraphs || run_id === this.#input.runId)
+      const chunk = isOwn ? objectOr(data as Json).chunk : undefined
+      const hasSpace = isOwn ? this.#hear(chunk) : this.#frame('events', 'events', plainText(event))
+      if (!hasSpace) await this.#sink.space()
+    }
+  }
+
+  /** `[namespace, mode, data]`, or `[mode, data]` without subgraphs. */
+  #hear(chunk: unknown): boolean {
+    if (!Array.isArray(chunk)) return true
+    const [namespace, mode, data]: unknown[] = this.#withSubgraphs ? chunk : [[], ...chunk]
+    const names = Array.isArray(namespace) ? namespace.map(String) : []
+    if (typeof mode !== 'string') return true
+    const event = names.length > 0 ? `${mode}|${names.join('|')}` : mode
+    if (mode === 'messages') return this.#message(event, names, data)
+    if (mode === 'checkpoints' && isEnvelope(data)) return this.#frame('envelope', event, plainText(data))
+    if (mode === 'values' && names.length === 0) return this.#values(data)
+    const shown = shownOf(mode, data)
+    return this.#frame(mode, event, plainText(shown))
+  }
+
+  #frame(mode: string, event: string, json: string): boolean {
+    // No other modes were requested.
+    return this.#sink.emit({ type: 'frame', mode: mode as FrameMode, event, json })
+  }
+
+  #message(event: string, namespace: readonly string[], data: unknown): boolean {
+    if (!Array.isArray(data)) return true
+    const [message, metadata]: unknown[] = data
+    const shown = plain(message)
+    const hasSpace = this.#frame('messages', event, JSON.stringify([shown, this.#told.metadataOf(shown, metadata)]))
+    this.#told.piece(shown, objectOr(metadata as Json), namespace)
+    return hasSpace
+  }
+
+  #values(data: unknown): boolean {
+    const json = plainText(data)
+    const hasSpace = this.#frame('values', 'values', json)
+    // Serialised above.
+    const values = JSON.parse(json) as Json
+    if (isObject(values) && !(INTERRUPT in values)) this.#told.values(values)
+    return hasSpace
+  }
+
+  /** Nothing was run: emits only the state. */
+  #shown(state: StateSnapshot): void {
+    this.#values(state.values)
+    this.#end(state)
+  }
+
+  #end(state: StateSnapshot): void {
+    this.#told.end(objectOr(plain(state.values)))
+    const waiting = state.tasks.flatMap(({ interrupts = [] }) => plain(interrupts) as Json[]).filter(isObject)
+    for (const { id, value } of waiting)
+      this.#sink.record({ type: 'interrupt', interrupt: { id: textOr(id) || 'interrupt', value: value ?? null } })
+    if (waiting.length === 0 && state.next.length > 0) {
+      const value = { when: 'breakpoint', next: [...state.next] }
+      this.#sink.record({ type: 'interrupt', interrupt: { id: this.#session.last ?? 'breakpoint', value } })
+    }
+  }
+}
+
+/** The user from the operator's auth handlers, under LangGraph's names. */
+function authOf(user: Json | undefined): JsonObject {
+  if (!isObject(user)) return {}
+  return {
+    langgraph_auth_user: user,
+    langgraph_auth_user_id: user.identity ?? null,
+    langgraph_auth_permissions: user.permissions ?? []
+  }
+}
+
+const INTERRUPT = '__interrupt__'
+const RESUMED = Symbol('resumed')
+const END = '__end__'
+const ENDED = Symbol('ended')
+
+/** `goto: __end__` drops open interrupts. LangGraph's own Command does not support it. */
+function isEnd({ goto, update, resume }: JsonObject): boolean {
+  const isOnlyEnd = goto === END || (Array.isArray(goto) && goto.length === 1 && goto[0] === END)
+  return isOnlyEnd && (update ?? null) === null && resume === undefined
+}
+
+/** An instance of LangGraph's Command; `{ node, input }` becomes a Send. */
+export function commandOf({ Command, Send }: LangGraph, { goto, update, resume }: JsonObject): object {
+  const targets = goto === undefined || goto === null ? [] : Array.isArray(goto) ? goto : [goto]
+  const sent = targets.map((one) => (isObject(one) ? new Send(textOr(one.node) ?? '', one.input) : one))
+  return new Command({
+    ...(sent.length > 0 && { goto: sent }),
+    ...(update !== undefined && update !== null && { update }),
+    ...(resume !== undefined && { resume })
+  })
+}
+
+function failureOf(error: unknown): unknown {
+  if (error instanceof AgentError) return error
+  if (error instanceof Error) return new AgentError(error.name || 'Error', error.message)
+  return new AgentError('Error', JSON.stringify(error) ?? String(error))
+}
+
+/** An envelope only names the checkpoint of the values that follow. */
+function isEnvelope(data: unknown): boolean {
+  return typeof data === 'object' && data !== null && !('values' in data)
+}
+
+/** Renamed as LangGraph's server does. */
+function shownOf(mode: string, data: unknown): unknown {
+  if (typeof data !== 'object' || data === null) return data
+  // LangGraph's chunks of these modes are objects.
+  const chunk = data as Record<string, unknown>
+  if (mode === 'tasks') return withCheckpoint(chunk)
+  // An Error would serialise to `{}`.
+  if (mode === 'tools' && chunk.error instanceof Error) {
+    const { name, message } = chunk.error
+    return { ...chunk, error: { name, message } }
+  }
+  if (mode === 'checkpoints') return { values: chunk.values, metadata: chunk.metadata, next: chunk.next }
+  if (mode !== 'debug') return data
+  const payload = objectIn(chunk.payload)
+  if (chunk.type === 'checkpoint') return { ...chunk, payload: debugCheckpoint(payload) }
+  return chunk.type === 'task_result' ? { ...chunk, payload: withCheckpoint(payload) } : data
+}
+
+function debugCheckpoint({ parentConfig, ...payload }: Record<string, unknown>): object {
+  const tasks = Array.isArray(payload.tasks) ? payload.tasks : []
+  return {
+    ...payload,
+    config: shownConfig(payload.config),
+    parent_config: shownConfig(parentConfig),
+    checkpoint: checkpointIn(payload.config),
+    parent_checkpoint: checkpointIn(parentConfig),
+    tasks: tasks.map((task) => withCheckpoint(objectIn(task)))
+  }
+}
+
+/** Tasks that are subgraphs show their checkpoint instead of their state. */
+function withCheckpoint(task: Record<string, unknown>): object {
+  const { thread_id } = configurableIn(task.state)
+  if (typeof thread_id !== 'string') return task
+  const { state, ...rest } = task
+  return { ...rest, checkpoint: placeShown(configurableIn(state)) }
+}
+
+/** null: not a checkpoint's config. */
+export function checkpointIn(config: unknown): JsonObject | null {
+  const { thread_id, checkpoint_id } = configurableIn(config)
+  if (typeof thread_id !== 'string' || typeof checkpoint_id !== 'string') return null
+  return placeShown(configurableIn(config))
+}
+
+/** Namespace of a subgraph's task; without a checkpoint id, which means the newest. */
+export function taskPlace(place: Record<string, unknown>): JsonObject {
+  return Object.fromEntries(Object.entries(placeShown(place)).filter(([, value]) => value !== null))
+}
+
+function placeShown({ thread_id, checkpoint_id, checkpoint_ns, checkpoint_map }: Record<string, unknown>): JsonObject {
+  return {
+    thread_id: String(thread_id),
+    checkpoint_id: typeof checkpoint_id === 'string' ? checkpoint_id : null,
+    checkpoint_ns: typeof checkpoint_ns === 'string' ? checkpoint_ns : '',
+    checkpoint_map: isObject(checkpoint_map) ? checkpoint_map : null
+  }
+}
+
+function shownConfig(config: unknown): unknown {
+  const { callbacks: _, ...rest } = objectIn(config)
+  if (!('configurable' in rest)) return config
+  const kept = Object.entries(configurableIn(config)).filter(([key]) => !/^(__|langgraph_auth_)/.test(key))
+  return { ...rest, configurable: Object.fromEntries(kept) }
+}
+
+function configurableIn(config: unknown): Record<string, unknown> {
+  return objectIn(objectIn(config).configurable)
+}
+
+function objectIn(value: unknown): Record<string, unknown> {
+  // Any member of any object may be read.
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+}

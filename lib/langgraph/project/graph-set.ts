@@ -1,0 +1,96 @@
+// The graphs of this process by id: compiled graphs, and factories that make one per call. All get our checkpointer.
+import { randomUUID } from 'node:crypto'
+import type { JsonObject } from '../../base/types.ts'
+import type { CompiledGraph, LangGraph } from './library.ts'
+import { createSaver, SESSION } from './saver.ts'
+import type { GraphReads, SaverSession } from './saver-session.ts'
+
+/** Makes a graph for a call, from its configuration. */
+export type GraphFactory = (config: JsonObject, runtime: object) => unknown
+
+export interface LoadedGraph {
+  readonly id: string
+  readonly description: string | null
+  /** Default config of its runs. */
+  readonly config: JsonObject
+  readonly context: JsonObject
+  /** Absolute. */
+  readonly file: string
+  readonly exportName: string
+  readonly library: LangGraph
+  readonly made: CompiledGraph | GraphFactory
+}
+
+export function isCompiledGraph(value: unknown): value is CompiledGraph {
+  if (typeof value !== 'object' || value === null) return false
+  return (
+    'stream' in value &&
+    typeof value.stream === 'function' &&
+    'getState' in value &&
+    typeof value.getState === 'function'
+  )
+}
+
+/** The compiled graph of an export: a graph, a builder, or an agent with a `graph`. */
+export function compiledIn(value: unknown): CompiledGraph | null {
+  if (typeof value !== 'object' || value === null) return null
+  if ('graph' in value && isCompiledGraph(value.graph)) return value.graph
+  if (isCompiledGraph(value)) return value
+  const compiled: unknown = 'compile' in value && typeof value.compile === 'function' ? value.compile() : null
+  return isCompiledGraph(compiled) ? compiled : null
+}
+
+/** The purpose of a call, which LangGraph passes to factories. */
+export type Access = 'threads.create_run' | 'threads.read' | 'threads.update' | 'assistants.read'
+
+export class GraphSet {
+  readonly #graphs: ReadonlyMap<string, LoadedGraph>
+  readonly #savers = new Map<LangGraph, object>()
+  readonly #sessions = new Map<string, SaverSession>()
+  readonly #reads: GraphReads
+
+  constructor(graphs: readonly LoadedGraph[], reads: GraphReads) {
+    this.#graphs = byId(graphs)
+    this.#reads = reads
+  }
+
+  /** In configured order. */
+  get all(): readonly LoadedGraph[] {
+    return [...this.#graphs.values()]
+  }
+
+  /** `id` null: the first one. undefined: no such graph. */
+  find(id: string | null): LoadedGraph | undefined {
+    return id === null ? this.all[0] : this.#graphs.get(id)
+  }
+
+  /** @throws Error of a factory */
+  async make(graph: LoadedGraph, config: JsonObject, access: Access): Promise<CompiledGraph> {
+    const { made, library } = graph
+    const compiled = typeof made === 'function' ? compiledIn(await made(config, { accessContext: access })) : made
+    if (!compiled) throw new TypeError(`The factory of graph ${graph.id} did not return a graph`)
+    compiled.checkpointer = this.#saverOf(library)
+    return compiled
+  }
+
+  #saverOf(library: LangGraph): object {
+    const saver = this.#savers.get(library) ?? createSaver(library, this.#sessions, this.#reads)
+    this.#savers.set(library, saver)
+    return saver
+  }
+
+  /** Runs `work` in a session: it passes the config member that names the session to its graph calls. */
+  async inSession<T>(session: SaverSession, work: (named: JsonObject) => Promise<T>): Promise<T> {
+    const id = randomUUID()
+    this.#sessions.set(id, session)
+    try {
+      return await work({ [SESSION]: id })
+    } finally {
+      this.#sessions.delete(id)
+    }
+  }
+}
+
+function byId(graphs: readonly LoadedGraph[]): ReadonlyMap<string, LoadedGraph> {
+  return new Map(graphs.map((graph) => [graph.id, graph]))
+}

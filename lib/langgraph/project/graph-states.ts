@@ -1,0 +1,321 @@
+// Thread states of in-process graphs: LangGraph's snapshots under the field names of our API.
+import { setTimeout as pause } from 'node:timers/promises'
+import { KeyedMutex } from '../../base/keyed-mutex.ts'
+import { type Json, type JsonObject, isObject } from '../../base/types.ts'
+import { objectOr, objectsIn, textOr } from '../../base/json.ts'
+import type {
+  GraphInfo,
+  HistoryQuery,
+  StateChange,
+  StateChanged,
+  StatePlace,
+  StatePort,
+  StateUpdate,
+  StateValues
+} from '../../agent/states.ts'
+import type { GraphThreads, VersionedReads } from './graph-ports.ts'
+import { checkpointIn, commandOf, taskPlace } from './graph-run.ts'
+import { GraphSchemas, inServersWords } from './graph-schemas.ts'
+import type { Access, GraphSet, LoadedGraph } from './graph-set.ts'
+import type { CompiledGraph, StateSnapshot } from './library.ts'
+import { plain } from './plain.ts'
+import { UpdateSession } from './saver-session.ts'
+
+const NOWHERE: StatePlace = { checkpointId: null, namespace: '' }
+
+/** How often an update is made anew because another process was faster. */
+const ATTEMPTS = 8
+/** Longest pause between attempts, in ms. */
+const PAUSE_MS_MAX = 2000
+
+/** Runs the graph for an update, in its session. */
+type UpdateWork = (graph: CompiledGraph, loaded: LoadedGraph, config: JsonObject) => Promise<void>
+
+export class GraphStates implements StatePort {
+  readonly #set: GraphSet
+  readonly #reads: VersionedReads
+  readonly #threads: GraphThreads
+  readonly #schemas = new GraphSchemas()
+  /** Updates of a thread come one after the other: a conflict is only with another process. */
+  readonly #updates = new KeyedMutex({ all: Number.POSITIVE_INFINITY, each: 1 })
+
+  constructor(set: GraphSet, reads: VersionedReads, threads: GraphThreads) {
+    this.#set = set
+    this.#reads = reads
+    this.#threads = threads
+  }
+
+  async has(threadId: string, checkpointId: string): Promise<boolean> {
+    return (await this.#reads.list(threadId, { ns: null, limit: 1 })).length > 0
+      ? (await this.#reads.load(threadId, '', checkpointId)) !== null
+      : false
+  }
+
+  async get(threadId: string, place: StatePlace, withSubgraphs = false, isBare = false): Promise<string | null> {
+    const snapshot = await this.#snapshot(threadId, place, withSubgraphs)
+    if (snapshot === undefined) return null
+    const isMissing = place.checkpointId !== null && !snapshot?.createdAt
+    return isMissing ? null : JSON.stringify(stateView(snapshot, isBare))
+  }
+
+  async values(threadId: string, checkpointId: string | null): Promise<StateValues | null> {
+    const graph = await this.#graphFor(threadId, 'threads.read')
+    const snapshot = await graph?.getState(configOf(threadId, { checkpointId, namespace: '' }))
+    if (!graph || !snapshot?.createdAt) return null
+    const { values, tasks } = stateView(snapshot)
+    const interrupts = objectsIn(tasks).filter((task) => objectsIn(task.interrupts).length > 0)
+    const asked = interrupts.map((task): [string, Json] => [String(task.id), task.interrupts ?? []])
+    // Final values include the open interrupts, as the last `values` frame does.
+    const waiting = checkpointId === null ? [] : asked.flatMap(([, list]) => objectsIn(list))
+    const shown = waiting.length > 0 && isObject(values) ? { ...values, __interrupt__: waiting } : values
+    const isPartial = hasUntrackedOutputs(graph)
+    return { json: JSON.stringify(shown), interrupts: Object.fromEntries(asked), ...(isPartial && { isPartial }) }
+  }
+
+  async history(threadId: string, query: HistoryQuery): Promise<string[]> {
+    const { limit, before, place, metadata, isBare = false } = query
+    const graph = await this.#graphFor(threadId, 'threads.read')
+    if (!graph) return []
+    const options = {
+      limit,
+      ...(before !== null && { before: { configurable: { checkpoint_id: before } } }),
+      ...(metadata && { filter: metadata })
+    }
+    const entries: string[] = []
+    for await (const snapshot of graph.getStateHistory(configOf(threadId, place ?? NOWHERE), options))
+      entries.push(JSON.stringify(stateView(snapshot, isBare)))
+    return entries
+  }
+
+  async update(threadId: string, { place, values, asNode, command }: StateChange): Promise<StateChanged> {
+    if (place.checkpointId !== null && !(await this.#reads.load(threadId, place.namespace, place.checkpointId)))
+      return { outcome: 'checkpoint_missing' }
+    const title = titleIn(values)
+    const isFork = place.checkpointId !== null
+    return this.#write(threadId, { graphId: null, title, isFork }, async (graph, { library }, config) => {
+      // A graph without a title channel is not told about a new title.
+      if (title !== null && isOnlyTitle(values) && !Object.hasOwn(graph.channels ?? {}, 'title')) return
+      const given = command ? commandOf(library, command) : values
+      await graph.updateState(configOf(threadId, place, config), given, asNode ?? undefined)
+    })
+  }
+
+  async build(
+    threadId: string,
+    graphId: string | null,
+    supersteps: readonly (readonly StateUpdate[])[]
+  ): Promise<StateChanged> {
+    return this.#write(threadId, { graphId, title: null, isFork: false }, async (graph, { library }, config) => {
+      const steps = supersteps.map((updates) => ({
+        updates: updates.map(({ values, asNode, command }) => ({
+          values: command ? commandOf(library, command) : values,
+          asNode: asNode ?? undefined
+        }))
+      }))
+      // One call per step: between steps LangGraph keeps only the checkpoint of the config.
+      for (const step of steps) await graph.bulkUpdateState?.(configOf(threadId, NOWHERE, config), [step])
+    })
+  }
+
+  async #write(
+    threadId: string,
+    about: { readonly graphId: string | null; readonly title: string | null; readonly isFork: boolean },
+    work: UpdateWork
+  ): Promise<StateChanged> {
+    const { graphId, title, isFork } = about
+    if (await this.#threads.isBusy(threadId)) return { outcome: 'busy' }
+    const loaded = this.#set.find(graphId ?? (await this.#threads.graphOf(threadId)) ?? null)
+    if (!loaded) return { outcome: 'invalid', message: `there is no graph ${JSON.stringify(graphId)}` }
+    return this.#updates.run(threadId, async () => {
+      for (let attempt = 1; ; attempt++) {
+        const began = performance.now()
+        const changed = await this.#attempt(threadId, loaded, title, isFork, work)
+        if (changed.outcome !== 'conflict' || attempt === ATTEMPTS) return changed
+        // Who was faster begins its next one at once and would be faster again: its queue is given time to end.
+        const took = performance.now() - began
+        await pause(Math.min(took * 2 ** attempt, PAUSE_MS_MAX) * (0.5 + Math.random() / 2))
+      }
+    })
+  }
+
+  /** Collects the graph's writes and stores them in one transaction, if the thread is still at the version they are made of. */
+  async #attempt(
+    threadId: string,
+    loaded: LoadedGraph,
+    title: string | null,
+    isFork: boolean,
+    work: UpdateWork
+  ): Promise<StateChanged> {
+    // Before anything is read of the state: what changes after this moment is noticed.
+    const expected = isFork ? {} : { expected: await this.#reads.version(threadId) }
+    const session = new UpdateSession(this.#reads)
+    return this.#set.inSession(session, async (named) => {
+      let isWaiting: boolean
+      try {
+        const graph = await this.#make(loaded, threadId, 'threads.update')
+        await work(graph, loaded, named)
+        isWaiting = (await graph.getState(configOf(threadId, NOWHERE, named))).next.length > 0
+      } catch (error) {
+        // Rejected by the graph; nothing was stored yet.
+        return { outcome: 'invalid', message: error instanceof Error ? error.message : String(error) }
+      }
+      const status = isWaiting ? 'interrupted' : 'idle'
+      const update = { thread_id: threadId, ...expected, writes: session.writes, status, title } as const
+      const outcome = await this.#threads.update(update)
+      if (outcome !== 'written') return { outcome }
+      return { outcome, json: (await this.get(threadId, NOWHERE)) ?? '{}' }
+    })
+  }
+
+  copy(fromId: string, toId: string): Promise<void> {
+    return this.#threads.copy(fromId, toId)
+  }
+
+  // --------------------------------------------------------------------------------------------------- the graphs
+
+  graphs(): GraphInfo[] {
+    return this.#set.all.map(({ id, description, config, context }) => ({ id, description, config, context }))
+  }
+
+  schemas(graphId: string, config: JsonObject = {}): Promise<JsonObject | null> {
+    return this.#describe(graphId, config, async (graph, loaded) => ({
+      graph_id: graphId,
+      ...(await this.#schemas.of(graph, loaded, ''))
+    }))
+  }
+
+  draw(graphId: string, xray: boolean | number, config: JsonObject = {}): Promise<JsonObject | null> {
+    return this.#describe(graphId, config, async (graph) => {
+      const drawable = await graph.getGraphAsync?.({ ...config, xray })
+      return objectOr(plain(drawable?.toJSON()))
+    })
+  }
+
+  subgraphs(graphId: string, namespace: string | null, recurse: boolean, config: JsonObject = {}) {
+    return this.#describe(graphId, config, async (graph, loaded) => {
+      const found: JsonObject = {}
+      for await (const [path, inner] of graph.getSubgraphsAsync?.(namespace ?? undefined, recurse) ?? []) {
+        const schemas = await this.#schemas.of(inner, loaded, path)
+        found[path] = { ...schemas, ...inServersWords(schemas) }
+      }
+      return found
+    })
+  }
+
+  /** null: no such graph. */
+  async #describe(
+    graphId: string,
+    config: JsonObject,
+    describe: (graph: CompiledGraph, loaded: LoadedGraph) => JsonObject | Promise<JsonObject>
+  ): Promise<JsonObject | null> {
+    const loaded = this.#set.find(graphId)
+    return loaded ? describe(await this.#make(loaded, null, 'assistants.read', config), loaded) : null
+  }
+
+  /** undefined: no such thread; null: it has no graph yet. */
+  async #snapshot(threadId: string, place: StatePlace, subgraphs: boolean): Promise<StateSnapshot | null | undefined> {
+    const graphId = await this.#threads.graphOf(threadId)
+    if (graphId === undefined) return undefined
+    const graph = graphId === null ? null : await this.#graphFor(threadId, 'threads.read')
+    return graph ? graph.getState(configOf(threadId, place), { subgraphs }) : null
+  }
+
+  async #graphFor(threadId: string, access: Access): Promise<CompiledGraph | null> {
+    const id = await this.#threads.graphOf(threadId)
+    const loaded = id === null || id === undefined ? undefined : this.#set.find(id)
+    return loaded ? this.#make(loaded, threadId, access) : null
+  }
+
+  /** @param given config of a factory; with a thread, that of its newest run is used */
+  async #make(
+    loaded: LoadedGraph,
+    threadId: string | null,
+    access: Access,
+    given: JsonObject = {}
+  ): Promise<CompiledGraph> {
+    const isFactory = typeof loaded.made === 'function'
+    const config = isFactory && threadId !== null ? await this.#threads.configOf(threadId) : given
+    const own = { graph_id: loaded.id, ...(threadId !== null && { thread_id: threadId }) }
+    return this.#set.make(loaded, { ...config, configurable: { ...objectOr(config.configurable), ...own } }, access)
+  }
+}
+
+/** As the structured response of LangChain's createAgent. */
+function hasUntrackedOutputs({ channels, outputChannels }: CompiledGraph): boolean {
+  const outputs = Array.isArray(outputChannels) ? outputChannels : []
+  return outputs.some((name) => {
+    const channel = channels?.[String(name)]
+    const isNamed = typeof channel === 'object' && channel !== null && 'lc_graph_name' in channel
+    return isNamed && channel.lc_graph_name === 'UntrackedValue'
+  })
+}
+
+function configOf(threadId: string, { checkpointId, namespace }: StatePlace, named: JsonObject = {}): object {
+  return {
+    configurable: {
+      thread_id: threadId,
+      checkpoint_ns: namespace,
+      ...(checkpointId !== null && { checkpoint_id: checkpointId }),
+      ...named
+    }
+  }
+}
+
+function titleIn(values: Json): string | null {
+  const title = isObject(values) ? textOr(values.title) : null
+  return title === null || title.trim() === '' ? null : title
+}
+
+function isOnlyTitle(values: Json): boolean {
+  return isObject(values) && Object.keys(values).length === 1
+}
+
+/** A state for LangGraph's clients, with the flat members that other clients read. */
+function stateView(snapshot: StateSnapshot | null, isBare = false): JsonObject {
+  if (!snapshot?.createdAt) return { ...NEVER_RUN }
+  const { values, next, metadata, createdAt, config, parentConfig, tasks } = snapshot
+  const checkpoint = checkpointIn(config)
+  const parent = checkpointIn(parentConfig)
+  return {
+    values: plain(values ?? {}),
+    next: [...next],
+    tasks: tasks.map((task) => taskView(task, isBare)),
+    metadata: metadata ? plain(metadata) : {},
+    created_at: createdAt,
+    checkpoint: checkpoint && {
+      ...checkpoint,
+      ...(!isBare && { id: checkpoint.checkpoint_id ?? null, ts: createdAt })
+    },
+    parent_checkpoint: parent,
+    checkpoint_id: checkpoint?.checkpoint_id ?? null,
+    parent_checkpoint_id: parent?.checkpoint_id ?? null
+  }
+}
+
+const NEVER_RUN: JsonObject = {
+  values: {},
+  next: [],
+  tasks: [],
+  metadata: {},
+  created_at: null,
+  checkpoint: null,
+  parent_checkpoint: null,
+  checkpoint_id: null,
+  parent_checkpoint_id: null
+}
+
+function taskView(task: StateSnapshot['tasks'][number], isBare: boolean): JsonObject {
+  const { id, name, error, interrupts = [], path, state, result } = task
+  const isSnapshot = state !== undefined && 'values' in state
+  const place = state !== undefined && 'configurable' in state ? (state.configurable ?? null) : null
+  return {
+    id,
+    name,
+    error: error === undefined || error === null ? null : error instanceof Error ? error.message : plain(error),
+    interrupts: plain(interrupts),
+    path: plain(path ?? [name]),
+    checkpoint: place && taskPlace(place),
+    state: isSnapshot ? stateView(state, isBare) : null,
+    result: plain(result ?? null)
+  }
+}

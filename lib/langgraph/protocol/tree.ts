@@ -1,0 +1,54 @@
+// The graphs of a run so far, as a tree: what its lifecycle events tell, from the log that they are told from.
+import { setImmediate as turn } from 'node:timers/promises'
+import type { RunLog } from '../../run/log/run-log.ts'
+import type { Loaded } from '../../run/log/stored-frames.ts'
+import type { Run } from '../../base/types.ts'
+import { type Encoding, EventFeed } from './feed.ts'
+import { eventFilter } from './subscription.ts'
+import { graphOf, statusOf } from './translate.ts'
+
+type GraphNode = {
+  readonly namespace: string[]
+  status: string
+  readonly graph_name: string
+  children?: GraphNode[]
+}
+
+const LINES: Encoding = { bytes: (events) => Buffer.from(events.map(({ json }) => `${json}\n`).join('')) }
+const FILTER = eventFilter({ channels: ['lifecycle'] })
+const LIFECYCLE = { filter: FILTER, takes: FILTER.takes, key: FILTER.key }
+
+export async function treeOf(run: Run, log: RunLog): Promise<GraphNode> {
+  const root: GraphNode = { namespace: [], status: statusOf(run), graph_name: graphOf(run) }
+  const nodes = new Map<string, GraphNode>()
+  for await (const { namespace, data } of lifecycleOf(run, log)) {
+    if (namespace.length === 0) continue
+    const known = nodes.get(namespace.join('|'))
+    if (known) known.status = data.event
+    else {
+      const node = { namespace, status: data.event, graph_name: data.graph_name }
+      nodes.set(namespace.join('|'), node)
+      const parent = nodes.get(namespace.slice(0, -1).join('|')) ?? root
+      parent.children = [...(parent.children ?? []), node]
+    }
+  }
+  return root
+}
+
+interface Told {
+  readonly namespace: string[]
+  readonly data: { readonly event: string; readonly graph_name: string }
+}
+
+async function* lifecycleOf(run: Run, log: RunLog): AsyncGenerator<Told> {
+  const feed = new EventFeed(run, log, LINES, () => LIFECYCLE)
+  let loaded: Loaded | null = null
+  for (;;) {
+    const fed = feed.next(loaded)
+    if (fed === 'tail' || fed === 'end') return
+    if (fed === 'behind') loaded = await feed.load()
+    else for (const line of fed.bytes.toString().split('\n').slice(0, -1)) yield JSON.parse(line).params
+    // A long log is read in turns with everything else.
+    await turn()
+  }
+}

@@ -1,0 +1,134 @@
+// Requests to a LangGraph server, with retries and errors.
+import type { IncomingMessage } from 'node:http'
+import type { Json } from '../../base/types.ts'
+import { wellFormedJson } from '../../base/well-formed.ts'
+import { EVENT_CHARACTERS } from '../../agent/http/event-stream.ts'
+import { PeerFailures } from '../../agent/http/failures.ts'
+import { IdleTimeout } from '../../agent/http/idle-timeout.ts'
+import { type HttpRequest, isOk, ResponseBody, send } from '../../agent/http/post.ts'
+import { RETRY, RetryableError, type RetryPolicy, retrying } from '../../agent/http/retry.ts'
+import { parseJson } from '../../base/json.ts'
+
+export interface ServerOptions {
+  /** Base URL, without `/threads`. */
+  readonly url: string
+  /** Sent as `X-Api-Key`; null: none. */
+  readonly apiKey: string | null
+  readonly headers: Readonly<Record<string, string>>
+  /** The graph or assistant; null: the run's choice. */
+  readonly assistantId: string | null
+  /** Milliseconds of silence in a run's stream before the server is asked for the run's status; 0: never. */
+  readonly idleTimeoutMs: number
+  /** Characters of one event of a run's stream, and bytes of another answer: either may be a whole state. Absent: 32 Mi. */
+  readonly eventCharacters?: number
+  /** Shorter delays, for tests. */
+  readonly retry?: Partial<RetryPolicy>
+}
+
+type Method = HttpRequest['method']
+
+export interface RequestOptions {
+  readonly body?: Json
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal: AbortSignal
+}
+
+/** Idle timeout of a response, in ms. */
+const ANSWER_MS = 10_000
+
+export class Requests {
+  readonly failures: PeerFailures
+  readonly retry: RetryPolicy
+  readonly #url: string
+  readonly #headers: Readonly<Record<string, string>>
+  readonly #answerBytes: number
+
+  constructor({ url, apiKey, headers, retry, eventCharacters = EVENT_CHARACTERS }: ServerOptions) {
+    this.#url = url.replace(/\/+$/, '')
+    this.#headers = { ...headers, ...(apiKey !== null && { 'x-api-key': apiKey }) }
+    this.failures = new PeerFailures({
+      kind: 'Agent',
+      name: "The agent's server",
+      work: 'the run',
+      protocol: "none of LangGraph's protocol",
+      secrets: Object.values(this.#headers)
+    })
+    this.retry = { ...RETRY, ...retry }
+    this.#answerBytes = eventCharacters
+  }
+
+  /**
+   * A response's JSON; null: 404. Retried while the server is unavailable, so only for idempotent requests.
+   * @throws AgentError; the signal's reason
+   */
+  ask(method: Method, path: string, options: RequestOptions): Promise<Json> {
+    return retrying(() => this.askOnce(method, path, options), this.retry, options.signal)
+  }
+
+  /** One attempt. @throws AgentError for permanent errors; the signal's reason */
+  async askOnce(method: Method, path: string, options: RequestOptions): Promise<Json | RetryableError> {
+    const timeout = new IdleTimeout(options.signal, ANSWER_MS)
+    try {
+      const response = await this.#head(method, path, { ...options, signal: timeout.signal })
+      timeout.throwIfAborted()
+      if (response instanceof RetryableError)
+        return timeout.isSilent ? new RetryableError(this.failures.silent(ANSWER_MS)) : response
+      const { text, isCut, lost } = await new ResponseBody(response, timeout).read(this.#answerBytes)
+      if (isCut) throw this.failures.tooLarge(`an answer of more than ${this.#answerBytes} bytes`)
+      if (timeout.isSilent) return new RetryableError(this.failures.silent(ANSWER_MS))
+      if (lost) return new RetryableError(this.failures.unreachable(lost.cause))
+      if (isOk(response)) return this.#parsed(text)
+      return response.statusCode === 404 ? null : this.failures.refusal(response, text)
+    } finally {
+      timeout.end()
+    }
+  }
+
+  /** A request with a streamed response; the timeout applies to its head only. @throws AgentError */
+  async open(method: Method, path: string, options: RequestOptions, headMs: number): Promise<IncomingMessage> {
+    const headTimeout = new AbortController()
+    const timer = setTimeout(() => headTimeout.abort(), headMs)
+    try {
+      const signal = AbortSignal.any([options.signal, headTimeout.signal])
+      const response = await this.#head(method, path, { ...options, signal })
+      if (headTimeout.signal.aborted) throw this.failures.silent(headMs)
+      if (response instanceof RetryableError) throw response.error
+      return response
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** The error of a refusing response. @throws AgentError if it is permanent */
+  async refusal(response: IncomingMessage, signal: AbortSignal): Promise<RetryableError> {
+    const timeout = new IdleTimeout(signal, ANSWER_MS)
+    try {
+      return this.failures.refusal(response, await new ResponseBody(response, timeout).text())
+    } finally {
+      timeout.end()
+    }
+  }
+
+  async #head(method: Method, path: string, options: RequestOptions): Promise<IncomingMessage | RetryableError> {
+    const { body, headers, signal } = options
+    const json = body !== undefined && { body: wellFormedJson(JSON.stringify(body)) }
+    const type = json && { 'content-type': 'application/json' }
+    try {
+      return await send({
+        method,
+        url: this.#url + path,
+        headers: { ...this.#headers, ...type, ...headers },
+        signal,
+        ...json
+      })
+    } catch (error) {
+      return new RetryableError(this.failures.unreachable(error))
+    }
+  }
+
+  #parsed(text: string): Json {
+    const value = text === '' ? null : parseJson(text)
+    if (value === undefined) throw this.failures.garbage('an answer that is no JSON')
+    return value
+  }
+}

@@ -1,0 +1,277 @@
+// A thread on a LangGraph server during one of our runs: creates the run there, follows it across broken connections, and
+// cancels it with ours.
+import type { IncomingMessage } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { cutTo, type Json, type JsonObject, isObject } from '../../base/types.ts'
+import { IdleTimeout } from '../../agent/http/idle-timeout.ts'
+import { type ConnectionLost, isOk, ResponseBody } from '../../agent/http/post.ts'
+import { pauseMs, RetryableError } from '../../agent/http/retry.ts'
+import { objectOr, objectsIn, textOr, textsIn, parseJson } from '../../base/json.ts'
+import { interruptsIn } from '../graph/event-mapper.ts'
+import type { GraphInput, GraphState, GraphThread, Part } from '../graph/graph.ts'
+import type { Requests } from './requests.ts'
+import { EventStream } from '../../agent/http/event-stream.ts'
+import type { PeerFailures } from '../../agent/http/failures.ts'
+
+/** Timeout for cancelling on the server, in ms. */
+const CANCEL_MS = 5000
+/** Timeout for creating a run, in ms. */
+const CREATE_MS = 60_000
+/** Timeout for the response head of a resumed stream, in ms. */
+const HEAD_MS = 15_000
+
+type Hear = (part: Part) => boolean
+type Space = () => Promise<void>
+
+/** One run of a server's graph. */
+interface ServerCall {
+  readonly id: string
+  /** Body members of every run. */
+  readonly creation: JsonObject
+  /** Body members that depend on the checkpoint to start from. */
+  readonly parameters: (checkpointId: string | null) => JsonObject
+  readonly idleMs: number
+  readonly eventCharacters: number | undefined
+  readonly signal: AbortSignal
+}
+
+export class ServerThread implements GraphThread {
+  readonly id: string
+  readonly #requests: Requests
+  readonly #call: ServerCall
+  readonly #path: string
+  readonly #signal: AbortSignal
+
+  constructor(requests: Requests, call: ServerCall) {
+    this.id = call.id
+    this.#requests = requests
+    this.#call = call
+    this.#path = `/threads/${call.id}`
+    this.#signal = call.signal
+  }
+
+  async state(checkpointId: string | null): Promise<GraphState | null> {
+    const at = checkpointId === null ? '' : `/${encodeURIComponent(checkpointId)}`
+    return stateIn(await this.#requests.ask('GET', `${this.#path}/state${at}`, { signal: this.#signal }))
+  }
+
+  async work(input: GraphInput, hear: Hear, space: Space): Promise<void> {
+    const response = await this.#create(input)
+    const runId = /\/runs\/([^/?]+)/.exec(response.headers['content-location'] ?? '')?.[1]
+    if (runId === undefined) throw this.#requests.failures.garbage('a run without its address')
+    const run = `${this.#path}/runs/${runId}`
+    const course = { isOver: false, isWaiting: false }
+    try {
+      this.#signal.throwIfAborted()
+      const status = await this.#follow(
+        run,
+        response,
+        new EventStreamParser((part) => hear(noted(part, course)), this.#requests.failures, this.#call.eventCharacters),
+        space
+      )
+      course.isOver = true
+      // Some servers call a run that waits for its user `interrupted`; otherwise somebody stopped it there.
+      if (status !== 'success' && !(status === 'interrupted' && course.isWaiting))
+        throw this.#requests.failures.interrupted(`has ended the run with status ${cutTo(status, 32)}`)
+    } finally {
+      // Also if the server seems gone: its run must not continue unseen. Only a cancelled run waits for this.
+      const stopped = course.isOver ? Promise.resolve() : this.#cancel(run)
+      if (this.#signal.aborted) await stopped
+    }
+  }
+
+  /**
+   * Creates the run. An abort does not interrupt this at once: the run's id is needed to cancel it.
+   * @throws AgentError; the signal's reason
+   */
+  async #create({ input, resume, checkpointId }: GraphInput): Promise<IncomingMessage> {
+    const body: JsonObject = {
+      ...this.#call.creation,
+      ...this.#call.parameters(checkpointId),
+      input,
+      ...(resume && { command: { resume: resume.value } })
+    }
+    const gone = new AbortController()
+    const soon = () => void setTimeout(() => gone.abort(), CANCEL_MS).unref()
+    this.#signal.addEventListener('abort', soon, { once: true })
+    try {
+      const options = { body, signal: gone.signal }
+      const response = await this.#requests.open('POST', `${this.#path}/runs/stream`, options, CREATE_MS)
+      if (isOk(response)) return response
+      throw (await this.#requests.refusal(response, gone.signal)).error
+    } catch (error) {
+      this.#signal.throwIfAborted()
+      throw error
+    } finally {
+      this.#signal.removeEventListener('abort', soon)
+    }
+  }
+
+  /**
+   * Reads a run's stream: one that ends before the run does is resumed.
+   * @returns the run's final status
+   */
+  async #follow(run: string, first: IncomingMessage, parser: EventStreamParser, space: Space): Promise<string> {
+    const { failures, retry } = this.#requests
+    let response: IncomingMessage | null = first
+    let lost: ConnectionLost | null = null
+    for (let [failed, heard] = [0, 0]; ; ) {
+      if (response) lost = await this.#listen(run, response, parser, space)
+      if (parser.count > heard) [failed, heard] = [0, parser.count]
+      const status = await this.#status(run)
+      if (typeof status === 'string' && !lost && !isActive(status)) return status
+      const failure = status instanceof RetryableError ? status : new RetryableError(failures.brokeOff(lost?.cause))
+      // A stream without ids cannot be resumed.
+      const waitMs = lost && parser.resumeAfter === null ? null : pauseMs(retry, failed++, failure)
+      if (waitMs === null) throw failure.error
+      await sleep(waitMs, undefined, { signal: this.#signal })
+      response = typeof status === 'string' ? await this.#rejoin(run, parser) : null
+    }
+  }
+
+  /** @returns the cause if the connection broke; null: the stream ended. @throws what `hear` throws, the signal's reason, AgentError for a silent server */
+  async #listen(
+    run: string,
+    response: IncomingMessage,
+    parser: EventStreamParser,
+    space: Space
+  ): Promise<ConnectionLost | null> {
+    // A graph may be silent while it works: its server is asked whether it is still alive.
+    const isAlive = () =>
+      this.#status(run).then(
+        (status) => typeof status === 'string',
+        () => false
+      )
+    const timeout = new IdleTimeout(this.#signal, this.#call.idleMs, isAlive)
+    const body = new ResponseBody(response, timeout)
+    parser.begin()
+    try {
+      // While the log is full we stop reading, which makes the server wait.
+      const lost = await body.each((chunk) => (parser.feed(chunk) ? 'more' : timeout.pausedWhile(space)))
+      if (timeout.isSilent) throw this.#requests.failures.silent(this.#call.idleMs)
+      return lost
+    } finally {
+      timeout.end()
+      body.close()
+    }
+  }
+
+  /** Resumes a run's stream; null: failed for now. @throws AgentError if the server is gone or refuses for good */
+  async #rejoin(run: string, { resumeAfter }: EventStreamParser): Promise<IncomingMessage | null> {
+    if (resumeAfter === null) return null
+    const options = { headers: { 'last-event-id': resumeAfter }, signal: this.#signal }
+    const response = await this.#requests.open('GET', `${run}/stream`, options, HEAD_MS)
+    if (isOk(response)) return response
+    await this.#requests.refusal(response, this.#signal)
+    return null
+  }
+
+  /** @throws AgentError if the server does not know the run any more */
+  async #status(run: string): Promise<string | RetryableError> {
+    const answer = await this.#requests.askOnce('GET', run, { signal: this.#signal })
+    if (answer instanceof RetryableError) return answer
+    const status = textOr(objectOr(answer).status)
+    if (status === null) throw this.#requests.failures.interrupted('knows nothing of the run any more')
+    return status
+  }
+
+  /** Errors are ignored: our run ends anyway. */
+  async #cancel(run: string): Promise<void> {
+    const signal = AbortSignal.timeout(CANCEL_MS)
+    await this.#requests.ask('POST', `${run}/cancel?wait=0&action=interrupt`, { signal }).catch(() => {})
+  }
+}
+
+/** Notes what decides how the run has ended. */
+function noted(part: Part, course: { isOver: boolean; isWaiting: boolean }): Part {
+  if (part.mode === 'error') course.isOver = true
+  if (isObject(part.data) && part.data.__interrupt__ !== undefined) course.isWaiting = true
+  return part
+}
+
+function isActive(status: string): boolean {
+  return status === 'pending' || status === 'running'
+}
+
+/** null: nothing was written yet. */
+function stateIn(given: Json): GraphState | null {
+  const { checkpoint, values, next, tasks, metadata, created_at } = objectOr(given)
+  const checkpointId = textOr(objectOr(checkpoint).checkpoint_id)
+  // For an unknown checkpoint some servers return its id and nothing else.
+  if (checkpointId === null || textOr(created_at) === null) return null
+  return {
+    checkpointId,
+    runId: textOr(objectOr(metadata).run_id),
+    values: objectOr(values),
+    next: textsIn(next),
+    interrupts: objectsIn(tasks).flatMap((task) => interruptsIn(task.interrupts))
+  }
+}
+
+// --------------------------------------------------------------------------------------------------------- its events
+
+/** LangGraph's modes whose events have another name. */
+const MODES: Readonly<Record<string, string>> = { 'messages-tuple': 'messages' }
+
+export class EventStreamParser {
+  /** Events so far. */
+  count = 0
+  /** Id of the last event; null: none had one. */
+  #lastId: string | null = null
+  readonly #hear: (part: Part) => boolean
+  readonly #failures: PeerFailures
+  readonly #eventCharacters: number | undefined
+  #stream: EventStream
+  #hasSpace = true
+
+  /** @param hear receives every part; returns false when there is no more space for now */
+  constructor(hear: (part: Part) => boolean, failures: PeerFailures, eventCharacters?: number) {
+    this.#hear = hear
+    this.#failures = failures
+    this.#eventCharacters = eventCharacters
+    this.#stream = this.#newStream()
+  }
+
+  /** Id to resume after, `-1`: from the start; null: events without ids cannot be resumed. */
+  get resumeAfter(): string | null {
+    return this.count === 0 ? '-1' : this.#lastId
+  }
+
+  /** Resets the parser for a resumed stream. */
+  begin(): void {
+    this.#stream = this.#newStream()
+  }
+
+  /** @returns whether there is space for more. @throws what `hear` throws; AgentError for an invalid event */
+  feed(bytes: Buffer): boolean {
+    this.#hasSpace = true
+    this.#stream.feed(bytes)
+    return this.#hasSpace
+  }
+
+  #newStream(): EventStream {
+    const onEvent = ({
+      id,
+      event = '',
+      data
+    }: {
+      id?: string | undefined
+      event?: string | undefined
+      data: string
+    }) => {
+      this.#tell(event, data)
+      // After passing it on: a part that failed is requested again.
+      if (id) this.#lastId = id
+    }
+    return new EventStream(onEvent, this.#failures, this.#eventCharacters)
+  }
+
+  #tell(event: string, text: string): void {
+    this.count++
+    if (event === '' || event === 'end') return
+    const data = text === '' ? null : parseJson(text)
+    if (data === undefined) throw this.#failures.garbage(`a frame "${event.slice(0, 32)}" that is no JSON`)
+    const [name = '', ...namespace] = event.split('|')
+    if (!this.#hear({ mode: MODES[name] ?? name, namespace, data })) this.#hasSpace = false
+  }
+}

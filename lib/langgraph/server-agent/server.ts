@@ -1,0 +1,142 @@
+// A graph on a LangGraph server [agent.runtime langgraph]: its threads carry our user's id [Auth 13]; its runs survive broken
+// connections and are cancelled with ours.
+import { randomUUID } from 'node:crypto'
+import type { JsonObject } from '../../base/types.ts'
+import { objectOr, objectsIn, textOr } from '../../base/json.ts'
+import type { AgentInput } from '../../agent/runtime.ts'
+import type { Graph, GraphThread } from '../graph/graph.ts'
+import type { GraphCheckpointRef } from '../graph/checkpoint-ref.ts'
+import { passedOn } from '../graph/input.ts'
+import { Requests, type ServerOptions } from './requests.ts'
+import { ServerThread } from './server-thread.ts'
+
+/** Milliseconds to delete a thread. */
+const FORGET_MS = 60_000
+const MODES = ['messages-tuple', 'values', 'updates', 'custom']
+/** Page size for listing threads [Auth 12]. */
+const PAGE = 500
+/** Servers accept only UUIDs as thread ids. */
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
+export class ServerGraph implements Graph {
+  readonly #requests: Requests
+  readonly #assistantId: string | null
+  readonly #idleMs: number
+  readonly #eventCharacters: number | undefined
+  #isOfJs: boolean | null = null
+
+  constructor(options: ServerOptions) {
+    this.#requests = new Requests(options)
+    this.#assistantId = options.assistantId
+    this.#idleMs = options.idleTimeoutMs
+    this.#eventCharacters = options.eventCharacters
+  }
+
+  async open(input: AgentInput, ref: GraphCheckpointRef, signal: AbortSignal): Promise<GraphThread> {
+    const { userId, assistantId } = input
+    const owner: JsonObject = userId === null ? {} : { user_id: userId }
+    const id = ref.threadId
+      ? await this.#enter(ref.threadId, input, owner, signal)
+      : await this.#enterNew(input, owner, signal)
+    const isJs = await this.#isJs(signal)
+    const creation: JsonObject = {
+      assistant_id: this.#assistantId ?? assistantId,
+      metadata: { ...owner, gateway_run_id: input.runId },
+      stream_mode: MODES,
+      stream_subgraphs: true,
+      // So that a broken stream can be resumed.
+      stream_resumable: true,
+      on_disconnect: 'continue',
+      // We run one at a time; an active run there was left by a dead process.
+      multitask_strategy: 'interrupt'
+    }
+    const parameters = (checkpointId: string | null) => parametersOf(input, isJs, checkpointId)
+    const limits = { idleMs: this.#idleMs, eventCharacters: this.#eventCharacters }
+    return new ServerThread(this.#requests, { id, creation, parameters, ...limits, signal })
+  }
+
+  async forget(threadId: string): Promise<void> {
+    const signal = AbortSignal.timeout(FORGET_MS)
+    const body = { metadata: { gateway_thread_id: threadId }, limit: 1000 }
+    const found = await this.#requests.ask('POST', '/threads/search', { body, signal })
+    for (const { thread_id } of objectsIn(found))
+      await this.#requests.ask('DELETE', `/threads/${encodeURIComponent(textOr(thread_id) ?? '')}`, { signal })
+  }
+
+  async adoptThreads(
+    ownerId: string,
+    signal: AbortSignal,
+    onFailed: (threadId: string, error: unknown) => void
+  ): Promise<number> {
+    let adopted = 0
+    for (const id of await this.#orphans(signal)) {
+      const body = { metadata: { user_id: ownerId } }
+      const isDone = await this.#requests.ask('PATCH', `/threads/${encodeURIComponent(id)}`, { body, signal }).then(
+        () => true,
+        (error: unknown) => onFailed(id, error)
+      )
+      signal.throwIfAborted()
+      if (isDone) adopted++
+    }
+    return adopted
+  }
+
+  /** Threads without a user that were not created for one of ours, whose ownerless threads are shared. */
+  async #orphans(signal: AbortSignal): Promise<string[]> {
+    const ids: string[] = []
+    // Reads all pages first, because changes would reorder the pages.
+    for (let offset = 0; ; offset += PAGE) {
+      const body = { limit: PAGE, offset }
+      const page = objectsIn(await this.#requests.ask('POST', '/threads/search', { body, signal }))
+      for (const { thread_id, metadata } of page) {
+        const { user_id, gateway_thread_id } = objectOr(metadata)
+        if (!user_id && !gateway_thread_id && typeof thread_id === 'string') ids.push(thread_id)
+      }
+      if (page.length < PAGE) return ids
+    }
+  }
+
+  async #enterNew(input: AgentInput, owner: JsonObject, signal: AbortSignal): Promise<string> {
+    const key = randomUUID()
+    // The same id on both sides if possible.
+    const wanted = UUID.test(input.threadId) ? input.threadId : key
+    const made = await this.#put(wanted, input, { ...owner, gateway_key: key }, signal)
+    // The id is taken there, by an unknown owner.
+    return made === key ? wanted : this.#enter(randomUUID(), input, owner, signal)
+  }
+
+  async #enter(id: string, input: AgentInput, metadata: JsonObject, signal: AbortSignal): Promise<string> {
+    await this.#put(id, input, metadata, signal)
+    return id
+  }
+
+  /** Creates a thread unless it exists. @returns the key in the metadata of the existing one */
+  async #put(id: string, input: AgentInput, metadata: JsonObject, signal: AbortSignal): Promise<string | null> {
+    const body = {
+      thread_id: id,
+      metadata: { ...metadata, gateway_thread_id: input.threadId },
+      if_exists: 'do_nothing'
+    }
+    const thread = objectOr(await this.#requests.ask('POST', '/threads', { body, signal }))
+    return textOr(objectOr(thread.metadata).gateway_key)
+  }
+
+  async #isJs(signal: AbortSignal): Promise<boolean> {
+    this.#isOfJs ??= objectOr(await this.#requests.ask('GET', '/info', { signal })).context === 'js'
+    return this.#isOfJs
+  }
+}
+
+/**
+ * Python servers treat context and configurable as one and refuse both together. The JavaScript server keeps them apart, and
+ * remembers a thread's configurable, so a run without a checkpoint must reset `checkpoint_id`.
+ */
+function parametersOf(input: AgentInput, isJs: boolean, checkpointId: string | null): JsonObject {
+  const passed = passedOn(input)
+  const configurable = isJs ? { ...passed, checkpoint_id: checkpointId } : passed
+  return {
+    config: { configurable, recursion_limit: input.recursionLimit },
+    ...(isJs && { context: passed }),
+    ...(checkpointId !== null && { checkpoint: { checkpoint_id: checkpointId } })
+  }
+}

@@ -1,0 +1,144 @@
+// Commands an operator runs on the machine, also beside a running server: SQLite allows two writers in turn, and the
+// server reads credentials from the database at every request and every heartbeat, so it notices changes made here.
+import { existsSync } from 'node:fs'
+import { forgetCredentials, type Reset, resetAdmin } from '../auth/admin.ts'
+import { ApiTokens, type NewApiToken } from '../auth/api-tokens.ts'
+import { findAccount } from '../auth/email.ts'
+import type { Config } from '../config/config.ts'
+import { departureOf } from '../jobs/departures.ts'
+import { Committer } from '../run/commit/committer.ts'
+import { openDatabase } from '../store/open.ts'
+import { scopedStore, scopedWriter } from '../store/scoped.ts'
+import type { Job, Store, Writer } from '../store/store.ts'
+import type { ApiToken, JobKind, User } from '../base/types.ts'
+
+const JOBS_PAGE = 1000
+
+/**
+ * Gives an administrator a new password, left in a file of the home.
+ * @throws Error when there is no SQL database, or nobody to reset.
+ */
+export function resetAdministrator(config: Config, email: string | null): Promise<Reset> {
+  return beside(config, (store, writer) =>
+    resetAdmin({ users: store.users, apiTokens: tokensOf(store, writer), writer, home: config.home, email })
+  )
+}
+
+export type TokenWish = Omit<NewApiToken, 'user_id'>
+
+/**
+ * Makes an API token for an account. `text` is the token, shown here and never again.
+ * @throws Error when there is no SQL database, no such account, or it has too many.
+ */
+export function createApiToken(
+  config: Config,
+  email: string,
+  wanted: TokenWish
+): Promise<{ readonly token: ApiToken; readonly text: string }> {
+  return beside(config, async (store, writer) => {
+    const user = await accountOf(store, email)
+    return tokensOf(store, writer).create({ ...wanted, user_id: user.id })
+  })
+}
+
+/**
+ * The API tokens of an account, newest first.
+ * @throws Error when there is no SQL database, or no such account.
+ */
+export function listApiTokens(config: Config, email: string): Promise<ApiToken[]> {
+  return beside(config, async (store, writer) => tokensOf(store, writer).list((await accountOf(store, email)).id))
+}
+
+/**
+ * Ends any API token; a running server ends its streams within a heartbeat.
+ * @throws Error when there is no SQL database, or no such token.
+ */
+export function revokeApiToken(config: Config, token_id: string): Promise<void> {
+  return beside(config, async (store, writer) => {
+    if (!(await tokensOf(store, writer).revoke(token_id, null))) throw new Error(`There is no API token ${token_id}`)
+  })
+}
+
+/**
+ * Removes an account. Its sessions and tokens end at once; a running server, or the next to start, removes what it has left.
+ * @throws Error when there is no SQL database, no such account, or it is the last administrator.
+ */
+export function removeAccount(config: Config, email: string): Promise<User> {
+  return beside(config, async (store, writer) => {
+    const user = await accountOf(store, email)
+    const outcome = await writer.write({ name: 'user.remove', id: user.id, job: departureOf(user.id) })
+    if (outcome === null) throw new Error(missing(email))
+    if (outcome === 'last_admin')
+      throw new Error(
+        `${user.email} is the last administrator: without one, whoever comes first could set up the service`
+      )
+    await forgetCredentials(config.home, user.email)
+    return user
+  })
+}
+
+/**
+ * All jobs, or those that have failed for good.
+ * @throws Error when there is no SQL database.
+ */
+export function listJobs(config: Config, isDead: boolean): Promise<Job[]> {
+  return beside(config, async ({ jobs }) => {
+    const all: Job[] = []
+    for (let page: Job[] = []; all.length === 0 || page.length === JOBS_PAGE; all.push(...page)) {
+      page = await jobs.list({ isDead, limit: JOBS_PAGE, offset: all.length })
+      if (page.length === 0) break
+    }
+    return all
+  })
+}
+
+/**
+ * Makes a job due now, or deletes it. A running server finds it at its next look.
+ * @throws Error when there is no SQL database, or no such job.
+ */
+export function changeJob(config: Config, kind: JobKind, key: string, how: 'retry' | 'drop'): Promise<void> {
+  return beside(config, async ({ jobs }, writer) => {
+    const thread_id = (await jobs.get(kind, key))?.thread_id ?? null
+    const job = { kind, key, thread_id }
+    const isDone =
+      how === 'retry'
+        ? await writer.write({ name: 'job.change', ...job, due: 0 })
+        : await writer.write({ name: 'job.remove', ...job })
+    if (!isDone) throw new Error(`There is no ${kind} ${key}`)
+  })
+}
+
+async function beside<T>(config: Config, work: (store: Store, writer: Writer) => Promise<T>): Promise<T> {
+  if (config.database.backend === 'memory')
+    throw new Error('database.backend is memory: only the server itself can reach its accounts')
+  const { backend, sqlite_path } = config.database
+  if (backend === 'sqlite' && !existsSync(sqlite_path))
+    throw new Error(`There is no database ${sqlite_path}: name the server's --config or --home`)
+  // Without events, which belong to the server that may be running.
+  const store = await openDatabase(config, () => {})
+  const committer = new Committer((groups) => store.apply(groups), { flushMs: 0 })
+  try {
+    return await work(store, committer)
+  } finally {
+    committer.stop()
+    await store.close()
+  }
+}
+
+async function accountOf({ users }: Store, email: string): Promise<User> {
+  const user = await findAccount(users, email)
+  if (!user) throw new Error(missing(email))
+  return user
+}
+
+function missing(email: string): string {
+  return `Nobody has the e-mail address ${email}`
+}
+
+/** There are no streams here to notify. */
+function tokensOf(store: Store, writer: Writer): ApiTokens {
+  const { apiTokens } = scopedStore(store)
+  return new ApiTokens({ reads: apiTokens, writer: scopedWriter(writer), log: { warn: () => {} }, onRevoked: () => {} })
+}
+
+export { pruneDatabase } from '../store/open.ts'
