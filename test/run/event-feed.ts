@@ -145,8 +145,8 @@ function toldAfter(log: RunLog, n: number, epoch: number | null): () => Promise<
   const subscriptions = new Subscriptions()
   const { ordinal } = log.run
   subscriptions.add('', { channels: ['lifecycle', 'custom'] }, -1, { seq: seqOf(ordinal, n, 0), epoch })
-  subscriptions.meet(log.run, log)
-  const reader = new EventFeed(log.run, log, sseEncoding, (seq) => subscriptions.wanted(seq))
+  subscriptions.onLog(log.run, log)
+  const reader = new EventFeed(log.run, log, sseEncoding, (seq) => subscriptions.selectionAfter(seq))
   return async () => {
     let text = ''
     for (let fed = reader.next(null); fed !== 'tail' && fed !== 'end'; ) {

@@ -227,8 +227,8 @@ export function protocolRoutes(services: Services): Route[] {
           heartbeat: HEARTBEAT,
           after: since ? frameAt(since.seq).ordinal - 1 : 0,
           feed: (run, runLog) => {
-            subscriptions.meet(run, runLog)
-            return new EventFeed(run, runLog, sseEncoding, (seq) => subscriptions.wanted(seq))
+            subscriptions.onLog(run, runLog)
+            return new EventFeed(run, runLog, sseEncoding, (seq) => subscriptions.selectionAfter(seq))
           }
         },
         place

@@ -1,17 +1,17 @@
 // An event of LangGraph's protocol v2: its position in the thread, and its encoding.
 //
 // The position is derived from the frame alone: the run's ordinal in its thread, the frame's n in the run, and the part of what the frame
-// becomes. So everyone sees the same numbers, at any time and on any process. They increase within a thread, with gaps [design 4, rule 13].
+// becomes. All readers see the same numbers, at any time and on any process. They increase within a thread, with gaps [design 4, rule 13].
 import type { Run } from '../../base/types.ts'
 
-/** Bits for the parts of a frame and the frames of a run: with a million runs per thread still below the largest exact integer. */
+/** Parts per frame and frames per run. With a million runs per thread, seq stays below Number.MAX_SAFE_INTEGER. */
 export const PARTS_MAX = 2 ** 8
 export const FRAMES_MAX = 2 ** 25
 const RUN = PARTS_MAX * FRAMES_MAX
 
 export type Namespace = readonly string[]
 
-/** What a client may subscribe to; `custom:<name>` besides. */
+/** Channels a client may subscribe to, besides `custom:<name>`. */
 export const CHANNELS = [
   'values',
   'updates',
@@ -30,10 +30,10 @@ export interface ProtocolEvent {
   readonly id: string
   readonly method: string
   readonly channel: Channel
-  /** Of a custom event that has one. */
+  /** Name of a custom event; null: it has none, or is no custom event. */
   readonly name: string | null
   readonly namespace: Namespace
-  /** The whole of it, on one line. */
+  /** The whole event as JSON, on one line. */
   readonly json: string
 }
 
@@ -46,8 +46,8 @@ export function frameAt(seq: number): { readonly ordinal: number; readonly n: nu
   return { ordinal: Math.floor(seq / RUN), n: Math.floor((seq % RUN) / PARTS_MAX) }
 }
 
-/** An event without its position. `json`: its data. */
-export interface Told {
+/** An event without its position; `json` is its data. */
+export interface EventBody {
   readonly method: string
   readonly channel: Channel
   readonly namespace: Namespace
@@ -56,18 +56,18 @@ export interface Told {
   readonly json: string
 }
 
-/** Position of one attempt's events. Every id contains the epoch: what a crash has undone is sent again under another one. */
-export interface Place {
+/** Position of a frame's events. Ids contain the epoch: events undone by a crash are sent again under a new one. */
+export interface EventPosition {
   readonly run: Pick<Run, 'ordinal'>
   readonly epoch: number
   readonly n: number
 }
 
-/** An attempt's events all have the time of its start: the log has no other, and every reader must get the same bytes. */
-export function eventAt({ run, epoch, n }: Place, part: number, told: Told): ProtocolEvent {
+/** All events of an attempt bear the time of its start: the log stores no other, and all readers must get the same bytes. */
+export function eventAt({ run, epoch, n }: EventPosition, part: number, body: EventBody): ProtocolEvent {
   const seq = seqOf(run.ordinal, n, part)
   const id = `${seq}-${epoch.toString(36)}`
-  const { method, channel, namespace, node, name = null, json } = told
+  const { method, channel, namespace, node, name = null, json } = body
   const at = namespace.length === 0 ? '[]' : JSON.stringify(namespace)
   const by = node === undefined ? '' : `,"node":${JSON.stringify(node)}`
   const params = `{"namespace":${at},"timestamp":${epoch}${by},"data":${json}}`

@@ -1,5 +1,5 @@
-// One run as one reader of protocol v2 sees it: a cursor in the run's log. A range of the log is translated once for
-// all readers at the same position, whatever they want of it, and encoded once for all that want the same events.
+// One run for one reader of protocol v2: a cursor in the run's log. A range of the log is translated once for all readers at the same
+// position, and encoded once for all with the same selection.
 import type { Fed, RunFeed } from '../../run/delivery/thread-joiner.ts'
 import { type Filter, Kind } from '../../run/log/filter.ts'
 import type { RunLog } from '../../run/log/run-log.ts'
@@ -9,7 +9,7 @@ import type { FrameSink, Loaded } from '../../run/log/stored-frames.ts'
 import type { Run } from '../../base/types.ts'
 import { type ProtocolEvent, seqOf } from './event.ts'
 import { type EventFilter, logFilter } from './subscription.ts'
-import { BEGINNING, type RunState, translate, translateEnd } from './translate.ts'
+import { INITIAL_STATE, type RunState, translate, translateEnd } from './translate.ts'
 import { ofHeap } from '../../base/budget.ts'
 
 /** Encoding for a transport. */
@@ -17,17 +17,17 @@ export interface Encoding {
   bytes(events: readonly ProtocolEvent[]): Buffer
 }
 
-/** The reader's filter, which may change on the way. */
+/** What a reader takes from a position on; it may change with the position. */
 export interface Selection {
   readonly filter: EventFilter
-  /** Of what the filter takes. */
+  /** Narrower than the filter: without what was sent before. */
   takes(event: ProtocolEvent): boolean
   /** Readers with the same key at the same position share the result. */
   readonly key: string
 }
 
 interface EncodedRange extends TranslatedRange {
-  /** By encoding and by what is wanted of it. */
+  /** By encoding, then by Selection.key. */
   readonly bytes: Map<Encoding, Map<string, Fed & object>>
 }
 
@@ -37,23 +37,23 @@ export class EventFeed implements RunFeed {
   readonly #run: Run
   readonly #log: RunLog
   readonly #encoding: Encoding
-  readonly #wanted: (from: number) => Selection
+  readonly #selectionAfter: (from: number) => Selection
   #next = 0
-  #state: RunState = BEGINNING
+  #state: RunState = INITIAL_STATE
   #hasEnded = false
 
-  constructor(run: Run, log: RunLog, encoding: Encoding, wanted: (from: number) => Selection) {
+  constructor(run: Run, log: RunLog, encoding: Encoding, selection: (from: number) => Selection) {
     this.#run = run
     this.#log = log
     this.#encoding = encoding
-    this.#wanted = wanted
+    this.#selectionAfter = selection
   }
 
   get filter(): Filter {
-    return logFilter(this.#wanted(this.seq).filter)
+    return logFilter(this.#selectionAfter(this.seq).filter)
   }
 
-  /** Nothing follows up to and including this number. */
+  /** Complete up to and including this seq. */
   get seq(): number {
     const { ordinal } = this.#run
     return (this.#hasEnded ? seqOf(ordinal + 1, 0, 0) : seqOf(ordinal, this.#next, 0)) - 1
@@ -61,15 +61,15 @@ export class EventFeed implements RunFeed {
 
   next(loaded: Loaded | null): Fed {
     if (this.#hasEnded) return 'end'
-    // Where it is asked most often nothing is made for the answer.
+    // Hot path: no allocation at the tail.
     if (this.#next >= this.#log.shown && !this.#log.isClosed) return 'tail'
-    const wanted = this.#wanted(this.seq)
-    const range = this.#range(wanted.filter, loaded)
-    if (range === 'end') return this.#end(wanted)
+    const selection = this.#selectionAfter(this.seq)
+    const range = this.#range(selection.filter, loaded)
+    if (range === 'end') return this.#end(selection)
     if (typeof range === 'string') return range
     this.#next = range.next
     this.#state = range.state
-    return this.#fed(range, wanted)
+    return this.#fed(range, selection)
   }
 
   load(): Promise<Loaded> {
@@ -89,7 +89,7 @@ export class EventFeed implements RunFeed {
     return ranges.keep(log, from, { next: next.next, ...sink.done(), bytes: new Map() })
   }
 
-  /** Its frames are no longer kept: the run's final state replaces them. */
+  /** The frames are gone: the run's final state replaces them. */
   #gap(from: number, { next, values }: NonNullable<Loaded['gap']>): EncodedRange {
     const frame = { n: from, epoch: this.#log.epoch, bytes: NOTHING }
     const translator = new Translator(this.#run, this.#state)
@@ -98,34 +98,34 @@ export class EventFeed implements RunFeed {
     return { next, ...translator.done(), bytes: new Map() }
   }
 
-  #fed(range: EncodedRange, wanted: Selection): Fed {
+  #fed(range: EncodedRange, selection: Selection): Fed {
     const { bytes, events } = range
     const known = bytes.get(this.#encoding)
-    const made = known?.get(wanted.key)
+    const made = known?.get(selection.key)
     if (made) return made
-    const fed = this.#encode(events, wanted)
-    if (known) known.set(wanted.key, fed)
-    else bytes.set(this.#encoding, new Map([[wanted.key, fed]]))
-    ranges.grow(range, fed.bytes.length + wanted.key.length)
+    const fed = this.#encode(events, selection)
+    if (known) known.set(selection.key, fed)
+    else bytes.set(this.#encoding, new Map([[selection.key, fed]]))
+    ranges.grow(range, fed.bytes.length + selection.key.length)
     return fed
   }
 
-  #encode(events: readonly ProtocolEvent[], wanted: Selection): Fed & object {
-    const meant = events.filter((event) => wanted.takes(event))
-    return { bytes: meant.length === 0 ? NOTHING : this.#encoding.bytes(meant), count: meant.length }
+  #encode(events: readonly ProtocolEvent[], selection: Selection): Fed & object {
+    const selected = events.filter((event) => selection.takes(event))
+    return { bytes: selected.length === 0 ? NOTHING : this.#encoding.bytes(selected), count: selected.length }
   }
 
-  #end(wanted: Selection): Fed {
+  #end(selection: Selection): Fed {
     this.#hasEnded = true
-    // How it has ended is told by the row that the log was closed with.
+    // The row the log was closed with has the status.
     const { head, epoch, run } = this.#log
     const { ordinal } = this.#run
     const events = translateEnd({ ...run, ordinal }, this.#state, { epoch, n: head })
-    return this.#encode(events, wanted)
+    return this.#encode(events, selection)
   }
 }
 
-/** What a reader is told of a state that is gone. */
+/** Stands for values that are gone. */
 const GAP = Buffer.from('event: gap\n')
 
 /** Translates the frames of a range. */
@@ -171,23 +171,23 @@ class Translator implements FrameSink {
 
 interface TranslatedRange {
   readonly next: number
-  /** Behind it. */
+  /** State after the range. */
   readonly state: RunState
   readonly events: readonly ProtocolEvent[]
-  /** Of its events, as JSON. */
+  /** JSON of its events, in characters. */
   readonly size: number
-  /** False: it lacks states that nobody wanted. */
+  /** False: translated without values. */
   readonly hasValues: boolean
 }
 
-/** Bytes of all ranges that are kept, as events and as encoded; without a bound readers that lag would keep whole logs a second time. */
+/** Bytes of all cached ranges, translated and encoded; without a bound lagging readers would hold whole logs a second time. */
 const KEPT_BYTES = ofHeap(8 * 1024 * 1024, 32)
-/** What a range takes besides its events. */
+/** Memory of a range beside its events. */
 const OVERHEAD_BYTES = 512
 
 type ByStart<R> = Map<number, R>
 
-/** Frames never change, so a range holds as long as it is kept; the oldest go first, and all of a log with the log. */
+/** A cache without invalidation, because frames never change. Oldest out first; a log's ranges go with the log. */
 class Ranges<R extends TranslatedRange> {
   readonly #ofLogs = new WeakMap<RunLog, ByStart<R>>()
   readonly #kept = new Map<R, { readonly from: number; readonly of: ByStart<R>; bytes: number }>()
@@ -207,7 +207,7 @@ class Ranges<R extends TranslatedRange> {
     return range
   }
 
-  /** A range has more bytes than before: those of another encoding, or of what somebody else wants of it. */
+  /** Counts bytes added by another encoding or selection. */
   grow(range: R, bytes: number): void {
     const kept = this.#kept.get(range)
     if (!kept) return

@@ -1,5 +1,5 @@
-// One WebSocket of protocol v2: commands are answered in order, and events of its subscriptions are sent. An answer
-// never splits an event, and precedes the events it causes.
+// One WebSocket of protocol v2: answers commands in order and sends the events of its subscriptions. An answer never
+// splits an event, and precedes the events it causes.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { BYTE_WEIGHT, type Share } from '../../base/budget.ts'
@@ -12,28 +12,28 @@ import { webSocketEncoding } from './encoding.ts'
 import { frameAt, seqOf } from './event.ts'
 import { EventFeed } from './feed.ts'
 import { isChannel, type SubscriptionParams, subscriptionParams } from './subscription.ts'
-import { NOTHING_TOLD, Subscriptions } from './subscriptions.ts'
+import { BEFORE_ALL, Subscriptions } from './subscriptions.ts'
 import { warnUnexpected } from '../../base/unexpected.ts'
 
 /** Maximum subscriptions per socket: each is checked for every event. */
 const SUBSCRIPTIONS_MAX = 100
-/** Maximum length of them all, as JSON: hundreds of namespaces, and no more than a stream has in a body. */
+/** Total length of a socket's subscriptions as JSON; the same as the body of an event stream may have. */
 const SUBSCRIPTIONS_LENGTH = 64 * 1024
-/** Memory of a subscription beside its text, and of a character of it: the text is kept as values. */
+/** Memory of a subscription beside its text, and per character of it once parsed, in bytes. */
 const SUBSCRIPTION_BYTES = 1024
 const CHARACTER_BYTES = 4
 /** Queue of commands; the socket is not read while it is full. */
-const WAITING_MAX = 1000
+const QUEUED_MAX = 1000
 /** Invalid messages in a row before it is closed. */
 const GARBAGE_MAX = 20
 
-/** Subscriptions that come within so many ms begin together: what a client sends at once need not arrive in one piece. */
+/** Subscriptions within this time, in ms, start together: what a client sends at once may arrive in pieces. */
 const MOMENT_MS = 20
-/** The same where all that is wanted so far is to watch: who shows a thread asks for what is in it as well. */
+/** The same while only WATCHED channels are subscribed: a client that shows a thread subscribes to its content as well. */
 const WATCHING_MOMENT_MS = 150
 const WATCHED: ReadonlySet<string> = new Set(['lifecycle', 'input'])
 
-/** Of a run in its thread, as databases have it. */
+/** The largest ordinal of a run in a database. */
 const ORDINAL_MAX = 2 ** 31 - 1
 const POLICY = 1008
 const TRY_AGAIN = 1013
@@ -54,7 +54,7 @@ export type ErrorCode =
   | 'permission_denied'
   | 'not_supported'
 
-/** An answer to a command, whatever it is: the HTTP status of one that was understood is always 200. */
+/** An answer to a command. Its HTTP status is 200, errors included. */
 export type Answer = JsonObject
 
 export function errorAnswer(id: number | null, error: ErrorCode, message: string): Answer {
@@ -65,7 +65,7 @@ export function successAnswer(id: number, result: Json, meta: JsonObject): Answe
   return { type: 'success', id, result, meta }
 }
 
-/** A command; null: it is none. */
+/** null: not a command. */
 function commandIn(value: unknown): Command | null {
   if (!isObject(value)) return null
   const { id, method, params } = value
@@ -76,15 +76,15 @@ function commandIn(value: unknown): Command | null {
 export interface SocketParts {
   readonly threadId: string
   readonly reader: Reader
-  /** Of its user's memory: commands that wait, and subscriptions. */
+  /** The user's budget: counts queued commands and subscriptions. */
   readonly share: Share
-  /** Reads the thread for it; it begins when `pump` is called. */
+  /** Joins the thread; sends nothing before `pump` or `restart`. */
   join(request: ThreadRequest): ThreadJoiner
-  /** What a subscription is sent of what is there already; null: it is too much to be counted. */
+  /** Number of events a subscription is sent from before it; null: too many to count. */
   replayed(params: SubscriptionParams): Promise<number | null>
-  /** Any command but those about subscriptions. Never rejects. */
+  /** Executes any command but those on subscriptions. Never rejects. */
   command(command: Command): Promise<Answer>
-  /** JSON that may not be trusted. Throws when it is none. */
+  /** Parses untrusted JSON. Throws if it is invalid. */
   parse(text: string): unknown
 }
 
@@ -100,16 +100,16 @@ export class ProtocolSocket {
   readonly #parts: SocketParts
   readonly #subscriptions = new Subscriptions()
   readonly #joiner: ThreadJoiner
-  readonly #waiting: string[] = []
-  /** Frames that wait for the end of an event. */
+  readonly #queue: string[] = []
+  /** Answers that wait for a message boundary. */
   #held: Buffer[] = []
-  /** The answer to the last ping that came while no answer could be sent; only that one is wanted [RFC 6455 5.5.3]. */
+  /** Pong for the last ping while writing was not possible; only the last needs one [RFC 6455 5.5.3]. */
   #pong: Buffer | null = null
   #isFull = false
   #feed: EventFeed | null = null
-  /** Subscriptions that were answered and not begun. */
-  #fresh: { readonly name: string; readonly params: SubscriptionParams }[] = []
-  /** Lengths of all subscriptions, by name. */
+  /** Answered, not started yet. */
+  #pending: { readonly name: string; readonly params: SubscriptionParams }[] = []
+  /** Length of each subscription as JSON, by id. */
   readonly #lengths = new Map<string, number>()
   #isWorking = false
   #isClosed = false
@@ -135,23 +135,23 @@ export class ProtocolSocket {
       if (this.#takesAnswers) this.#write(pong)
       else this.#pong = pong
     })
-    socket.onText((text) => this.#hear(text))
+    socket.onText((text) => this.#onText(text))
   }
 
   #feedOf(run: Run, log: RunLog): RunFeed {
-    this.#subscriptions.meet(run, log)
-    this.#feed = new EventFeed(run, log, webSocketEncoding, (seq) => this.#subscriptions.wanted(seq))
+    this.#subscriptions.onLog(run, log)
+    this.#feed = new EventFeed(run, log, webSocketEncoding, (seq) => this.#subscriptions.selectionAfter(seq))
     return this.#feed
   }
 
   // ---------------------------------------------------------------------------------------------------- writing
 
-  /** A client that does not read its answers gets no more of them. */
+  /** False while the client does not read: its commands wait. */
   get #takesAnswers(): boolean {
     return !this.#isFull && this.#held.length === 0 && this.#joiner.isAtBorder
   }
 
-  #say(answer: Answer): void {
+  #send(answer: Answer): void {
     this.#write(textFrames([JSON.stringify(answer)]))
   }
 
@@ -160,7 +160,7 @@ export class ProtocolSocket {
     else this.#isFull = !this.#socket.write(frame)
   }
 
-  /** The socket has space again. */
+  /** On drain. */
   #flush(): void {
     if (!this.#joiner.isAtBorder) return
     const held = this.#pong ? [...this.#held, this.#pong] : this.#held
@@ -168,54 +168,54 @@ export class ProtocolSocket {
     this.#pong = null
     this.#isFull = false
     for (const frame of held) this.#write(frame)
-    this.#workOn()
+    this.#resumeWork()
   }
 
   // ---------------------------------------------------------------------------------------------------- commands
 
-  #hear(text: string): void {
-    this.#waiting.push(text)
-    if (this.#waiting.length > WAITING_MAX) return this.#socket.close(POLICY, 'too many commands at once')
+  #onText(text: string): void {
+    this.#queue.push(text)
+    if (this.#queue.length > QUEUED_MAX) return this.#socket.close(POLICY, 'too many commands at once')
     if (!this.#parts.share.take(text.length * BYTE_WEIGHT))
       return this.#socket.close(TRY_AGAIN, 'too many commands are on their way; try again')
     this.#socket.pause()
-    this.#workOn()
+    this.#resumeWork()
   }
 
-  #workOn(): void {
+  #resumeWork(): void {
     this.#work().catch((error: unknown) => {
       warnUnexpected(error)
       this.#socket.reset()
     })
   }
 
-  /** One after the other; while any wait, no more are read. */
+  /** Executes queued commands one after the other; the socket is not read until the queue is empty. */
   async #work(): Promise<void> {
     if (this.#isWorking) return
     this.#isWorking = true
-    while (this.#waiting.length > 0 && this.#takesAnswers && !this.#isClosed) {
-      const text = this.#waiting.shift()!
+    while (this.#queue.length > 0 && this.#takesAnswers && !this.#isClosed) {
+      const text = this.#queue.shift()!
       await this.#answer(text)
       this.#parts.share.give(text.length * BYTE_WEIGHT)
     }
     this.#isWorking = false
-    if (this.#waiting.length === 0) this.#socket.resume()
-    if (this.#fresh.length > 0) this.#beginSoon()
+    if (this.#queue.length === 0) this.#socket.resume()
+    if (this.#pending.length > 0) this.#startPendingSoon()
   }
 
-  /** What has arrived while the loop was held up is read first: timers are called before sockets, immediates after them. */
-  #beginSoon(): void {
-    const isWatching = this.#fresh.every(({ params }) => params.channels.every((channel) => WATCHED.has(channel)))
-    setTimeout(() => setImmediate(() => this.#begin()), isWatching ? WATCHING_MOMENT_MS : MOMENT_MS)
+  /** Timers run before sockets, immediates after them: messages that arrived while the loop was busy are read first. */
+  #startPendingSoon(): void {
+    const isWatching = this.#pending.every(({ params }) => params.channels.every((channel) => WATCHED.has(channel)))
+    setTimeout(() => setImmediate(() => this.#startPending()), isWatching ? WATCHING_MOMENT_MS : MOMENT_MS)
   }
 
   async #answer(text: string): Promise<void> {
     const [command, problem] = this.#read(text)
     if (command) {
       this.#garbage = 0
-      return this.#obey(command)
+      return this.#execute(command)
     }
-    this.#say(errorAnswer(null, 'invalid_argument', problem))
+    this.#send(errorAnswer(null, 'invalid_argument', problem))
     if (++this.#garbage >= GARBAGE_MAX) this.#socket.close(POLICY, 'these are no commands')
   }
 
@@ -228,69 +228,69 @@ export class ProtocolSocket {
     }
   }
 
-  async #obey(command: Command): Promise<void> {
+  async #execute(command: Command): Promise<void> {
     if (command.method === 'subscription.subscribe') return this.#subscribe(command)
     if (command.method === 'subscription.unsubscribe') return this.#unsubscribe(command)
     const answer = await this.#parts.command(command)
-    if (!this.#isClosed) this.#say(answer)
+    if (!this.#isClosed) this.#send(answer)
   }
 
   async #subscribe({ id, params }: Command): Promise<void> {
     const read = v.safeParse(subscriptionParams, params)
     if (!read.success)
-      return this.#say(errorAnswer(id, 'invalid_argument', 'A subscription names its channels, as a list of names.'))
+      return this.#send(errorAnswer(id, 'invalid_argument', 'A subscription names its channels, as a list of names.'))
     if (!read.output.channels.every(isChannel))
-      return this.#say(errorAnswer(id, 'invalid_argument', 'A subscription names a channel that there is not.'))
-    if (this.#subscriptions.size + this.#fresh.length >= SUBSCRIPTIONS_MAX)
-      return this.#say(errorAnswer(id, 'invalid_argument', `A socket has at most ${SUBSCRIPTIONS_MAX} subscriptions.`))
+      return this.#send(errorAnswer(id, 'invalid_argument', 'A subscription names a channel that there is not.'))
+    if (this.#subscriptions.size + this.#pending.length >= SUBSCRIPTIONS_MAX)
+      return this.#send(errorAnswer(id, 'invalid_argument', `A socket has at most ${SUBSCRIPTIONS_MAX} subscriptions.`))
     const { length } = JSON.stringify(read.output)
     const all = [...this.#lengths.values()].reduce((sum, one) => sum + one, length)
-    if (all > SUBSCRIPTIONS_LENGTH) return this.#say(errorAnswer(id, 'invalid_argument', TOO_LONG))
-    if (!this.#parts.share.take(costOf(length))) return this.#say(errorAnswer(id, 'unknown_error', IN_FLIGHT))
+    if (all > SUBSCRIPTIONS_LENGTH) return this.#send(errorAnswer(id, 'invalid_argument', TOO_LONG))
+    if (!this.#parts.share.take(costOf(length))) return this.#send(errorAnswer(id, 'unknown_error', IN_FLIGHT))
     const name = randomUUID()
     this.#lengths.set(name, length)
-    // A store that fails resets the socket when it is read to send them.
+    // If the store fails here, it fails again when the events are read, and the socket is reset there.
     const replayed = await this.#parts.replayed(read.output).catch(() => null)
     if (this.#isClosed) return
-    this.#fresh.push({ name, params: read.output })
+    this.#pending.push({ name, params: read.output })
     const result = { subscription_id: name, ...(replayed !== null && { replayed_events: replayed }) }
-    this.#say(successAnswer(id, result, { thread_id: this.#parts.threadId }))
+    this.#send(successAnswer(id, result, { thread_id: this.#parts.threadId }))
   }
 
   /**
-   * Subscriptions of one moment begin together. LangGraph's hook makes two, and takes a run's end that one of them is told for the end
-   * of the other, which then waits for the next run with what it has not been told yet.
+   * LangGraph's hook opens two subscriptions at once; both are replayed together, or it mistakes one `completed` for both and keeps the
+   * other's events until the next run.
    */
-  #begin(): void {
-    const fresh = this.#fresh
-    if (this.#isClosed || this.#isWorking || fresh.length === 0) return
-    this.#fresh = []
-    let toldUpTo = this.#toldUpTo()
+  #startPending(): void {
+    const pending = this.#pending
+    if (this.#isClosed || this.#isWorking || pending.length === 0) return
+    this.#pending = []
+    let sentThrough = this.#sentThrough()
     let from = ORDINAL_MAX
-    for (const { name, params } of fresh) {
+    for (const { name, params } of pending) {
       const { since } = params
-      this.#subscriptions.add(name, params, toldUpTo, since?.seq ? since : null)
-      toldUpTo = NOTHING_TOLD
+      this.#subscriptions.add(name, params, sentThrough, since?.seq ? since : null)
+      sentThrough = BEFORE_ALL
       from = Math.min(from, since?.seq ? frameAt(since.seq).ordinal - 1 : 0)
     }
     this.#feed = null
     this.#joiner.restart(from)
   }
 
-  /** What stands before it was told to all who had subscribed to it. */
-  #toldUpTo(): number {
+  /** Seq up to which the started subscriptions are complete. */
+  #sentThrough(): number {
     const ended = seqOf(this.#joiner.ordinal + 1, 0, 0) - 1
     return this.#joiner.isInRun && this.#feed ? this.#feed.seq : ended
   }
 
   #unsubscribe({ id, params }: Command): void {
     const name = String(params.subscription_id)
-    const isFresh = this.#fresh.some((one) => one.name === name)
-    this.#fresh = this.#fresh.filter((one) => one.name !== name)
-    if (!isFresh && !this.#subscriptions.remove(name))
-      return this.#say(errorAnswer(id, 'no_such_subscription', `There is no subscription ${name.slice(0, 100)}.`))
+    const isPending = this.#pending.some((one) => one.name === name)
+    this.#pending = this.#pending.filter((one) => one.name !== name)
+    if (!isPending && !this.#subscriptions.remove(name))
+      return this.#send(errorAnswer(id, 'no_such_subscription', `There is no subscription ${name.slice(0, 100)}.`))
     this.#parts.share.give(costOf(this.#lengths.get(name) ?? 0))
     this.#lengths.delete(name)
-    this.#say(successAnswer(id, {}, { thread_id: this.#parts.threadId }))
+    this.#send(successAnswer(id, {}, { thread_id: this.#parts.threadId }))
   }
 }

@@ -11,7 +11,7 @@ const NAME_MAX = 256
 
 const name = v.pipe(v.string(), v.maxLength(NAME_MAX))
 const namespace = v.pipe(v.array(name), v.maxLength(SEGMENTS_MAX))
-/** The number of an event, or its id, which says besides of which attempt it is: some events may have been lost since. */
+/** An event's seq, or its id, which adds the attempt: some of its events may have been lost in a crash. */
 const position = v.pipe(
   v.union([v.pipe(v.number(), v.safeInteger(), v.minValue(0)), v.pipe(v.string(), v.maxLength(64))]),
   v.check((given) => seqIn(String(given)) !== null, 'Value error, must be the number of an event, or its id'),
@@ -19,7 +19,7 @@ const position = v.pipe(
 )
 const whole = v.pipe(v.number(), v.safeInteger(), v.minValue(0))
 
-/** As a body, or the parameters of a subscription. Fields beside these are ignored. */
+/** The body of an event stream, or the parameters of a subscription. Unknown fields are ignored. */
 export const subscriptionFields = {
   channels: v.pipe(v.array(name), v.minLength(1), v.maxLength(CHANNELS_MAX)),
   namespaces: v.nullish(v.pipe(v.array(namespace), v.maxLength(NAMESPACES_MAX))),
@@ -33,7 +33,7 @@ export function isChannel(given: string): boolean {
   return (CHANNELS as readonly string[]).includes(given) || /^custom:./.test(given)
 }
 
-/** A client's position: the number of the last event it got, and of which attempt, if it says so. */
+/** A client's position: seq of the last event it got, and its attempt if known. */
 export interface Since {
   readonly seq: number
   readonly epoch: number | null
@@ -41,10 +41,10 @@ export interface Since {
 
 /** A subscription's filter. */
 export interface EventFilter {
-  /** Short, and the same for equal ones: readers that want the same share bytes. */
+  /** Short, and equal for equal filters: readers with the same key share bytes. */
   readonly key: string
   takes(event: ProtocolEvent): boolean
-  /** Needs the states that values frames refer to. */
+  /** Needs the states that values frames name. */
   readonly withValues: boolean
 }
 
@@ -52,7 +52,7 @@ export function eventFilter(wanted: SubscriptionParams): EventFilter {
   return { key: digest(canonical(wanted)), takes: matcherOf(wanted), withValues: wanted.channels.includes('values') }
 }
 
-/** Takes what any of them takes. */
+/** The union of filters. */
 export function anyOf(filters: readonly EventFilter[]): EventFilter {
   const [only] = filters
   if (only && filters.length === 1) return only
@@ -79,20 +79,20 @@ function canonical({ channels, namespaces, depth }: SubscriptionParams): string 
 
 function matcherOf({ channels, namespaces, depth }: SubscriptionParams): (event: ProtocolEvent) => boolean {
   const wanted = new Set(channels)
-  const isWanted = ({ channel, name }: ProtocolEvent) =>
+  const isSelected = ({ channel, name }: ProtocolEvent) =>
     wanted.has(channel) || (name !== null && wanted.has(`custom:${name}`))
-  if (!namespaces?.length) return isWanted
-  return (event) => isWanted(event) && namespaces.some((prefix) => isBelow(event.namespace, prefix, depth ?? null))
+  if (!namespaces?.length) return isSelected
+  return (event) => isSelected(event) && namespaces.some((prefix) => isBelow(event.namespace, prefix, depth ?? null))
 }
 
-/** Whether a namespace is that of `prefix`, or one not more than `depth` below it; null: at any depth. */
+/** Whether a namespace is at most `depth` levels below `prefix`; null: at any depth. */
 function isBelow(namespace: readonly string[], prefix: readonly string[], depth: number | null): boolean {
   if (prefix.length > namespace.length) return false
   if (depth !== null && namespace.length - prefix.length > depth) return false
   return prefix.every((segment, i) => isSegment(namespace[i]!, segment))
 }
 
-/** A segment without an id stands for all of its name. */
+/** A segment without an id matches every id of its name. */
 function isSegment(given: string, wanted: string): boolean {
   if (given === wanted) return true
   const end = given.indexOf(':')
@@ -105,7 +105,7 @@ const FILTERS = [0, bit(Kind.values)].map(
   (values): Filter => ({ mask: ALWAYS | bit(Kind.messages) | values, accumulate: false })
 )
 
-/** The log filter it needs: states only if somebody wants them. */
+/** The filter of the run log: values only if asked for. */
 export function logFilter({ withValues }: EventFilter): Filter {
   return FILTERS[withValues ? 1 : 0]!
 }

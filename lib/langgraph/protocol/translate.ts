@@ -5,32 +5,49 @@ import type { RawFrame } from '../../run/log/segment.ts'
 import { dataOf, stopError } from '../../run/log/sse.ts'
 import { aboutIn, checkpointIn } from '../../run/log/values-frame.ts'
 import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
-import { type Channel, eventAt, FRAMES_MAX, type Namespace, PARTS_MAX, type ProtocolEvent, type Told } from './event.ts'
-import { finishAll, finishCut, finishGiven, finishTask, finishTasks, hear, isSpoken, type Open } from './messages.ts'
+import {
+  type Channel,
+  eventAt,
+  FRAMES_MAX,
+  type Namespace,
+  PARTS_MAX,
+  type ProtocolEvent,
+  type EventBody
+} from './event.ts'
+import {
+  finishAll,
+  finishCut,
+  finishContained,
+  finishTask,
+  finishTasks,
+  translateMessage,
+  isMessageEvent,
+  type OpenMessages
+} from './messages.ts'
 
 /** Translation state. Immutable. */
 export interface RunState {
-  readonly open: Open
-  /** Ids of the questions already sent. */
-  readonly asked: ReadonlySet<string>
-  /** Below the root, those that have begun and not ended. */
+  readonly open: OpenMessages
+  /** Ids of the interrupts already sent. */
+  readonly requested: ReadonlySet<string>
+  /** Open namespaces below the root, by path. */
   readonly namespaces: ReadonlyMap<string, Namespace>
-  /** Of these, those whose tasks are over: completed, unless it turns out that the run has failed with them. */
+  /** Namespaces whose task has ended: `completed` follows with the next frame, unless that is the run's error. */
   readonly ended: readonly Namespace[]
-  /** Those that have completed last: what is heard of one of them late does not begin it again. */
-  readonly over: readonly string[]
-  /** Which task makes a call of a tool, by the call's id. */
+  /** Recently completed namespaces: late events must not restart them. */
+  readonly completed: readonly string[]
+  /** Task by the id of the tool call it makes. */
   readonly calls: ReadonlyMap<string, Namespace>
-  /** What an error frame has said. */
+  /** Message of the error frame. */
   readonly failure: string | null
 }
 
-export const BEGINNING: RunState = {
+export const INITIAL_STATE: RunState = {
   open: new Map(),
-  asked: new Set(),
+  requested: new Set(),
   namespaces: new Map(),
   ended: [],
-  over: [],
+  completed: [],
   calls: new Map(),
   failure: null
 }
@@ -40,116 +57,116 @@ interface Step {
   readonly events: readonly ProtocolEvent[]
 }
 
-/** The events of a frame; null stands for a skipped one, so that the numbering is stable. */
-interface Telling {
+/** Events of one frame. null holds the place of an event that nobody asked for, so that seq does not depend on filters. */
+interface TranslateResult {
   readonly state: RunState
-  readonly told: readonly (Told | null)[]
+  readonly emitted: readonly (EventBody | null)[]
 }
 
-/** @param values JSON of the state that a values frame refers to; null: nobody wants it */
+/** @param values JSON of the state that a values frame names; null: not asked for */
 export function translate(run: Run, state: RunState, frame: RawFrame, values: string | null): Step {
-  const before = frame.kind === Kind.tasks || frame.kind === Kind.error ? { state, told: [] } : complete(state)
-  const telling = tell(run, before.state, frame, values)
-  // What a frame says itself stands behind the ends that it brings: of too many, the first ends are left out.
-  const told = [...before.told, ...telling.told].slice(-PARTS_MAX)
+  const before = frame.kind === Kind.tasks || frame.kind === Kind.error ? { state, emitted: [] } : completeEnded(state)
+  const result = translateFrame(run, before.state, frame, values)
+  // Completion events precede the frame's own. Over PARTS_MAX the oldest are dropped.
+  const emitted = [...before.emitted, ...result.emitted].slice(-PARTS_MAX)
   const { epoch, n } = frame
   return {
-    state: telling.state,
-    events: told.flatMap((one, part) => (one ? [eventAt({ run, epoch, n }, part, one)] : []))
+    state: result.state,
+    events: emitted.flatMap((one, part) => (one ? [eventAt({ run, epoch, n }, part, one)] : []))
   }
 }
 
-function tell(run: Run, state: RunState, frame: RawFrame, values: string | null): Telling {
+function translateFrame(run: Run, state: RunState, frame: RawFrame, values: string | null): TranslateResult {
   switch (frame.kind) {
     case Kind.metadata:
-      return tellStart(run, state)
+      return translateStart(run, state)
     case Kind.values:
-      return tellValues(state, frame, values)
+      return translateValues(state, frame, values)
     case Kind.messages:
-      return tellMessages(state, heardIn(frame))
+      return translateMessages(state, namespacedFrame(frame))
     case Kind.updates:
-      return below(state, heardIn(frame), tellUpdates)
+      return inNamespace(state, namespacedFrame(frame), translateUpdates)
     case Kind.custom:
     case Kind.extension:
-      return below(state, heardIn(frame), tellCustom)
+      return inNamespace(state, namespacedFrame(frame), translateCustom)
     case Kind.tasks:
-      return below(state, heardIn(frame), tellTasks)
+      return inNamespace(state, namespacedFrame(frame), translateTasks)
     case Kind.state:
-      return below(state, heardIn(frame), tellState)
+      return inNamespace(state, namespacedFrame(frame), translateState)
     case Kind.envelope:
-      return below(state, heardIn(frame), tellEnvelope)
+      return inNamespace(state, namespacedFrame(frame), translateEnvelope)
     case Kind.tools:
-      return tellTool(state, heardIn(frame))
+      return translateTool(state, namespacedFrame(frame))
     case Kind.error:
-      return { state: { ...state, failure: failureIn(frame) }, told: [] }
+      return { state: { ...state, failure: failureIn(frame) }, emitted: [] }
     default:
-      return { state, told: [] }
+      return { state, emitted: [] }
   }
 }
 
 const ROOT: Namespace = []
 
-/** Of an attempt. What a crash has cut in the one before it is finished without a reason: it is said anew, under another id. */
-function tellStart(run: Run, state: RunState): Telling {
-  const { open, told } = finishCut(state.open)
+/** Start of an attempt. Messages cut by a crash finish without a reason: the new attempt sends them under other ids. */
+function translateStart(run: Run, state: RunState): TranslateResult {
+  const { open, emitted } = finishCut(state.open)
   const running = lifecycle(ROOT, { event: 'running', graph_name: graphOf(run) })
-  return { state: { ...state, open }, told: [...told, running] }
+  return { state: { ...state, open }, emitted: [...emitted, running] }
 }
 
-/** What has ended below the root, the innermost first. */
-function complete(state: RunState): { state: RunState; told: Told[] } {
-  if (state.ended.length === 0) return { state, told: [] }
+/** Emits `completed` for ended namespaces, innermost first. */
+function completeEnded(state: RunState): { state: RunState; emitted: EventBody[] } {
+  if (state.ended.length === 0) return { state, emitted: [] }
   const namespaces = new Map(state.namespaces)
   const names = state.ended.map((namespace) => namespace.join('|'))
   for (const name of names) namespaces.delete(name)
-  const over = [...state.over, ...names].slice(-OVER_MAX)
-  const told = state.ended.map((namespace) => lifecycle(namespace, endOf(namespace, 'completed')))
-  return { state: { ...state, namespaces, ended: [], over }, told }
+  const completed = [...state.completed, ...names].slice(-COMPLETED_MAX)
+  const emitted = state.ended.map((namespace) => lifecycle(namespace, endOf(namespace, 'completed')))
+  return { state: { ...state, namespaces, ended: [], completed }, emitted }
 }
 
-const OVER_MAX = 64
+const COMPLETED_MAX = 64
 
 function endOf(namespace: Namespace, event: string): JsonObject {
   return { event, graph_name: nameOf(namespace.at(-1)!) }
 }
 
-/** Which graph a run is of. */
+/** The graph of a run. */
 export function graphOf({ assistant_id, kwargs }: Run): string {
   return typeof kwargs.graph_id === 'string' ? kwargs.graph_id : (assistant_id ?? 'lead_agent')
 }
 
-function lifecycle(namespace: Namespace, about: JsonObject): Told {
+function lifecycle(namespace: Namespace, about: JsonObject): EventBody {
   return { method: 'lifecycle', channel: 'lifecycle', namespace, json: JSON.stringify(about) }
 }
 
-function data(channel: Channel, namespace: Namespace, json: string, about: Partial<Told> = {}): Told {
+function data(channel: Channel, namespace: Namespace, json: string, about: Partial<EventBody> = {}): EventBody {
   return { method: channel, channel, namespace, json, ...about }
 }
 
 // ------------------------------------------------------------------------------------------------ the end of a run
 
 /**
- * After the last frame: exactly one terminal event for the root, preceded by one for everything open below. The terminal one has the
- * last number of its run, also for who finds that the frames are no longer kept.
+ * Events after the last frame: one terminal event for each open namespace, then exactly one for the root. That one has the last seq of
+ * the run, so that it is the same for readers who come when the frames are gone.
  */
 export function translateEnd(run: Run, state: RunState, at: Pick<RawFrame, 'epoch' | 'n'>): readonly ProtocolEvent[] {
   const event = statusOf(run)
   const isCut = run.status === 'interrupted'
   const finished = event === 'completed' ? finishAll(state.open) : isCut ? finishCut(state.open) : null
-  const done = event === 'failed' ? { state, told: [] } : complete(state)
+  const done = event === 'failed' ? { state, emitted: [] } : completeEnded(state)
   const open = [...done.state.namespaces.values()].reverse()
-  const below = [...done.told, ...open.map((namespace) => lifecycle(namespace, endOf(namespace, event)))]
+  const descendants = [...done.emitted, ...open.map((namespace) => lifecycle(namespace, endOf(namespace, event)))]
   const error = event === 'failed' ? (state.failure ?? run.error ?? stopError(run)?.message ?? 'The run failed') : null
   const root = lifecycle(ROOT, { event, graph_name: graphOf(run), ...(error !== null && { error }) })
-  const told = [...(finished?.told ?? []), ...below]
+  const emitted = [...(finished?.emitted ?? []), ...descendants]
   const { epoch } = at
-  // No frame follows: they may be as many as there are.
+  // No frame follows, so these may take the numbers of several.
   const place = (i: number) => ({ run, epoch, n: at.n + Math.floor(i / PARTS_MAX) })
-  const ends = told.map((one, i) => eventAt(place(i), i % PARTS_MAX, one))
+  const ends = emitted.map((one, i) => eventAt(place(i), i % PARTS_MAX, one))
   return [...ends, eventAt({ run, epoch, n: FRAMES_MAX - 1 }, PARTS_MAX - 1, root)]
 }
 
-/** As the protocol says it. */
+/** A run's status in the protocol's terms. */
 export function statusOf(run: Run): 'running' | 'completed' | 'failed' | 'interrupted' {
   const { status } = run
   if (isInFlight({ status })) return 'running'
@@ -157,13 +174,13 @@ export function statusOf(run: Run): 'running' | 'completed' | 'failed' | 'interr
   return status === 'interrupted' && stopError(run) === null ? 'interrupted' : 'failed'
 }
 
-// ------------------------------------------------------------------------------------------------ what a run tells
+// ------------------------------------------------------------------------------------------------ frames
 
-/** What was still being said, the checkpoint, its state, the questions that wait there. */
-function tellValues(state: RunState, frame: RawFrame, values: string | null): Telling {
-  const { open, told: finished } = finishTasks(state.open)
+/** Open messages of tasks finish; then the checkpoint, its values, and its interrupts. */
+function translateValues(state: RunState, frame: RawFrame, values: string | null): TranslateResult {
+  const { open, emitted: finished } = finishTasks(state.open)
   const { interrupts = [], ...checkpoint } = aboutIn(frame.bytes) ?? {}
-  const { asked, told: asking } = ask(state.asked, ROOT, interrupts)
+  const { requested, emitted: requests } = requestInput(state.requested, ROOT, interrupts)
   const isKnown = 'step' in checkpoint
   const parent = isKnown && checkpoint.parent_id !== null ? { parent_id: checkpoint.parent_id } : {}
   const about = isKnown && {
@@ -172,18 +189,18 @@ function tellValues(state: RunState, frame: RawFrame, values: string | null): Te
     step: checkpoint.step,
     source: checkpoint.source
   }
-  const told = [
+  const emitted = [
     ...finished,
     about ? data('checkpoints', ROOT, JSON.stringify(about)) : null,
     values === null ? null : data('values', ROOT, withoutInterrupts(values)),
-    ...asking
+    ...requests
   ]
-  return { state: { ...state, open, asked }, told }
+  return { state: { ...state, open, requested }, emitted }
 }
 
 const INTERRUPT = '__interrupt__'
 
-/** Questions have events of their own. */
+/** Interrupts have events of their own. */
 function withoutInterrupts(json: string): string {
   if (!json.includes(`"${INTERRUPT}"`)) return json
   const values: unknown = JSON.parse(json)
@@ -192,40 +209,42 @@ function withoutInterrupts(json: string): string {
   return JSON.stringify(rest)
 }
 
-/** Each question is sent once, however often the log repeats it. */
-function ask(
+/** Each interrupt is sent once, however often the log repeats it. */
+function requestInput(
   before: ReadonlySet<string>,
   namespace: Namespace,
   interrupts: readonly { readonly id: string; readonly value: Json }[]
-): { asked: ReadonlySet<string>; told: Told[] } {
+): { requested: ReadonlySet<string>; emitted: EventBody[] } {
   const fresh = interrupts.filter(({ id }) => !before.has(id))
-  if (fresh.length === 0) return { asked: before, told: [] }
-  const told = fresh.map(({ id, value }) =>
+  if (fresh.length === 0) return { requested: before, emitted: [] }
+  const emitted = fresh.map(({ id, value }) =>
     data('input', namespace, JSON.stringify({ interrupt_id: id, payload: value ?? null }), {
       method: 'input.requested'
     })
   )
-  return { asked: new Set([...before, ...fresh.map(({ id }) => id)]), told }
+  return { requested: new Set([...before, ...fresh.map(({ id }) => id)]), emitted }
 }
 
-/** A frame of some namespace. */
-interface Heard {
+/** A frame with its event name split: `updates|a:1|b:2`. */
+interface NamespacedFrame {
   readonly name: string
   readonly namespace: Namespace
-  /** Its data, as it is written. */
+  /** Its data as stored, parsed by who needs it. */
   json(): string
 }
 
-type Tell = (state: RunState, heard: Heard) => Telling
+type Translate = (state: RunState, frame: NamespacedFrame) => TranslateResult
 
-/** What is below the root, a graph or a task that speaks, begins with the first that is heard of it. */
-function below(state: RunState, heard: Heard, tellIt: Tell): Telling {
-  const begun = begin(state, heard.namespace)
-  const telling = tellIt(begun.state, heard)
-  return begun.told.length === 0 ? telling : { state: telling.state, told: [...begun.told, ...telling.told] }
+/** A namespace starts with its first event. */
+function inNamespace(state: RunState, frame: NamespacedFrame, translateOne: Translate): TranslateResult {
+  const started = startNamespaces(state, frame.namespace)
+  const result = translateOne(started.state, frame)
+  return started.emitted.length === 0
+    ? result
+    : { state: result.state, emitted: [...started.emitted, ...result.emitted] }
 }
 
-function heardIn({ bytes }: RawFrame): Heard {
+function namespacedFrame({ bytes }: RawFrame): NamespacedFrame {
   const [name = '', ...namespace] = eventOf(bytes).split('|')
   return { name, namespace, json: () => dataOf(bytes) }
 }
@@ -236,19 +255,19 @@ function eventOf(frame: Buffer): string {
   return frame.toString('utf8', BEFORE_NAME, frame.indexOf(0x0a))
 }
 
-/** Announces every new namespace, from the root down. */
-function begin(state: RunState, namespace: Namespace): { state: RunState; told: Told[] } {
-  if (namespace.length === 0 || state.namespaces.has(namespace.join('|'))) return { state, told: [] }
+/** Emits `started` for every new namespace on the path, outermost first. */
+function startNamespaces(state: RunState, namespace: Namespace): { state: RunState; emitted: EventBody[] } {
+  if (namespace.length === 0 || state.namespaces.has(namespace.join('|'))) return { state, emitted: [] }
   const namespaces = new Map(state.namespaces)
-  const told: Told[] = []
+  const emitted: EventBody[] = []
   for (let depth = 1; depth <= namespace.length; depth++) {
     const part = namespace.slice(0, depth)
     const name = part.join('|')
-    if (namespaces.has(name) || state.over.includes(name)) continue
+    if (namespaces.has(name) || state.completed.includes(name)) continue
     namespaces.set(name, part)
-    told.push(lifecycle(part, { event: 'started', graph_name: nameOf(part.at(-1)!) }))
+    emitted.push(lifecycle(part, { event: 'started', graph_name: nameOf(part.at(-1)!) }))
   }
-  return told.length === 0 ? { state, told } : { state: { ...state, namespaces }, told }
+  return emitted.length === 0 ? { state, emitted } : { state: { ...state, namespaces }, emitted }
 }
 
 /** A segment without its id. */
@@ -256,83 +275,85 @@ function nameOf(segment: string): string {
   return segment.split(':', 1)[0]!
 }
 
-function tellMessages(state: RunState, heard: Heard): Telling {
-  // This process or one before it wrote it: a message or a chunk, and what is known of who says it.
-  const [piece, metadata] = JSON.parse(heard.json()) as [JsonObject, JsonObject]
+function translateMessages(state: RunState, frame: NamespacedFrame): TranslateResult {
+  // Written by this service: a message or a chunk, and its metadata.
+  const [piece, metadata] = JSON.parse(frame.json()) as [JsonObject, JsonObject]
   const task = metadata.langgraph_checkpoint_ns ?? metadata.checkpoint_ns
   const isTask = typeof task === 'string' && task !== ''
   // LangGraph 1.4 names the task, later ones its graph.
-  const namespace = isTask ? task.split('|') : heard.namespace
+  const namespace = isTask ? task.split('|') : frame.namespace
   const hasBegun = namespace.length === 0 || state.namespaces.has(namespace.join('|'))
-  // The first that is heard of a task begins it, unless it is a message that is not told there.
-  if (!hasBegun && !isSpoken(piece)) return { state, told: [] }
+  // A message without an event does not start its namespace.
+  if (!hasBegun && !isMessageEvent(piece)) return { state, emitted: [] }
   const node = typeof metadata.langgraph_node === 'string' ? metadata.langgraph_node : 'agent'
-  // A graph tells of its tools itself.
-  const speaker = { namespace, node, tellsTools: !isTask }
-  return below(state, { ...heard, namespace }, (begun) => {
-    const { open, told } = hear(begun.open, piece, speaker)
-    return { state: open === begun.open ? begun : { ...begun, open }, told }
+  // Graphs emit their own tool events.
+  const source = { namespace, node, derivesTools: !isTask }
+  return inNamespace(state, { ...frame, namespace }, (started) => {
+    const { open, emitted } = translateMessage(started.open, piece, source)
+    return { state: open === started.open ? started : { ...started, open }, emitted }
   })
 }
 
-const tellUpdates: Tell = (state, { namespace, json }) => {
+const translateUpdates: Translate = (state, { namespace, json }) => {
   const text = json()
   const [entry] = Object.entries(objectIn(text))
   const [node, values = null] = entry ?? []
   if (node === INTERRUPT) {
-    const { asked, told } = ask(state.asked, namespace, interruptsIn(values))
-    return { state: asked === state.asked ? state : { ...state, asked }, told }
+    const { requested, emitted } = requestInput(state.requested, namespace, interruptsIn(values))
+    return { state: requested === state.requested ? state : { ...state, requested }, emitted }
   }
-  // As LangGraph's server writes it: the node stands beside what it has given.
+  // LangGraph's server puts the node beside its update.
   const update = isObject(values) ? values : { value: values }
-  const told = data('updates', namespace, JSON.stringify(update), node === undefined ? {} : { node })
-  const { open, told: finished } = finishGiven(state.open, update)
-  return { state: { ...state, open }, told: [...finished, told] }
+  const emitted = data('updates', namespace, JSON.stringify(update), node === undefined ? {} : { node })
+  const { open, emitted: finished } = finishContained(state.open, update)
+  return { state: { ...state, open }, emitted: [...finished, emitted] }
 }
 
-/** A state that an agent tells word for word: what was still being said, the state, the questions that wait there. */
-const tellState: Tell = (state, { namespace, json }) => {
-  const { open, told: finished } = namespace.length === 0 ? finishTasks(state.open) : { open: state.open, told: [] }
+/** Full values in the frame (graphs): open messages finish, then values and interrupts. */
+const translateState: Translate = (state, { namespace, json }) => {
+  const { open, emitted: finished } =
+    namespace.length === 0 ? finishTasks(state.open) : { open: state.open, emitted: [] }
   const text = json()
   const hasQuestions = text.includes(`"${INTERRUPT}"`)
   const given = hasQuestions ? objectIn(text)[INTERRUPT] : undefined
-  const { asked, told: asking } = ask(state.asked, namespace, interruptsIn(given ?? null))
+  const { requested, emitted: requests } = requestInput(state.requested, namespace, interruptsIn(given ?? null))
   const values = withoutInterrupts(text)
-  // What only asks has no state in it.
+  // A frame with interrupts alone has no state.
   const isState = !(hasQuestions && values === '{}')
-  const told = [...finished, isState ? data('values', namespace, values) : null, ...asking]
-  return { state: { ...state, open, asked }, told }
+  const emitted = [...finished, isState ? data('values', namespace, values) : null, ...requests]
+  return { state: { ...state, open, requested }, emitted }
 }
 
-/** Directly before its state: what was still being said comes before both. */
-const tellEnvelope: Tell = (state, { namespace, json }) => {
-  const { open, told: finished } = namespace.length === 0 ? finishTasks(state.open) : { open: state.open, told: [] }
-  return { state: { ...state, open }, told: [...finished, data('checkpoints', namespace, json())] }
+/** The checkpoint directly before its state: open messages finish before both. */
+const translateEnvelope: Translate = (state, { namespace, json }) => {
+  const { open, emitted: finished } =
+    namespace.length === 0 ? finishTasks(state.open) : { open: state.open, emitted: [] }
+  return { state: { ...state, open }, emitted: [...finished, data('checkpoints', namespace, json())] }
 }
 
-/** What a tool of a graph tells, in the words of LangChain: below the task that has called it, which only LangGraph 1.4 names. */
-function tellTool(state: RunState, heard: Heard): Telling {
-  const { event, toolCallId, name, input, data: piece, output, error } = objectIn(heard.json())
+/** Tool callbacks of LangChain, in the namespace of the calling task, which only LangGraph 1.4 names. */
+function translateTool(state: RunState, frame: NamespacedFrame): TranslateResult {
+  const { event, toolCallId, name, input, data: piece, output, error } = objectIn(frame.json())
   const tool_call_id = typeof toolCallId === 'string' ? toolCallId : ''
-  const namespace = state.calls.get(tool_call_id) ?? heard.namespace
+  const namespace = state.calls.get(tool_call_id) ?? frame.namespace
   const about = toolEvent(String(event), { name, input, piece, output, error })
-  return below(state, { ...heard, namespace }, (begun) => ({
-    state: begun,
-    told: about ? [data('tools', namespace, JSON.stringify({ ...about, tool_call_id }))] : []
+  return inNamespace(state, { ...frame, namespace }, (started) => ({
+    state: started,
+    emitted: about ? [data('tools', namespace, JSON.stringify({ ...about, tool_call_id }))] : []
   }))
 }
 
-function toolEvent(event: string, said: Readonly<Record<string, Json | undefined>>): JsonObject | null {
+function toolEvent(event: string, fields: Readonly<Record<string, Json | undefined>>): JsonObject | null {
   const text = (value: Json | undefined) => (typeof value === 'string' ? value : JSON.stringify(value ?? null))
   switch (event) {
     case 'on_tool_start':
-      return { event: 'tool-started', tool_name: text(said.name ?? 'tool'), input: said.input ?? null }
+      return { event: 'tool-started', tool_name: text(fields.name ?? 'tool'), input: fields.input ?? null }
     case 'on_tool_event':
-      return { event: 'tool-output-delta', delta: text(said.piece) }
+      return { event: 'tool-output-delta', delta: text(fields.piece) }
     case 'on_tool_end':
-      return { event: 'tool-finished', output: said.output ?? null }
+      return { event: 'tool-finished', output: fields.output ?? null }
     case 'on_tool_error': {
-      const { error } = said
+      const { error } = fields
       return { event: 'tool-error', message: text(isObject(error) ? error.message : error) }
     }
     default:
@@ -345,30 +366,30 @@ function interruptsIn(values: Json): { id: string; value: Json }[] {
   return list.flatMap(({ id, value = null }) => (typeof id === 'string' ? [{ id, value }] : []))
 }
 
-const tellCustom: Tell = (state, { namespace, json }) => {
+const translateCustom: Translate = (state, { namespace, json }) => {
   const text = json()
   const { name, payload } = text.startsWith('{') && text.includes('"name"') ? objectIn(text) : {}
-  if (typeof name !== 'string') return { state, told: [data('custom', namespace, `{"payload":${text}}`)] }
+  if (typeof name !== 'string') return { state, emitted: [data('custom', namespace, `{"payload":${text}}`)] }
   const named = payload === undefined ? `{"name":${JSON.stringify(name)},"payload":${text}}` : text
-  return { state, told: [data('custom', namespace, named, { name })] }
+  return { state, emitted: [data('custom', namespace, named, { name })] }
 }
 
-/** A task that has its result, or failed, ends what was said in it, and the namespace below it. */
-const tellTasks: Tell = (state, { namespace, json }) => {
+/** The result of a task ends its messages and its namespace. */
+const translateTasks: Translate = (state, { namespace, json }) => {
   const text = json()
-  const told = data('tasks', namespace, text)
+  const emitted = data('tasks', namespace, text)
   const { id, name, input = null, result, error } = objectIn(text)
   const task = [...namespace, `${name}:${id}`]
-  if (result === undefined && error === undefined) return { state: withCalls(state, task, input), told: [told] }
-  const { open, told: finished } = finishTask(state.open, task)
+  if (result === undefined && error === undefined) return { state: withCalls(state, task, input), emitted: [emitted] }
+  const { open, emitted: finished } = finishTask(state.open, task)
   const path = task.join('|')
   const known = state.namespaces.get(path)
   const ended = known ? [...state.ended, known] : state.ended
   const calls = new Map([...state.calls].filter(([, caller]) => caller.join('|') !== path))
-  return { state: { ...state, open, ended, calls }, told: [...finished, told] }
+  return { state: { ...state, open, ended, calls }, emitted: [...finished, emitted] }
 }
 
-/** A task that begins makes the call that it is given, or those of the message before it. */
+/** A starting task makes the call it is given, or those of the last message in its input. */
 function withCalls(state: RunState, task: Namespace, input: Json): RunState {
   const { lg_tool_call: own, messages = input } = isObject(input) ? input : {}
   const last = Array.isArray(messages) ? messages.at(-1) : null

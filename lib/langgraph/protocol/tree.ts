@@ -1,4 +1,4 @@
-// The graphs of a run so far, as a tree: what its lifecycle events tell, from the log that they are told from.
+// The tree of a run's graphs (`agent.getTree`), from its lifecycle events.
 import { setImmediate as turn } from 'node:timers/promises'
 import type { RunLog } from '../../run/log/run-log.ts'
 import type { Loaded } from '../../run/log/stored-frames.ts'
@@ -35,12 +35,12 @@ export async function treeOf(run: Run, log: RunLog): Promise<GraphNode> {
   return root
 }
 
-interface Told {
+interface LifecycleParams {
   readonly namespace: string[]
   readonly data: { readonly event: string; readonly graph_name: string }
 }
 
-async function* lifecycleOf(run: Run, log: RunLog): AsyncGenerator<Told> {
+async function* lifecycleOf(run: Run, log: RunLog): AsyncGenerator<LifecycleParams> {
   const feed = new EventFeed(run, log, LINES, () => LIFECYCLE)
   let loaded: Loaded | null = null
   for (;;) {
@@ -48,7 +48,7 @@ async function* lifecycleOf(run: Run, log: RunLog): AsyncGenerator<Told> {
     if (fed === 'tail' || fed === 'end') return
     if (fed === 'behind') loaded = await feed.load()
     else for (const line of fed.bytes.toString().split('\n').slice(0, -1)) yield JSON.parse(line).params
-    // A long log is read in turns with everything else.
+    // Yields to the loop: a log may be long.
     await turn()
   }
 }
