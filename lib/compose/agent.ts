@@ -15,7 +15,6 @@ import { threadDataMiddleware } from '../agent/middleware/uploads.ts'
 import { titleMiddleware } from '../agent/middleware/title.ts'
 import { uploadsMiddleware } from '../agent/middleware/uploads.ts'
 import { chatModels, type Models } from '../agent/models.ts'
-import { createGraphAgent } from '../langgraph/project/graphs-agent.ts'
 import { loadAuth, type AuthHandlers } from '../langgraph/project/auth-handlers.ts'
 import { loadApp, loadGraphs, type ProjectSettings, watchGraphs } from '../langgraph/project/config-file.ts'
 import { registerSdkLogger } from '../langgraph/project/sdk-logger.ts'
@@ -23,7 +22,7 @@ import { GraphSet } from '../langgraph/project/graph-set.ts'
 import type { GraphPorts } from '../langgraph/project/graph-ports.ts'
 import { GraphWorkers } from '../langgraph/project/graph-workers.ts'
 import { createGraphsAgent } from '../langgraph/project/graphs-agent.ts'
-import { ServerGraph } from '../langgraph/server-agent/server.ts'
+import { createServerAgent } from '../langgraph/server-agent/agent.ts'
 import { buildUi, type UiFiles } from '../langgraph/project/ui-files.ts'
 import { loadAgent } from './agent-module.ts'
 import type { AgentObserver, Reporting } from '../agent/observer.ts'
@@ -219,8 +218,7 @@ async function agentOf({ agent }: Config, lead: () => Agent, ports: GraphPorts):
   if (agent.runtime !== 'langgraph') return lead()
   const { url, api_key, headers, assistant_id, idle_timeout_ms } = agent
   const options = { apiKey: api_key, headers, assistantId: assistant_id, idleTimeoutMs: idle_timeout_ms }
-  const limits = answerLimits(agent)
-  return createGraphAgent(new ServerGraph({ url: url ?? '', ...options, ...limits }), limits)
+  return createServerAgent({ url: url ?? '', ...options, ...answerLimits(agent) })
 }
 
 function completeOnceOf(models: Models, reporting: Reporting): Services['completeOnce'] {

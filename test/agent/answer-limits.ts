@@ -5,9 +5,9 @@ import t, { type Test } from 'tap'
 import type { AnswerLimits } from '../../lib/agent/chat-completion.ts'
 import { ChatModel } from '../../lib/agent/chat-model.ts'
 import { PeerFailures } from '../../lib/agent/http/failures.ts'
-import { GraphEventMapper } from '../../lib/langgraph/graph/event-mapper.ts'
+import { GraphEventMapper } from '../../lib/langgraph/server-agent/event-mapper.ts'
 import { EventStreamParser } from '../../lib/langgraph/server-agent/server-thread.ts'
-import { readRef } from '../../lib/langgraph/graph/checkpoint-ref.ts'
+import { readRef } from '../../lib/langgraph/server-agent/checkpoint-ref.ts'
 import { AgentError, type AgentInput, type Sink } from '../../lib/agent/runtime.ts'
 import type { Json } from '../../lib/base/types.ts'
 import { openSite, signIn } from '../fixtures/gateway.ts'
@@ -108,7 +108,7 @@ function mapped(limits = { characters: 1_000_000, calls: 16 }): {
   const input = { messages: [], channels: {}, threadId: 't', runId: 'r' } as unknown as AgentInput
   const mapper = new GraphEventMapper(input, readRef(undefined), 't', sink, limits)
   return {
-    hear: (message) => void mapper.hear({ mode: 'messages', namespace: [], data: [message, { langgraph_node: 'n' }] }),
+    hear: (message) => void mapper.part({ mode: 'messages', namespace: [], data: [message, { langgraph_node: 'n' }] }),
     records: () => records
   }
 }

@@ -37,20 +37,20 @@ export interface Listener {
   record(fact: AgentRecord): void
 }
 
-/** The messages before the one with this id, which its model was called with. */
-export type Conversation = (beforeId: string) => readonly Message[]
+/** The messages before the one with this id: what its model was called with. */
+type MessagesBefore = (id: string) => readonly Message[]
 
 export class MessageStreams {
   readonly #listener: Listener
   readonly #streams = new Map<string, Stream>()
   #lastStepAt = performance.now()
 
-  readonly #conversation: Conversation
+  readonly #before: MessagesBefore
   readonly #limits: MessageLimits
 
-  constructor(listener: Listener, conversation: Conversation, limits = MESSAGE_LIMITS) {
+  constructor(listener: Listener, before: MessagesBefore, limits = MESSAGE_LIMITS) {
     this.#listener = listener
-    this.#conversation = conversation
+    this.#before = before
     this.#limits = limits
   }
 
@@ -60,7 +60,7 @@ export class MessageStreams {
    * @param isKnown whether a message of this id is in the conversation already
    * @throws AgentError for a message, or a step, that is too large
    */
-  hear(data: Json, namespace: readonly string[], isKnown: (id: string) => boolean): void {
+  chunk(data: Json, namespace: readonly string[], isKnown: (id: string) => boolean): void {
     if (!Array.isArray(data)) return
     const [message, metadata] = data
     const id = isAi(message) ? textOr(message.id) : null
@@ -68,7 +68,7 @@ export class MessageStreams {
     const stream = this.#streams.get(id)
     // Some nodes emit their complete message again at the end.
     if (stream ? !isChunk(message) : isKnown(id)) return
-    this.#say(stream ?? this.#begin(id, message, objectOr(metadata), namespace), message)
+    this.#grow(stream ?? this.#begin(id, message, objectOr(metadata), namespace), message)
   }
 
   /** A message has joined the conversation: shows what was not shown yet. */
@@ -94,12 +94,12 @@ export class MessageStreams {
     this.#streams.set(id, stream)
     const caller: Caller = isHidden ? `subagent:${node}` : 'lead_agent'
     // The best guess: a graph may send its models more than the conversation, and calls inside tools are unknown.
-    const messages = isHidden ? [] : toTrace(toChat(this.#conversation(id)))
+    const messages = isHidden ? [] : toTrace(toChat(this.#before(id)))
     this.#listener.record({ type: 'llm_request', caller, model, messages, messageId: id })
     return stream
   }
 
-  #say(stream: Stream, message: JsonObject): void {
+  #grow(stream: Stream, message: JsonObject): void {
     stream.hasBegun = true
     const pieces = piecesIn(message)
     const usage = usageIn(message)

@@ -5,8 +5,8 @@ import type { Json, JsonObject } from '../../base/types.ts'
 import { isObject } from '../../base/types.ts'
 import { objectOr, textOr, textsIn } from '../../base/json.ts'
 import { AgentError, type AgentInput, type FrameMode, type Sink } from '../../agent/runtime.ts'
-import { stampOf } from '../graph/input.ts'
-import { Conversation, idsIn } from './conversation.ts'
+import { stampOf } from '../graph/config.ts'
+import { idsIn, RunConversation } from './run-conversation.ts'
 import type { GraphSet, LoadedGraph } from './graph-set.ts'
 import type { CompiledGraph, LangGraph, StateSnapshot } from './library.ts'
 import { plain, plainText } from './plain.ts'
@@ -38,9 +38,9 @@ export async function runGraph(
     () => sink.flushed()
   )
   const work = async (named: JsonObject) => {
-    const told = new Conversation(sink, () => session.opened ?? null, await attemptOf(input, reads))
+    const conversation = new RunConversation(sink, () => session.opened ?? null, await attemptOf(input, reads))
     const store = createGraphStore(graph.library, items, input.userId)
-    const run = new GraphRun(graph, input, sink, session, store, told)
+    const run = new GraphRun(graph, input, sink, session, store, conversation)
     try {
       await run.work(await set.make(graph, run.config, 'threads.create_run'), named, signal)
     } catch (error) {
@@ -69,7 +69,7 @@ class GraphRun {
   readonly #session: RunSession
   readonly #store: object
   readonly #request: JsonObject
-  readonly #told: Conversation
+  readonly #conversation: RunConversation
 
   constructor(
     graph: LoadedGraph,
@@ -77,10 +77,10 @@ class GraphRun {
     sink: Sink,
     session: RunSession,
     store: object,
-    told: Conversation
+    conversation: RunConversation
   ) {
     this.#store = store
-    this.#told = told
+    this.#conversation = conversation
     this.#graph = graph
     this.#input = input
     this.#sink = sink
@@ -104,8 +104,8 @@ class GraphRun {
       await graph.updateState({ configurable: { ...place, ...base } }, null, END)
       return this.#shown(await graph.getState({ configurable: place }))
     }
-    if (this.#modes.includes('events') && graph.streamEvents) await this.#hearEvents(graph, given, options, signal)
-    else await this.#hearAll(await streamOf(graph, library, given, options, (one) => this.#extension(one)), signal)
+    if (this.#modes.includes('events') && graph.streamEvents) await this.#readEvents(graph, given, options, signal)
+    else await this.#readAll(await streamOf(graph, library, given, options, (one) => this.#extension(one)), signal)
     signal.throwIfAborted()
     const state = await graph.getState({ configurable: place })
     this.#end(state)
@@ -201,28 +201,28 @@ class GraphRun {
     this.#frame('extension', ['custom', ...namespace].join('|'), plainText({ name, payload }))
   }
 
-  async #hearAll(told: AsyncIterable<unknown>, signal: AbortSignal): Promise<void> {
-    for await (const chunk of told) {
+  async #readAll(stream: AsyncIterable<unknown>, signal: AbortSignal): Promise<void> {
+    for await (const chunk of stream) {
       signal.throwIfAborted()
-      if (!this.#hear(chunk)) await this.#sink.space()
+      if (!this.#emitChunk(chunk)) await this.#sink.space()
     }
   }
 
   /** Reads the stream out of LangChain's events, for readers of mode `events`. */
-  async #hearEvents(graph: CompiledGraph, input: unknown, options: object, signal: AbortSignal): Promise<void> {
+  async #readEvents(graph: CompiledGraph, input: unknown, options: object, signal: AbortSignal): Promise<void> {
     for await (const event of graph.streamEvents!(input, { version: 'v2', ...options })) {
       signal.throwIfAborted()
       const { event: name, run_id, data, tags } = event as Record<string, unknown>
       if (Array.isArray(tags) && tags.includes('langsmith:hidden')) continue
       const isOwn = name === 'on_chain_stream' && (this.#withSubgraphs || run_id === this.#input.runId)
       const chunk = isOwn ? objectOr(data as Json).chunk : undefined
-      const hasSpace = isOwn ? this.#hear(chunk) : this.#frame('events', 'events', plainText(event))
+      const hasSpace = isOwn ? this.#emitChunk(chunk) : this.#frame('events', 'events', plainText(event))
       if (!hasSpace) await this.#sink.space()
     }
   }
 
   /** `[namespace, mode, data]`, or `[mode, data]` without subgraphs. */
-  #hear(chunk: unknown): boolean {
+  #emitChunk(chunk: unknown): boolean {
     if (!Array.isArray(chunk)) return true
     const [namespace, mode, data]: unknown[] = this.#withSubgraphs ? chunk : [[], ...chunk]
     const names = Array.isArray(namespace) ? namespace.map(String) : []
@@ -244,8 +244,12 @@ class GraphRun {
     if (!Array.isArray(data)) return true
     const [message, metadata]: unknown[] = data
     const shown = plain(message)
-    const hasSpace = this.#frame('messages', event, JSON.stringify([shown, this.#told.metadataOf(shown, metadata)]))
-    this.#told.piece(shown, objectOr(metadata as Json), namespace)
+    const hasSpace = this.#frame(
+      'messages',
+      event,
+      JSON.stringify([shown, this.#conversation.metadataOf(shown, metadata)])
+    )
+    this.#conversation.chunk(shown, objectOr(metadata as Json), namespace)
     return hasSpace
   }
 
@@ -254,7 +258,7 @@ class GraphRun {
     const hasSpace = this.#frame('values', 'values', json)
     // Serialised above.
     const values = JSON.parse(json) as Json
-    if (isObject(values) && !(INTERRUPT in values)) this.#told.values(values)
+    if (isObject(values) && !(INTERRUPT in values)) this.#conversation.values(values)
     return hasSpace
   }
 
@@ -265,7 +269,7 @@ class GraphRun {
   }
 
   #end(state: StateSnapshot): void {
-    this.#told.end(objectOr(plain(state.values)))
+    this.#conversation.end(objectOr(plain(state.values)))
     const waiting = state.tasks.flatMap(({ interrupts = [] }) => plain(interrupts) as Json[]).filter(isObject)
     for (const { id, value } of waiting)
       this.#sink.record({ type: 'interrupt', interrupt: { id: textOr(id) || 'interrupt', value: value ?? null } })

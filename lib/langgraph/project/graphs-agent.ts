@@ -1,14 +1,9 @@
 // In-process graphs behind the agent port: runs call them, and they keep their threads' states.
-import type { ListedAgent, AgentInput, Sink } from '../../agent/runtime.ts'
+import type { ListedAgent } from '../../agent/runtime.ts'
 import type { GraphPorts } from './graph-ports.ts'
 import { runGraph } from './graph-run.ts'
 import type { GraphSet } from './graph-set.ts'
 import { GraphStates } from './graph-states.ts'
-import type { MessageLimits } from '../../conversation/chunk.ts'
-import type { Graph } from '../graph/graph.ts'
-import { REF_CHANNEL, readRef } from '../graph/checkpoint-ref.ts'
-import { graphInputFor } from '../graph/input.ts'
-import { GraphEventMapper } from '../graph/event-mapper.ts'
 
 export function createGraphsAgent(set: GraphSet, ports: GraphPorts): ListedAgent {
   const { reads, threads, log } = ports
@@ -74,41 +69,4 @@ class LoopWatch {
     this.#looked = performance.now()
     if (blocked >= BLOCKED_MS) this.#onBlocked([...this.#working.keys()], Math.round(blocked))
   }
-}
-
-/** @param limits of each of its messages */
-export function createGraphAgent(graph: Graph, limits?: MessageLimits): ListedAgent {
-  return {
-    async start(input, sink, signal) {
-      try {
-        await work(graph, input, sink, signal, limits)
-      } catch (error) {
-        // Failing because of the abort is no failure.
-        if (!signal.aborted) throw error
-      }
-    },
-    // A graph chooses its models: a run's model_name is passed on as it is.
-    models: () => [],
-    forget: (threadId) => graph.forget(threadId),
-    ...(graph.adoptThreads && { adoptThreads: graph.adoptThreads.bind(graph) })
-  }
-}
-
-async function work(
-  graph: Graph,
-  input: AgentInput,
-  sink: Sink,
-  signal: AbortSignal,
-  limits?: MessageLimits
-): Promise<void> {
-  const ref = readRef(input.channels[REF_CHANNEL])
-  const thread = await graph.open(input, ref, signal)
-  const graphInput = await graphInputFor(input, ref, thread)
-  const mapper = new GraphEventMapper(input, ref, thread.id, sink, limits)
-  await thread.work(
-    graphInput,
-    (part) => mapper.hear(part),
-    () => sink.space()
-  )
-  mapper.finish(await thread.state(null))
 }

@@ -7,8 +7,8 @@ import { IdleTimeout } from '../../agent/http/idle-timeout.ts'
 import { type ConnectionLost, isOk, ResponseBody } from '../../agent/http/post.ts'
 import { pauseMs, RetryableError } from '../../agent/http/retry.ts'
 import { objectOr, objectsIn, textOr, textsIn, parseJson } from '../../base/json.ts'
-import { interruptsIn } from '../graph/event-mapper.ts'
-import type { GraphInput, GraphState, GraphThread, Part } from '../graph/graph.ts'
+import { interruptsIn } from './event-mapper.ts'
+import type { GraphInput, GraphState, Part } from './graph.ts'
 import type { Requests } from './requests.ts'
 import { EventStream } from '../../agent/http/event-stream.ts'
 import type { PeerFailures } from '../../agent/http/failures.ts'
@@ -20,7 +20,7 @@ const CREATE_MS = 60_000
 /** Timeout for the response head of a resumed stream, in ms. */
 const HEAD_MS = 15_000
 
-type Hear = (part: Part) => boolean
+type OnPart = (part: Part) => boolean
 type Space = () => Promise<void>
 
 /** One run of a server's graph. */
@@ -35,7 +35,8 @@ interface ServerCall {
   readonly signal: AbortSignal
 }
 
-export class ServerThread implements GraphThread {
+export class ServerThread {
+  /** The server's id of the thread. */
   readonly id: string
   readonly #requests: Requests
   readonly #call: ServerCall
@@ -50,12 +51,18 @@ export class ServerThread implements GraphThread {
     this.#signal = call.signal
   }
 
+  /** The state at a checkpoint; `null`: the newest. @returns null: there is none */
   async state(checkpointId: string | null): Promise<GraphState | null> {
     const at = checkpointId === null ? '' : `/${encodeURIComponent(checkpointId)}`
     return stateIn(await this.#requests.ask('GET', `${this.#path}/state${at}`, { signal: this.#signal }))
   }
 
-  async work(input: GraphInput, hear: Hear, space: Space): Promise<void> {
+  /**
+   * Runs the graph once. Every part is passed on in the tick it came; after a false `space` is awaited before more is read.
+   * Resolves when the graph is done. When the signal aborts, the run is cancelled before this rejects.
+   * @throws AgentError, what `onPart` throws, the signal's reason
+   */
+  async work(input: GraphInput, onPart: OnPart, space: Space): Promise<void> {
     const response = await this.#create(input)
     const runId = /\/runs\/([^/?]+)/.exec(response.headers['content-location'] ?? '')?.[1]
     if (runId === undefined) throw this.#requests.failures.garbage('a run without its address')
@@ -66,7 +73,11 @@ export class ServerThread implements GraphThread {
       const status = await this.#follow(
         run,
         response,
-        new EventStreamParser((part) => hear(noted(part, course)), this.#requests.failures, this.#call.eventCharacters),
+        new EventStreamParser(
+          (part) => onPart(noted(part, course)),
+          this.#requests.failures,
+          this.#call.eventCharacters
+        ),
         space
       )
       course.isOver = true
@@ -115,9 +126,9 @@ export class ServerThread implements GraphThread {
     const { failures, retry } = this.#requests
     let response: IncomingMessage | null = first
     let lost: ConnectionLost | null = null
-    for (let [failed, heard] = [0, 0]; ; ) {
+    for (let [failed, seen] = [0, 0]; ; ) {
       if (response) lost = await this.#listen(run, response, parser, space)
-      if (parser.count > heard) [failed, heard] = [0, parser.count]
+      if (parser.count > seen) [failed, seen] = [0, parser.count]
       const status = await this.#status(run)
       if (typeof status === 'string' && !lost && !isActive(status)) return status
       const failure = status instanceof RetryableError ? status : new RetryableError(failures.brokeOff(lost?.cause))
@@ -129,7 +140,7 @@ export class ServerThread implements GraphThread {
     }
   }
 
-  /** @returns the cause if the connection broke; null: the stream ended. @throws what `hear` throws, the signal's reason, AgentError for a silent server */
+  /** @returns the cause if the connection broke; null: the stream ended. @throws what `onPart` throws, the signal's reason, AgentError for a silent server */
   async #listen(
     run: string,
     response: IncomingMessage,
@@ -218,15 +229,15 @@ export class EventStreamParser {
   count = 0
   /** Id of the last event; null: none had one. */
   #lastId: string | null = null
-  readonly #hear: (part: Part) => boolean
+  readonly #onPart: (part: Part) => boolean
   readonly #failures: PeerFailures
   readonly #eventCharacters: number | undefined
   #stream: EventStream
   #hasSpace = true
 
-  /** @param hear receives every part; returns false when there is no more space for now */
-  constructor(hear: (part: Part) => boolean, failures: PeerFailures, eventCharacters?: number) {
-    this.#hear = hear
+  /** @param onPart receives every part; returns false when there is no more space for now */
+  constructor(onPart: (part: Part) => boolean, failures: PeerFailures, eventCharacters?: number) {
+    this.#onPart = onPart
     this.#failures = failures
     this.#eventCharacters = eventCharacters
     this.#stream = this.#newStream()
@@ -242,7 +253,7 @@ export class EventStreamParser {
     this.#stream = this.#newStream()
   }
 
-  /** @returns whether there is space for more. @throws what `hear` throws; AgentError for an invalid event */
+  /** @returns whether there is space for more. @throws what `onPart` throws; AgentError for an invalid event */
   feed(bytes: Buffer): boolean {
     this.#hasSpace = true
     this.#stream.feed(bytes)
@@ -259,19 +270,19 @@ export class EventStreamParser {
       event?: string | undefined
       data: string
     }) => {
-      this.#tell(event, data)
+      this.#onEvent(event, data)
       // After passing it on: a part that failed is requested again.
       if (id) this.#lastId = id
     }
     return new EventStream(onEvent, this.#failures, this.#eventCharacters)
   }
 
-  #tell(event: string, text: string): void {
+  #onEvent(event: string, text: string): void {
     this.count++
     if (event === '' || event === 'end') return
     const data = text === '' ? null : parseJson(text)
     if (data === undefined) throw this.#failures.garbage(`a frame "${event.slice(0, 32)}" that is no JSON`)
     const [name = '', ...namespace] = event.split('|')
-    if (!this.#hear({ mode: MODES[name] ?? name, namespace, data })) this.#hasSpace = false
+    if (!this.#onPart({ mode: MODES[name] ?? name, namespace, data })) this.#hasSpace = false
   }
 }

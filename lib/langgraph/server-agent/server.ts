@@ -4,9 +4,8 @@ import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../base/types.ts'
 import { objectOr, objectsIn, textOr } from '../../base/json.ts'
 import type { AgentInput } from '../../agent/runtime.ts'
-import type { Graph, GraphThread } from '../graph/graph.ts'
-import type { GraphCheckpointRef } from '../graph/checkpoint-ref.ts'
-import { passedOn } from '../graph/input.ts'
+import type { GraphCheckpointRef } from './checkpoint-ref.ts'
+import { passedOn } from '../graph/config.ts'
 import { Requests, type ServerOptions } from './requests.ts'
 import { ServerThread } from './server-thread.ts'
 
@@ -18,7 +17,7 @@ const PAGE = 500
 /** Servers accept only UUIDs as thread ids. */
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-export class ServerGraph implements Graph {
+export class ServerGraph {
   readonly #requests: Requests
   readonly #assistantId: string | null
   readonly #idleMs: number
@@ -32,7 +31,11 @@ export class ServerGraph implements Graph {
     this.#eventCharacters = options.eventCharacters
   }
 
-  async open(input: AgentInput, ref: GraphCheckpointRef, signal: AbortSignal): Promise<GraphThread> {
+  /**
+   * Enters the thread a reference names; without one, a new one.
+   * @throws AgentError for the user; the signal's reason after an abort
+   */
+  async open(input: AgentInput, ref: GraphCheckpointRef, signal: AbortSignal): Promise<ServerThread> {
     const { userId, assistantId } = input
     const owner: JsonObject = userId === null ? {} : { user_id: userId }
     const id = ref.threadId
@@ -55,6 +58,7 @@ export class ServerGraph implements Graph {
     return new ServerThread(this.#requests, { id, creation, parameters, ...limits, signal })
   }
 
+  /** Deletes what the server has of a thread. @throws Error if it cannot */
   async forget(threadId: string): Promise<void> {
     const signal = AbortSignal.timeout(FORGET_MS)
     const body = { metadata: { gateway_thread_id: threadId }, limit: 1000 }
@@ -63,6 +67,7 @@ export class ServerGraph implements Graph {
       await this.#requests.ask('DELETE', `/threads/${encodeURIComponent(textOr(thread_id) ?? '')}`, { signal })
   }
 
+  /** See Agent.adoptThreads. */
   async adoptThreads(
     ownerId: string,
     signal: AbortSignal,

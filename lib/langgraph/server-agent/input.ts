@@ -1,15 +1,15 @@
 // Computes a graph's input so that its state matches ours. Our state is authoritative: edits, rollbacks, cancels and
 // messages from other processes are missing in the graph's, and whatever the graph has beyond ours is removed.
 import { isDeepStrictEqual } from 'node:util'
-import { withoutReserved } from '../../base/reserved.ts'
 import type { Json, JsonObject, Message, ToolCall } from '../../base/types.ts'
 import { AgentError, type AgentInput } from '../../agent/runtime.ts'
-import type { GraphState, GraphThread, GraphInput } from './graph.ts'
+import type { GraphInput, GraphState } from './graph.ts'
+import type { ServerThread } from './server-thread.ts'
 import { REF_CHANNEL, type GraphCheckpointRef } from './checkpoint-ref.ts'
-import { readMessage, sayTheSame } from './message.ts'
+import { readMessage, sayTheSame } from '../graph/message.ts'
 
 /** The checkpoint a graph starts from. */
-interface Place {
+interface Start {
   /** null: the graph does not know the thread. */
   readonly state: GraphState | null
   /** null: the newest checkpoint. */
@@ -20,7 +20,7 @@ interface Place {
 export async function graphInputFor(
   input: AgentInput,
   ref: GraphCheckpointRef,
-  thread: GraphThread
+  thread: ServerThread
 ): Promise<GraphInput> {
   const { state, checkpointId } = await positionOf(ref, thread)
   if (!input.resume) return { input: differences(input, state), resume: null, checkpointId }
@@ -30,7 +30,7 @@ export async function graphInputFor(
   return { input: null, resume: state.interrupts.length === 0 ? null : input.resume, checkpointId }
 }
 
-async function positionOf(ref: GraphCheckpointRef, thread: GraphThread): Promise<Place> {
+async function positionOf(ref: GraphCheckpointRef, thread: ServerThread): Promise<Start> {
   const newest = await thread.state(null)
   // After an interrupted run of unknown progress, the newest checkpoint is used.
   const isOurs = ref.checkpointId === newest?.checkpointId || (ref.runId !== null && ref.runId === newest?.runId)
@@ -103,25 +103,4 @@ function toJson({ name, args, id, type }: ToolCall): Json {
 
 function hasMembers(object: JsonObject): boolean {
   return Object.keys(object).length > 0
-}
-
-/** Reserved keys: a caller's value would point to other threads. */
-const OWN = ['thread_id', 'run_id', 'graph_id', 'assistant_id']
-
-/** A graph's config: the caller's, and the run's user last, so that it wins [Auth 13]. */
-export function passedOn({ context, modelName, userId }: AgentInput): JsonObject {
-  const passed = Object.entries(withoutReserved(context)).filter(([name]) => !OWN.includes(name))
-  return { ...Object.fromEntries(passed), ...stampOf({ modelName, userId }) }
-}
-
-/** The run's user [Auth 13], and the chosen model. */
-export function stampOf({ modelName, userId }: Pick<AgentInput, 'modelName' | 'userId'>): JsonObject {
-  return {
-    ...(modelName !== null && { model_name: modelName }),
-    ...(userId !== null && {
-      user_id: userId,
-      langgraph_auth_user_id: userId,
-      langgraph_auth_user: { identity: userId }
-    })
-  }
 }

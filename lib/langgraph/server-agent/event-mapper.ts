@@ -5,21 +5,14 @@
 import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { MessageLimits } from '../../conversation/chunk.ts'
-import {
-  type Interrupt,
-  type Json,
-  type JsonObject,
-  type Message,
-  type ToolCall,
-  type ToolMessage,
-  isObject
-} from '../../base/types.ts'
+import { type Interrupt, type Json, type JsonObject, type Message, isObject } from '../../base/types.ts'
 import { objectOr, objectsIn, textOr, textsIn } from '../../base/json.ts'
 import { AgentError, type AgentInput, type AgentRecord, type StreamPart, type Sink } from '../../agent/runtime.ts'
 import type { GraphState, Part } from './graph.ts'
 import { REF_CHANNEL, type GraphCheckpointRef, refJson } from './checkpoint-ref.ts'
-import { readMessage, sayTheSame } from './message.ts'
-import { type Listener, MessageStreams } from './message-streams.ts'
+import { readMessage, sayTheSame } from '../graph/message.ts'
+import { Conversation } from '../graph/conversation.ts'
+import type { Listener } from '../graph/message-streams.ts'
 
 const INTERRUPT = '__interrupt__'
 /** Maximum characters of an error's message and name. */
@@ -28,10 +21,8 @@ const KIND_MAX = 64
 
 export class GraphEventMapper implements Listener {
   readonly #sink: Sink
-  readonly #streams: MessageStreams
-  #messages: Message[]
+  readonly #conversation: Conversation
   #channels: Readonly<Record<string, Json>>
-  readonly #calls = new Map<string, ToolCall>()
   readonly #interrupts = new Map<string, Interrupt>()
   /** Stopped at a breakpoint, without an interrupt value. */
   #isAtBreakpoint = false
@@ -47,12 +38,12 @@ export class GraphEventMapper implements Listener {
   /** @param threadId the graph's id for the thread */
   constructor(input: AgentInput, ref: GraphCheckpointRef, threadId: string, sink: Sink, limits?: MessageLimits) {
     this.#sink = sink
-    this.#streams = new MessageStreams(this, (id) => this.#before(id), limits)
-    this.#messages = [...input.messages]
+    this.#conversation = new Conversation(this, limits)
+    this.#conversation.messages = [...input.messages]
     this.#channels = input.channels
     this.#savedRef = ref
     this.#ref = { ...ref, threadId }
-    for (const message of input.messages) if (message.type === 'ai') this.#remember(message.tool_calls)
+    for (const message of input.messages) this.#conversation.remember(message)
   }
 
   /**
@@ -60,24 +51,24 @@ export class GraphEventMapper implements Listener {
    * @returns whether there is space for more
    * @throws AgentError for a failure the graph reports
    */
-  hear({ mode, namespace, data }: Part): boolean {
+  part({ mode, namespace, data }: Part): boolean {
     this.#hasSpace = true
-    if (mode === 'messages') this.#streams.hear(data, namespace, (id) => this.#messages.some((one) => one.id === id))
+    if (mode === 'messages') this.#conversation.chunk(data, namespace)
     else if (mode === 'custom') this.emit({ type: 'custom', data })
     else if (mode === 'error') throw failureIn(data)
-    else if (namespace.length === 0) this.#hearOwn(mode, data)
+    else if (namespace.length === 0) this.#onOwn(mode, data)
     return this.#hasSpace
   }
 
   /** The graph is done; `state`: its final state. */
   finish(state: GraphState | null): void {
     if (state) {
-      this.#hearValues(state.values)
+      this.#onValues(state.values)
       this.#at(state.checkpointId)
       this.#next = state.next
       for (const interrupt of state.interrupts) this.#interrupts.set(interrupt.id, interrupt)
     }
-    this.#streams.step()
+    this.#conversation.step()
     this.#ask(state)
     if (this.#nodes.size > 0 || this.#interrupts.size > 0 || !isDeepStrictEqual(this.#ref, this.#savedRef)) this.#step()
   }
@@ -92,14 +83,14 @@ export class GraphEventMapper implements Listener {
 
   // ------------------------------------------------------------------------------------------ events of the graph
 
-  #hearOwn(mode: string, data: Json): void {
+  #onOwn(mode: string, data: Json): void {
     if (mode === 'metadata') this.#ref = { ...this.#ref, runId: textOr(objectOr(data).run_id) }
-    else if (mode === 'checkpoints') this.#hearCheckpoint(objectOr(data))
-    else if (mode === 'updates') this.#hearUpdates(objectOr(data))
-    else if (mode === 'values') this.#hearState(objectOr(data))
+    else if (mode === 'checkpoints') this.#onCheckpoint(objectOr(data))
+    else if (mode === 'updates') this.#onUpdates(objectOr(data))
+    else if (mode === 'values') this.#onState(objectOr(data))
   }
 
-  #hearCheckpoint({ id, next }: JsonObject): void {
+  #onCheckpoint({ id, next }: JsonObject): void {
     this.#at(textOr(id))
     this.#next = textsIn(next)
   }
@@ -109,31 +100,31 @@ export class GraphEventMapper implements Listener {
     if (checkpointId !== null) this.#ref = { ...this.#ref, checkpointId, runId: null }
   }
 
-  #hearUpdates(updates: JsonObject): void {
+  #onUpdates(updates: JsonObject): void {
     for (const [node, update] of Object.entries(updates)) {
-      if (node === INTERRUPT) this.#hearInterrupts(update)
+      if (node === INTERRUPT) this.#onInterrupts(update)
       else this.#nodes.add(node)
     }
   }
 
-  #hearInterrupts(given: Json): void {
+  #onInterrupts(given: Json): void {
     const found = interruptsIn(given)
     for (const interrupt of found) this.#interrupts.set(interrupt.id, interrupt)
     if (found.length === 0) this.#isAtBreakpoint = true
   }
 
-  #hearState({ [INTERRUPT]: interrupts, ...values }: JsonObject): void {
-    if (interrupts !== undefined) this.#hearInterrupts(interrupts)
+  #onState({ [INTERRUPT]: interrupts, ...values }: JsonObject): void {
+    if (interrupts !== undefined) this.#onInterrupts(interrupts)
     if (interrupts !== undefined && Object.keys(values).length === 0) return
-    this.#hearValues(values)
+    this.#onValues(values)
     // The first state is the one we sent to the graph.
     if (this.#nodes.size === 0) return
-    this.#streams.step()
+    this.#conversation.step()
     this.#step()
   }
 
-  #hearValues({ messages, ...channels }: JsonObject): void {
-    if (Array.isArray(messages)) this.#hearMessages(messages)
+  #onValues({ messages, ...channels }: JsonObject): void {
+    if (Array.isArray(messages)) this.#onMessages(messages)
     const changed = Object.entries(channels).filter(
       ([name, value]) => !name.startsWith('__') && !isDeepStrictEqual(value, this.#channels[name])
     )
@@ -143,55 +134,29 @@ export class GraphEventMapper implements Listener {
     this.record({ type: 'update', channels: update })
   }
 
-  #hearMessages(given: readonly Json[]): void {
-    const known = this.#messages
-    const theirs = given.flatMap((one, i) => readMessage(one, () => known[i]?.id ?? randomUUID()) ?? [])
-    if (!known.every(({ id }, i) => theirs[i]?.id === id)) return this.#rewrite(theirs)
-    this.#messages = theirs
-    const changed = theirs.slice(0, known.length).filter((message, i) => !sayTheSame(message, known[i]!))
+  #onMessages(list: readonly Json[]): void {
+    const known = this.#conversation.messages
+    const read = list.flatMap((one, i) => readMessage(one, () => known[i]?.id ?? randomUUID()) ?? [])
+    if (!known.every(({ id }, i) => read[i]?.id === id)) return this.#rewrite(read)
+    this.#conversation.messages = read
+    const changed = read.slice(0, known.length).filter((message, i) => !sayTheSame(message, known[i]!))
     if (changed.length > 0) this.record({ type: 'messages', messages: changed })
-    for (const message of theirs.slice(known.length)) this.#join(message)
+    for (const message of read.slice(known.length)) this.#join(message)
   }
 
   /** Messages were removed or reordered. */
-  #rewrite(theirs: Message[]): void {
-    const known = new Set(this.#messages.map(({ id }) => id))
-    this.record({ type: 'messages', messages: this.#messages.map(({ id }) => ({ type: 'remove', id })) })
-    this.#messages = theirs
-    for (const message of theirs) {
+  #rewrite(read: Message[]): void {
+    const known = new Set(this.#conversation.messages.map(({ id }) => id))
+    this.record({ type: 'messages', messages: this.#conversation.messages.map(({ id }) => ({ type: 'remove', id })) })
+    this.#conversation.messages = read
+    for (const message of read) {
       if (known.has(message.id)) this.record({ type: 'messages', messages: [message] })
       else this.#join(message)
     }
   }
 
-  /** A message is new in the conversation. */
   #join(message: Message): void {
-    if (message.type === 'ai') {
-      this.#streams.join(message)
-      this.#call(message.tool_calls)
-    } else if (message.type === 'tool') this.#used(message)
-    else this.record({ type: 'messages', messages: [message] })
-  }
-
-  #used(message: ToolMessage): void {
-    const { tool_call_id: id, name } = message
-    const call = this.#calls.get(id) ?? { name: name ?? '', args: {}, id, type: 'tool_call' }
-    this.record({ type: 'tool_end', call, message: { ...message, name: name ?? call.name } })
-  }
-
-  /** Records the start of these tool calls. */
-  #call(calls: readonly ToolCall[]): void {
-    this.#remember(calls)
-    for (const call of calls) this.record({ type: 'tool_start', call })
-  }
-
-  #remember(calls: readonly ToolCall[]): void {
-    for (const call of calls) this.#calls.set(call.id, call)
-  }
-
-  #before(id: string): readonly Message[] {
-    const at = this.#messages.findIndex((message) => message.id === id)
-    return at < 0 ? this.#messages : this.#messages.slice(0, at)
+    if (!this.#conversation.join(message)) this.record({ type: 'messages', messages: [message] })
   }
 
   // --------------------------------------------------------------------------------------------------- steps
