@@ -1,6 +1,8 @@
-// A route: one row of the API's table, with who may call it, what it takes, and its handler.
+// A route: one row of the API's table. Who may call it, what it takes and answers, what the reference says of it, and its handler.
+import type { IncomingMessage } from 'node:http'
 import type * as v from 'valibot'
-import type { Permission } from '../base/types.ts'
+import type { Failure } from '../base/errors.ts'
+import type { JsonObject, Permission } from '../base/types.ts'
 import { type Call, type Handler, type Reply, requireAdmin, requireUser, type HANDLED, type UserCall } from './call.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -13,6 +15,48 @@ export type Access = 'public' | 'user'
  * A thread of somebody else is 404 for both.
  */
 export type ThreadAccess = 'read' | 'write'
+
+/** What a route answers with one status, for the reference. */
+export interface Answer {
+  readonly description?: string
+  readonly schema?: JsonObject
+  /** Media type; default JSON. */
+  readonly type?: string
+  /** An event stream; with a schema too when the caller's Accept header decides. */
+  readonly events?: true
+  /** Other representations of the same, by media type. */
+  readonly also?: Readonly<Record<string, JsonObject>>
+  /** Headers of this answer, with their descriptions. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** By status; null: without a body. */
+export type Answers = Readonly<Record<number, Answer | null>>
+
+/** Description of a query parameter; with its schema unless it is a text. */
+export type QueryMember = string | { readonly description: string; readonly schema: JsonObject }
+
+/** What a handler reads of its request beside path, query schema and body, with descriptions. */
+export interface ReadParameters {
+  readonly query?: Readonly<Record<string, QueryMember>>
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/**
+ * Asks the project's auth rules whether the caller may do this. They may change `value`.
+ * @returns metadata that the records must have; null: no condition
+ * @throws Failure when they refuse
+ */
+export type AskRules = (resource: string, action: string, value: JsonObject) => Promise<JsonObject | null>
+
+/** Asks the rules about a call before its handler. Returns the call as they changed it, or the reply. */
+export type Authorization = (call: UserCall, ask: AskRules) => Promise<UserCall | { readonly reply: Reply }>
+
+/** What the rules are asked: about the thread in the path (or that of the run in the path), or as a function does. */
+export type Rule = 'threads:read' | 'threads:update' | 'threads:delete' | Authorization
+
+/** How a refusal is written, guards' and limits' included. */
+export type ErrorForm = (failure: Failure, req: IncomingMessage) => Reply
 
 export interface Route {
   readonly method: Method
@@ -39,6 +83,16 @@ export interface Route {
   readonly isStream: boolean
   /** What an operator can turn off together: `threads`, `runs`, `store`... */
   readonly part: string
+  /** For the reference: what it does, in one line. */
+  readonly summary: string
+  readonly answers: Answers
+  /** Statuses besides those that follow from its guards and schemas. */
+  readonly refusals: readonly number[]
+  readonly reads: ReadParameters
+  /** What the project's auth rules are asked before the handler; null: nothing. */
+  readonly rule: Rule | null | undefined
+  /** `contract`: `{"detail": ...}`, or what the client's dialect makes of it. */
+  readonly errors: 'contract' | ErrorForm
   readonly handler: Handler
 }
 
@@ -51,10 +105,26 @@ type Output<Schema> = Schema extends v.GenericSchema ? v.InferOutput<Schema> : u
 /** A route definition: everything with an obvious default may be omitted. */
 export interface RouteSpec<Body, Query, Who extends Access = Access>
   extends Partial<
-    Pick<Route, 'csrf' | 'thread' | 'permission' | 'bodyOptional' | 'form' | 'tail' | 'isStream' | 'part'>
+    Pick<
+      Route,
+      | 'csrf'
+      | 'thread'
+      | 'permission'
+      | 'bodyOptional'
+      | 'form'
+      | 'tail'
+      | 'isStream'
+      | 'part'
+      | 'refusals'
+      | 'reads'
+      | 'errors'
+    >
   > {
   readonly method: Method
   readonly path: string
+  readonly summary?: string
+  readonly answers?: Answers
+  readonly rule?: Rule | null
   /** Default: user, so that a new route is closed. */
   readonly access?: Who
   readonly body?: Body
@@ -104,6 +174,12 @@ export function route<
     tail: spec.tail ?? false,
     isStream: spec.isStream ?? false,
     part: spec.part ?? partOf(path),
+    summary: spec.summary ?? '',
+    answers: spec.answers ?? {},
+    refusals: spec.refusals ?? [],
+    reads: spec.reads ?? {},
+    rule: spec.rule,
+    errors: spec.errors ?? 'contract',
     // The server passes the handler what the route's own schemas returned, which is its type.
     handler: access === 'user' ? withUser(spec.handler as Handler, spec.admin) : (spec.handler as Handler)
   }

@@ -184,7 +184,10 @@ const BY_PERMISSION: Readonly<Record<Permission, string>> = {
 }
 
 /** The authorization to run before a route's handler; null: none. */
-function authorizationOf({ method, path, permission }: Route, { store }: AskServices): Authorization | null {
+function authorizationOf({ method, path, permission, rule }: Route, { store }: AskServices): Authorization | null {
+  if (typeof rule === 'function') return (call, ask) => rule(call, ask.ask.bind(ask))
+  if (rule === null) return null
+  if (rule && path.includes('{thread_id}')) return ofThread(rule.slice('threads:'.length))
   const named = ASKED[`${method} ${path}`]
   if (named) return named
   if (path.includes('{thread_id}')) {

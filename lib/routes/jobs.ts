@@ -5,6 +5,8 @@ import { type Route, route } from '../http/route.ts'
 import { objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import type { Job } from '../store/store.ts'
 import type { JsonObject } from '../base/types.ts'
+import { one } from './answers.ts'
+import { listOf, ref, shaped } from './openapi-schemas.ts'
 import type { Services } from './services.ts'
 
 const listQuery = objectOf({
@@ -24,5 +26,17 @@ export function jobRoutes({ store }: Pick<Services, 'store'>): Route[] {
     const [jobs, counts] = await Promise.all([store.jobs.list({ isDead, limit, offset }), store.jobs.counts()])
     return { json: { jobs: jobs.map(jobView), counts: counts.map((count): JsonObject => ({ ...count })) } }
   }
-  return [route({ method: 'GET', path: '/api/v1/admin/jobs', admin: true, query: listQuery, handler: list })]
+  return [
+    route({
+      method: 'GET',
+      path: '/api/v1/admin/jobs',
+      admin: true,
+      query: listQuery,
+      summary:
+        'List jobs: webhooks, turns of crons, removals of threads and of what removed accounts have left; administrators only',
+      answers: one(shaped({ jobs: listOf(ref('Job')), counts: listOf(ref('JobCount')) })),
+      rule: null,
+      handler: list
+    })
+  ]
 }

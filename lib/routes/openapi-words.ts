@@ -1,6 +1,22 @@
 // Descriptions and responses of each route: the half of the OpenAPI document that request schemas cannot give. A test
 // fails on a route without an entry here, and on an entry without a route.
 import type { JsonObject } from '../base/types.ts'
+import type { Answers, QueryMember } from '../http/route.ts'
+import {
+  count,
+  file,
+  message,
+  nothing,
+  one,
+  paged,
+  partly,
+  placed,
+  position,
+  ranged,
+  repeatable,
+  stream,
+  success
+} from './answers.ts'
 import {
   anObject,
   anything,
@@ -16,22 +32,9 @@ import {
   yesNo
 } from './openapi-schemas.ts'
 
-export interface Answer {
-  readonly description?: string
-  readonly schema?: JsonObject
-  /** Media type; default JSON. */
-  readonly type?: string
-  /** An event stream; with a schema too when the caller's Accept header decides. */
-  readonly events?: true
-  /** Other representations of the same, by media type. */
-  readonly also?: Readonly<Record<string, JsonObject>>
-  /** Headers of this answer, with their descriptions. */
-  readonly headers?: Readonly<Record<string, string>>
-}
 export interface Told {
   readonly summary: string
-  /** By status; null: without a body. */
-  readonly answers: Readonly<Record<string, Answer | null>>
+  readonly answers: Answers
   /** Statuses besides those that follow from the route's guards and schemas (`refusalsOf` in openapi.ts). */
   readonly refusals?: readonly number[]
   /** Query parameters that the handler reads itself. */
@@ -39,33 +42,6 @@ export interface Told {
   readonly headers?: Readonly<Record<string, string>>
   readonly upload?: true
 }
-/** Description of a query parameter; with its schema unless it is a text. */
-export type QueryMember = string | { readonly description: string; readonly schema: JsonObject }
-
-const one = (schema: JsonObject = anObject, status = 200): Told['answers'] => ({ [status]: { schema } })
-const count: JsonObject = { ...integer, format: 'int64' }
-const nothing: Told['answers'] = { 204: null }
-const file = (type: string, ...others: string[]): Told['answers'] => ({
-  200: {
-    type,
-    schema: { type: 'string' },
-    also: Object.fromEntries(others.map((other) => [other, { type: 'string' }])),
-    headers: { ETag: 'Hash of the content', 'Cache-Control': 'How long the file may be cached' }
-  },
-  304: null
-})
-const paged = (schema: JsonObject): Told['answers'] => ({
-  200: {
-    schema,
-    headers: {
-      'X-Pagination-Total': 'Number of matches',
-      'X-Pagination-Next': 'Offset of the next page; missing on the last one'
-    }
-  }
-})
-const stream: Told['answers'] = { 200: { description: 'Events until `end`', events: true } }
-const success = one(ref('Success'))
-const message = one(shaped({ message: text }))
 const skills = one(shaped({ skills: listOf(ref('Skill')) }))
 
 const told = (
@@ -75,36 +51,10 @@ const told = (
   more: Pick<Told, 'query' | 'headers' | 'upload'> = {}
 ): Told => ({ summary, answers, refusals, ...more })
 
-const places = { 'Content-Location': 'Path of the run', Location: 'Path of its stream, below /api' }
-const withPlaces = (answers: Told['answers']): Told['answers'] =>
-  Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, { ...answer, headers: places }]))
-
 const starts = (summary: string, answers: Told['answers']): Told =>
-  told(summary, withPlaces(answers), [404, 409], {
-    headers: { 'Idempotency-Key': 'Repeating a request with the same key and body returns the same run' }
-  })
-const resume = { 'Last-Event-ID': 'Resume after this cursor' }
-const position = {
-  last_event_id: 'Resume after this cursor, for clients that cannot set Last-Event-ID',
-  stream_mode: {
-    description: 'Stream modes, repeated or separated by commas: messages-tuple, values, updates, custom...',
-    schema: listOf(text)
-  },
-  mode: { description: '`snapshot`: start with the current state of the run', schema: oneOf('snapshot') }
-}
-const joins = (summary: string, answers: Told['answers'] = stream): Told =>
-  told(summary, answers, [429], { query: position, headers: resume })
-const ranges = {
-  Range: 'A part of the file: bytes=0-1023',
-  'If-Range': 'Send the range only if the ETag still matches',
-  'If-None-Match': 'Send nothing if the ETag still matches'
-}
-/** The whole, the part that a Range asks for, or nothing if the client has it already. */
-const partly = (type: string, schema: JsonObject, others: Answer['also'] = {}): Told['answers'] => ({
-  200: { type, schema, also: others, headers: { ETag: 'Changes with the content', 'Accept-Ranges': 'bytes' } },
-  206: { type, schema: {}, also: others, headers: { 'Content-Range': 'The range sent, and the size of the whole' } },
-  304: null
-})
+  told(summary, placed(answers), [404, 409], repeatable)
+const joins = (summary: string, answers: Told['answers'] = stream): Told => told(summary, answers, [429], position)
+const { headers: ranges } = ranged
 const binary: JsonObject = { type: 'string', format: 'binary' }
 const absent = shaped({ enabled: yesNo })
 
@@ -149,11 +99,6 @@ export const WORDS: Readonly<Record<string, Told>> = {
     'Version and flags',
     one(shaped({ version: text, commit: text, context: text, flags: { type: 'object', additionalProperties: yesNo } }))
   ),
-  'GET /metrics': told('Metrics for Prometheus; administrators only', { 200: { type: 'text/plain', schema: text } }),
-  'GET /metrics/hour': told(
-    'Metrics of the last hour as columns, recorded from the first request on; administrators only',
-    one(shaped({ at: listOf({ type: 'number' }), values: mapOf(listOf({ type: ['number', 'null'] })) }))
-  ),
 
   [`POST ${AUTH}/login/local`]: told(
     'Sign in; sets the session cookies',
@@ -193,10 +138,6 @@ export const WORDS: Readonly<Record<string, Told>> = {
   [`GET ${AUTH}/invitations`]: told(
     'List invitations; administrators only',
     one(shaped({ invitations: listOf(ref('Invitation')) }))
-  ),
-  'GET /api/v1/admin/jobs': told(
-    'List jobs: webhooks, turns of crons, removals of threads and of what removed accounts have left; administrators only',
-    one(shaped({ jobs: listOf(ref('Job')), counts: listOf(ref('JobCount')) }))
   ),
   [`DELETE ${AUTH}/invitations/{invitation_id}`]: told('Revoke an invitation; administrators only', success),
 
@@ -263,8 +204,7 @@ export const WORDS: Readonly<Record<string, Told>> = {
   }),
   [`GET ${R}/stream`]: joins('Join a run: from its first frame, after a cursor, or from a snapshot'),
   [`POST ${R}/stream`]: told('Join a run, after cancelling it with `action`', { ...stream, ...nothing }, [409, 429], {
-    query: position,
-    headers: resume
+    ...position
   }),
   'GET /api/stream': told(
     'The runs of many threads as one stream, and news of all threads; also over a WebSocket',
@@ -285,7 +225,7 @@ export const WORDS: Readonly<Record<string, Told>> = {
     stream,
     [429],
     {
-      query: { last_event_id: position.last_event_id, stream_mode: '`run_modes` (default) or `lifecycle`' },
+      query: { last_event_id: position.query.last_event_id, stream_mode: '`run_modes` (default) or `lifecycle`' },
       headers: { 'Last-Event-ID': 'Resume after this position; `-1`: from the first run' }
     }
   ),

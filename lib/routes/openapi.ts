@@ -2,12 +2,12 @@
 // validate. Descriptions are in openapi-words.ts.
 import { toJsonSchema } from '@valibot/to-json-schema'
 import type * as v from 'valibot'
-import { type Method, type Route, route } from '../http/route.ts'
+import { type Answer, type Method, type Route, route } from '../http/route.ts'
 import { ID_PATTERN } from '../http/schema.ts'
 import { isObject, type Json, type JsonObject } from '../base/types.ts'
 import { EVENTS } from './openapi-events.ts'
 import { SCHEMAS } from './openapi-schemas.ts'
-import { type Answer, PARAMETERS, type Told, WORDS } from './openapi-words.ts'
+import { PARAMETERS, type Told, WORDS } from './openapi-words.ts'
 
 /** Adds the route that serves the document, which is generated on the first request and kept. */
 export function withOpenApi(routes: readonly Route[]): Route[] {
@@ -116,7 +116,7 @@ function eventSchemas(): Record<string, JsonObject> {
 }
 
 function operationOf(one: Route): JsonObject {
-  const words = WORDS[`${one.method} ${one.path}`]
+  const words = wordsOf(one)
   const parameters = [...pathParameters(one), ...queryParameters(one, words), ...headerParameters(one, words)]
   const body = bodyOf(one, words)
   return {
@@ -130,6 +130,12 @@ function operationOf(one: Route): JsonObject {
       one.access === 'public' ? [] : one.permission === null ? [{ session: [] }] : [{ session: [] }, { token: [] }],
     ...(one.permission !== null && { 'x-scope': one.permission })
   }
+}
+
+/** The row's own, or those of the table beside it. */
+function wordsOf({ method, path, summary, answers, refusals, reads, bodyLimit }: Route): Told | undefined {
+  if (summary === '') return WORDS[`${method} ${path}`]
+  return { summary, answers, refusals, ...reads, ...(bodyLimit === 'streamed' && { upload: true }) }
 }
 
 function operationId(method: Method, path: string): string {

@@ -23,7 +23,8 @@ t.test('it is OpenAPI 3.1, as those who wrote that understand it', async (t) => 
 })
 
 t.test('every route has words, and words of a route that is gone are gone too', async (t) => {
-  t.same(Object.keys(WORDS).toSorted(), names.toSorted())
+  const old = table.filter(({ summary }) => summary === '').map(({ method, path }) => `${method} ${path}`)
+  t.same(Object.keys(WORDS).toSorted(), old.toSorted())
   for (const name of names) t.match(at(operation(name), 'summary'), /\w/, name)
 })
 
