@@ -4,10 +4,12 @@ import { spawnSync } from 'node:child_process'
 import { cpSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import './build-page.ts'
 
 /** This file is compiled to dist/bin. */
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+
+// The page takes most of the time: whoever knows that it is built leaves it out.
+if (!process.argv.includes('--without-page')) await import('./build-page.ts')
 
 for (const dialect of ['sqlite', 'postgres']) {
   const folder = `lib/store/${dialect}/migrations`

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 
 function hasCompiler() {
   try {
-    createRequire(import.meta.url).resolve('typescript')
+    createRequire(import.meta.url).resolve('esbuild')
     return true
   } catch {
     return false
