@@ -12,7 +12,6 @@ import {
   type Sink,
   type StreamPart
 } from './runtime.ts'
-import { unlessAborted } from './unless-aborted.ts'
 
 /** A string is a piece of the answer, `reasoning` a piece of its reasoning; anything else is passed to the run unchanged. */
 export type Yielded = string | { readonly reasoning: string } | StreamPart | AgentRecord
@@ -138,4 +137,16 @@ function isReasoning(piece: object): piece is { readonly reasoning: string } {
 
 function isPart(piece: object): piece is StreamPart {
   return 'type' in piece && (piece.type === 'delta' || piece.type === 'custom')
+}
+
+// ------------------------------------------------------------------ Awaits work that may ignore its abort signal
+
+/** The work's result, or a rejection with the signal's reason as soon as that aborts. */
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(signal.reason)
+    signal.addEventListener('abort', stop, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop))
+    if (signal.aborted) stop()
+  })
 }

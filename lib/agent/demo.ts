@@ -10,8 +10,15 @@
 //   pause=MS pause=N:MS  silence before the first delta, or before delta N
 //   error                fails after what else was asked for
 import { type Json, type JsonObject, isObject, textOf } from '../base/types.ts'
-import type { AnswerPiece, Completion, Model, ModelRequest, OnDelta, RawCall } from './model.ts'
-import { Models } from './models.ts'
+import {
+  type AnswerPiece,
+  type Completion,
+  type Model,
+  type ModelRequest,
+  Models,
+  type OnDelta,
+  type RawCall
+} from './model.ts'
 import { AgentError, type ModelInfo } from './runtime.ts'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 

@@ -12,15 +12,14 @@ import {
   type ToolMessage
 } from '../base/types.ts'
 import { toChat } from './chat.ts'
-import { clarificationOf } from './clarification.ts'
-import type { Middleware, MiddlewareContext } from './middleware/middleware.ts'
-import type { CallIds, Model } from './model.ts'
+import { clarificationOf } from './tools.ts'
+import type { Middleware, MiddlewareContext } from './middleware.ts'
+import type { CallIds, Model, Models } from './model.ts'
 import { callModel } from './model-call.ts'
-import type { Models } from './models.ts'
 import type { Reporting } from './observer.ts'
 import { AgentError, type AgentInput, type AgentRecord, type ListedAgent, type Sink } from './runtime.ts'
 import { type Tool, type ToolAnswer, type ToolSource, UserInterrupt } from './tool.ts'
-import { unlessAborted } from './unless-aborted.ts'
+import { unlessAborted } from './define.ts'
 
 interface AgentParts extends Reporting {
   readonly models: Models

@@ -3,8 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import type { AiMessage, JsonObject } from '../base/types.ts'
 import { finishReason, toMessage, toTrace } from './chat.ts'
-import { PeerError } from './http/failures.ts'
-import type { CallIds, Completion, Model, ModelRequest, OnDelta } from './model.ts'
+import { type CallIds, type Completion, type Model, type ModelRequest, type OnDelta, PeerError } from './model.ts'
 import type { ModelCallStats, Reporting } from './observer.ts'
 import { AgentError, type AgentRecord, type Caller } from './runtime.ts'
 

@@ -1,7 +1,7 @@
-// The model interface of agents: takes a conversation and answers in deltas. chat-model.ts implements it with a provider,
+// The model interface of agents: takes a conversation and answers in deltas. http/chat-model.ts implements it with a provider,
 // demo.ts without.
 import type { JsonObject, UsageMetadata } from '../base/types.ts'
-import type { Delta, ModelInfo } from './runtime.ts'
+import { AgentError, type Delta, type ModelInfo } from './runtime.ts'
 
 export interface Model {
   readonly info: ModelInfo
@@ -67,4 +67,32 @@ export interface RawCall {
   readonly id: string
   readonly name: string
   readonly args: string
+}
+
+/** A failure of a remote server. */
+export class PeerError extends AgentError {
+  /** The HTTP status; null: none. */
+  readonly status: number | null
+  attempts = 1
+  constructor(kind: string, message: string, status: number | null = null) {
+    super(kind, message)
+    this.status = status
+  }
+}
+
+// --------------------------------------------------------------------------------- The configured models by name
+
+export class Models {
+  /** At least one; the first is the default. */
+  readonly all: readonly Model[]
+
+  constructor(all: readonly Model[]) {
+    if (all.length === 0) throw new Error('At least one model is needed')
+    this.all = all
+  }
+
+  /** @returns null for a name that is not configured */
+  named(name: string | null): Model | null {
+    return (name === null ? this.all[0] : this.all.find(({ info }) => info.name === name)) ?? null
+  }
 }

@@ -5,7 +5,7 @@ import type { Caller, Door } from '../base/loopback.ts'
 import type { UserReads } from '../store/store.ts'
 import { API_TOKEN_PREFIX, PERMISSIONS, type Principal } from '../base/types.ts'
 import { type AuthUser, assertedPrincipal } from './policy.ts'
-import { digestOf } from './token.ts'
+import { digestOf } from './session.ts'
 
 export class InnerCalls implements Door {
   /** Where the server listens, as this machine reaches it. */

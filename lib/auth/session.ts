@@ -1,10 +1,156 @@
 // Sessions: resolves the token in a cookie to its user, revokes sessions, and handles API tokens as an alternative.
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose'
 import { Failure } from '../base/errors.ts'
 import type { UserReads, Writer } from '../store/store.ts'
 import type { Credential, Grant, Principal } from '../base/types.ts'
 import type { ApiTokens } from './api-tokens.ts'
 import type { InnerCalls } from './inner-calls.ts'
-import { digestOf, type Revocation, type TokenFailure, type Tokens } from './token.ts'
+import { keptLine } from '../files/kept-line.ts'
+
+// ----------------------------- Session tokens: signed, with the user's token_version, and expiring by themselves
+
+export const SECRET_FILE = '.jwt_secret'
+const SECRET_BYTES = 48
+const DAY_S = 86_400
+/** Clock skew allowed between machines with one secret, in seconds. */
+const CLOCK_SKEW_S = 60
+
+interface Claims {
+  /** User id. */
+  readonly sub: string
+  /** token_version of the user when it was issued; missing means 0. */
+  readonly ver: number
+  /** Seconds since 1970. */
+  readonly exp: number
+  /** False: the browser should forget the session when it closes. */
+  readonly remember: boolean
+}
+
+/** What was revoked: one credential, by digest, or all of a user. */
+export type Revocation = { readonly digest: string } | { readonly userId: string }
+
+export type TokenFailure = 'expired' | 'invalid_signature' | 'malformed'
+type TokenReading = { readonly claims: Claims } | { readonly failure: TokenFailure }
+
+export interface Tokens {
+  /** Fingerprint of the secret. */
+  readonly fingerprint: string
+  /** Lifetime of a token in seconds. */
+  readonly lifetimeS: number
+  /** Issues a token, unique even for the same user in the same second. `remember` is only passed on. */
+  issue(
+    user: { readonly id: string; readonly token_version: number },
+    how?: { readonly remember: boolean }
+  ): Promise<string>
+  read(token: string): Promise<TokenReading>
+}
+
+/**
+ * Signs with the configured secret, or with a generated one that survives restarts.
+ * @throws Error when the file of the generated one cannot be read or created
+ */
+export async function openTokens(options: {
+  home: string
+  secret: string | null
+  expiryDays: number
+}): Promise<Tokens> {
+  const key = new TextEncoder().encode(options.secret ?? (await keptSecret(options.home)))
+  const known = new Verified()
+  const lifetimeS = options.expiryDays * DAY_S
+  return {
+    fingerprint: createHash('sha256').update('fingerprint of a secret:').update(key).digest('hex').slice(0, 16),
+    lifetimeS,
+    issue({ id, token_version }, { remember } = { remember: true }) {
+      const now = Math.floor(Date.now() / 1000)
+      return (
+        new SignJWT({ ver: token_version, ...(!remember && { remember }) })
+          .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
+          .setSubject(id)
+          .setIssuedAt(now)
+          .setExpirationTime(now + lifetimeS)
+          // A unique id: otherwise two sign-ins within a second would be one credential.
+          .setJti(randomUUID())
+          .sign(key)
+      )
+    },
+    async read(token) {
+      const digest = digestOf(token)
+      const claims = known.find(digest)
+      if (claims) return { claims }
+      const found = await read(token, key)
+      if ('claims' in found) known.add(digest, found.claims)
+      return found
+    }
+  }
+}
+
+/** Maximum verified tokens to remember: more than are active at a time. */
+const VERIFIED_MAX = 10_000
+
+/**
+ * Cache of tokens with a verified signature: verifying goes through the thread pool, the most expensive part of a small request. Whether the
+ * session was revoked is still looked up in the store each time [Auth 3].
+ */
+class Verified {
+  /** By digest, oldest first. */
+  readonly #claims = new Map<string, Claims>()
+
+  find(digest: string): Claims | null {
+    const claims = this.#claims.get(digest)
+    if (claims === undefined) return null
+    if (claims.exp > Math.floor(Date.now() / 1000)) return claims
+    this.#claims.delete(digest)
+    return null
+  }
+
+  add(digest: string, claims: Claims): void {
+    const [oldest] = this.#claims.keys()
+    if (this.#claims.size >= VERIFIED_MAX && oldest !== undefined) this.#claims.delete(oldest)
+    this.#claims.set(digest, claims)
+  }
+}
+
+async function read(token: string, key: Uint8Array): Promise<TokenReading> {
+  if (!hasOneSpelling(token)) return { failure: 'malformed' }
+  try {
+    const { payload } = await jwtVerify(token, key, { algorithms: ['HS256'], requiredClaims: ['sub', 'exp'] })
+    const claims = claimsOf(payload)
+    return claims ? { claims } : { failure: 'malformed' }
+  } catch (error) {
+    if (error instanceof errors.JWTExpired) return { failure: 'expired' }
+    if (error instanceof errors.JWSSignatureVerificationFailed) return { failure: 'invalid_signature' }
+    if (error instanceof errors.JOSEError) return { failure: 'malformed' }
+    throw error
+  }
+}
+
+/**
+ * base64url has several texts for the same bytes (spare bits, padding, blanks). Header and claims are signed as text, the signature is
+ * not: with another spelling a revoked token would have another digest.
+ */
+function hasOneSpelling(token: string): boolean {
+  const signature = token.slice(token.lastIndexOf('.') + 1)
+  return Buffer.from(signature, 'base64url').toString('base64url') === signature
+}
+
+function claimsOf({ sub, iat = 0, exp, ver = 0, remember }: JWTPayload): Claims | null {
+  if (typeof sub !== 'string' || typeof exp !== 'number' || typeof ver !== 'number') return null
+  // Issued in the future: made for later use, or a wrong clock.
+  if (iat > Date.now() / 1000 + CLOCK_SKEW_S) return null
+  return { sub, exp, ver, remember: remember !== false }
+}
+
+/** The secret of this home, generated if there is none. */
+function keptSecret(home: string): Promise<string> {
+  return keptLine(join(home, SECRET_FILE), () => randomBytes(SECRET_BYTES).toString('base64url'))
+}
+
+/** Digest of a credential, by which its streams are found without storing it. */
+export function digestOf(credential: string): string {
+  return createHash('sha256').update(credential).digest('hex')
+}
 
 interface SessionParts {
   readonly users: UserReads

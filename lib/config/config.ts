@@ -3,15 +3,43 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import * as v from 'valibot'
+import { LineCounter, parseDocument } from 'yaml'
 import { absolute, type Env, type Flags, override, unusedVariables, withVariables } from './environment.ts'
 import type { ModuleOption } from './kinds.ts'
 import { EVENT_BYTES_MIN, Options, type Parsed } from './options.ts'
-import { refuse, sentence, ConfigError } from './problems.ts'
-import { type Tree, isTree, join } from './tree.ts'
+import { isTree, join, type Tree } from './tree.ts'
 import { networkOf } from '../base/networks.ts'
-import { LineCounter, parseDocument } from 'yaml'
 
-export { ConfigError } from './problems.ts'
+// ----------------------------------------- Problems of a configuration, as sentences for the person who wrote it
+
+/** The configuration cannot be used; each problem is one sentence for the person who wrote it. */
+export class ConfigError extends Error {
+  readonly problems: readonly string[]
+
+  constructor(problems: readonly string[]) {
+    super(problems.join('\n'))
+    this.name = 'ConfigError'
+    this.problems = problems
+  }
+}
+
+/** @throws ConfigError when there is a problem */
+export function refuse(problems: readonly string[]): void {
+  if (problems.length > 0) throw new ConfigError(problems)
+}
+
+/**
+ * Turns schema issues into sentences. Only numbers, booleans and choices are quoted: any other value may be a key.
+ * @param names by path: the name of the flag or variable a value came from
+ */
+export function sentence(issue: v.BaseIssue<unknown>, names: ReadonlyMap<string, string>): string {
+  const path = (issue.path ?? []).reduce(
+    (way, item) => (typeof item.key === 'number' ? `${way}[${item.key}]` : join(way, String(item.key))),
+    ''
+  )
+  const isShown = typeof issue.input === 'number' || typeof issue.input === 'boolean' || issue.type === 'picklist'
+  return `${names.get(path) ?? path} ${issue.message}${isShown ? ` (it is ${String(issue.input)})` : ''}.`
+}
 
 /** The options after defaults, environment and flags, with what follows from them filled in. */
 export type Config = Readonly<Omit<Parsed, 'database' | 'run_events'>> & {

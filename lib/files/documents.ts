@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { setMaxListeners } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { type DocumentKind, documentKind } from './document/kind.ts'
+import { type DocumentKind, documentKind } from './document/text.ts'
 import { KeyedMutex } from '../base/keyed-mutex.ts'
 
 export interface DocumentLimits {

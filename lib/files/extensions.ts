@@ -1,11 +1,27 @@
 // The extensions file: tool servers, and which skills are enabled. One file for both, as clients of this API expect; it
 // contains secrets, so only its owner may read it.
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { type JsonObject, isObject } from '../base/types.ts'
-import { atomicWrite } from './atomic-write.ts'
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { randomUUID } from 'node:crypto'
+import { isObject, type JsonObject } from '../base/types.ts'
 import { KeyedMutex } from '../base/keyed-mutex.ts'
 import { nullIfMissing } from './paths.ts'
+
+// ---------------------------- Atomic file writes: readers see the old content or the new one, also after a crash
+
+/** Makes the folders on the way. @param mode of the new file, e.g. 0o600: for its owner alone */
+export async function atomicWrite(path: string, content: string, mode: number): Promise<void> {
+  await mkdir(dirname(path), { recursive: true })
+  const draft = `${path}.${randomUUID()}.part`
+  try {
+    // `wx` creates a new file or fails, even on a symbolic link.
+    await writeFile(draft, content, { flag: 'wx', mode })
+    await rename(draft, path)
+  } catch (error) {
+    await rm(draft, { force: true })
+    throw error
+  }
+}
 
 export interface ExtensionsFile {
   readonly mcpServers: JsonObject

@@ -2,12 +2,11 @@
 import { randomUUID } from 'node:crypto'
 import { lstat, mkdir, readdir, rm, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { removeMarkdownCopy } from './markdown-copy.ts'
+import { publish, type Received, removeMarkdownCopy, type Upload } from './publication.ts'
 import type { Documents } from './documents.ts'
 import { UploadReceiver, type UploadLimits, type UploadSource } from './upload-receiver.ts'
 import { isName } from './name.ts'
 import { kindOf, nullIfMissing, PathError, type Paths } from './paths.ts'
-import { publish, type Received, type Upload } from './publication.ts'
 
 interface ListedUpload extends Upload {
   /** Unix seconds with fractions. */

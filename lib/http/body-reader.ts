@@ -2,10 +2,9 @@
 import { BYTE_WEIGHT, Budget, ofHeap, type Share } from '../base/budget.ts'
 import { fail } from '../base/errors.ts'
 import type { LoopTurns } from '../base/loop-turns.ts'
-import type { Call } from './call.ts'
+import { BODY_BYTES, type Call, type Route } from './route.ts'
 import { type Authenticate, type AuthenticateRequest, principalOf } from './guards.ts'
 import { parseBody, readBody, weightOf } from './request.ts'
-import { BODY_BYTES, type Route } from './route.ts'
 import { check, isList } from './schema.ts'
 
 /** For anonymous senders, by address: a sign-in is 100 bytes, so this allows some hundred at a time. */

@@ -5,7 +5,7 @@ import type { Duplex } from 'node:stream'
 import { Budget } from '../base/budget.ts'
 import { arrivals } from '../base/loop-turns.ts'
 import type { Proxies } from './address.ts'
-import { wantNoMore } from './upgrade.ts'
+import { wantNoMore } from './web-socket.ts'
 
 /** Pending responses per connection: one read may hold thousands of pipelined requests. */
 const PIPELINED_MAX = 32

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { fail } from '../base/errors.ts'
 import type { Principal } from '../base/types.ts'
 import type { Proxies } from './address.ts'
-import type { Cookie } from './call.ts'
+import type { Cookie } from './route.ts'
 import {
   type Authenticate,
   type AuthenticateRequest,

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import { fail } from '../base/errors.ts'
 import { LoopTurns } from '../base/loop-turns.ts'
 import { isHeld } from './asset.ts'
-import { type Call, HANDLED } from './call.ts'
+import { type Call, HANDLED } from './route.ts'
 import { boundReading } from './reply.ts'
 import { isGone } from './reset.ts'
 

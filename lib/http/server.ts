@@ -2,26 +2,24 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { BYTE_WEIGHT, Budget, ofHeap, type Share } from '../base/budget.ts'
-import { diskFailure, Failure, fail } from '../base/errors.ts'
+import { Budget, BYTE_WEIGHT, ofHeap, type Share } from '../base/budget.ts'
+import { diskFailure, fail, Failure } from '../base/errors.ts'
 import { asUser } from '../base/scope.ts'
 import { LoopTurns } from '../base/loop-turns.ts'
 import type { Principal } from '../base/types.ts'
 import { BodyReader } from './body-reader.ts'
-import { type Call, type Cookie, type Reply, HANDLED } from './call.ts'
+import { type Call, type Cookie, HANDLED, type Reply, type Route } from './route.ts'
 import { Connections } from './connections.ts'
 import type { CustomApp } from './custom-app.ts'
-import { type EntryOptions, EntryGuard } from './entry-guard.ts'
+import { EntryGuard, type EntryOptions } from './entry-guard.ts'
 import { checkIds, checkOwner, checkPermission, isChanging, SESSION_COOKIE, type ThreadOwner } from './guards.ts'
 import { sendBroken, sendFailure, sendReply } from './reply.ts'
 import { cookieOf, fieldsOf, noteExpectation } from './request.ts'
 import { breakOff, reset } from './reset.ts'
-import type { Route } from './route.ts'
 import { type Match, Router } from './router.ts'
 import { check } from './schema.ts'
 import { targetOf } from './target.ts'
-import { isSurplus, UpgradableMessage } from './upgrade.ts'
-import { noteUpgrade } from './web-socket.ts'
+import { isSurplus, noteUpgrade, UpgradableMessage } from './web-socket.ts'
 
 /** Compatible with pino. */
 export interface Log {
@@ -379,4 +377,33 @@ function missed(match: Exclude<Match, { kind: 'found' }>): never {
   if (match.kind === 'malformed') throw fail('bad_path')
   if (match.kind === 'missing') throw fail('not_found')
   throw fail('method_not_allowed', null, { Allow: match.allow })
+}
+
+// --------------------------------------------- Listening on a configured address, and what to do when that fails
+
+const PROBLEMS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another process listens there, take another port or end it',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  ENOTFOUND: 'there is no such name',
+  EAI_AGAIN: 'the name cannot be looked up',
+  EACCES: 'ports below 1024 need more rights'
+}
+
+/**
+ * Starts a server; returns its URL. `section`: where the configuration has the address.
+ * @throws Error that names the address and its options
+ */
+export async function listen(
+  server: HttpServer,
+  section: string,
+  { host, port }: { readonly host: string; readonly port: number }
+): Promise<string> {
+  try {
+    return (await server.listen(port, host)).url
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+    const problem = PROBLEMS[code] ?? 'it cannot be listened on'
+    const options = `${section}.host, ${section}.port`
+    throw new Error(`The address ${host}:${port} (${options}) cannot be used: ${problem} (${code})`, { cause: error })
+  }
 }

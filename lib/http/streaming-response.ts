@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Failure } from '../base/errors.ts'
 import type { StreamWriter } from '../base/stream-writer.ts'
-import type { Call } from './call.ts'
+import type { Call } from './route.ts'
 import { boundReading, COPIED_MAX, JSON_TYPE, NO_STORE, sendFailure } from './reply.ts'
 import { reset } from './reset.ts'
 

@@ -1,6 +1,7 @@
 // The target of a request. However its path is spelled (escaped letters, dot segments, a trailing slash, with /api, /api/langgraph or at
 // the root), it is one path for the router, for the operator's own code and for logs.
 import type { IncomingMessage } from 'node:http'
+import type { Call } from './route.ts'
 
 interface Target {
   /** Still encoded, beginning with / (or `*` of an OPTIONS request). */
@@ -104,4 +105,32 @@ function encoded(segments: readonly string[]): string {
 /** Only what must be is escaped [RFC 3986 3.3]. */
 function encodedSegment(segment: string): string {
   return encodeURIComponent(segment).replace(/%(?:40|3A|24|26|2B|2C|3B|3D)/g, decodeURIComponent)
+}
+
+// ------------------------------------------------------------ Values of a query that may be given more than once
+
+export function searchParams({ req }: Call): URLSearchParams {
+  const url = req.url ?? ''
+  const at = url.indexOf('?')
+  return new URLSearchParams(at < 0 ? '' : url.slice(at + 1))
+}
+
+/** A list in the query: repeated, comma-separated or a JSON list, depending on the client's version. */
+export function listIn(call: Call, name: string): string[] | null {
+  const given = searchParams(call).getAll(name).flatMap(readList)
+  return given.length ? given : null
+}
+
+function readList(text: string): string[] {
+  if (!text.startsWith('['))
+    return text
+      .split(',')
+      .map((name) => name.trim())
+      .filter(Boolean)
+  try {
+    const list: unknown = JSON.parse(text)
+    return Array.isArray(list) ? list.filter((name) => typeof name === 'string') : []
+  } catch {
+    return []
+  }
 }

@@ -6,7 +6,7 @@
 // Files are read on every access, so that manual edits take effect at once. Changes to one file are serialised.
 import { readdir, readFile, rename } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
-import { atomicWrite } from '../files/atomic-write.ts'
+import { atomicWrite } from '../files/extensions.ts'
 import { KeyedMutex } from '../base/keyed-mutex.ts'
 import { nullIfMissing, type Paths } from '../files/paths.ts'
 import { emptyMemory, type Memory, parseMemory, withoutSource } from './memory.ts'

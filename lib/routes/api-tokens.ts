@@ -2,8 +2,7 @@
 import * as v from 'valibot'
 import type { ApiTokens } from '../auth/api-tokens.ts'
 import { fail } from '../base/errors.ts'
-import type { Call, UserCall } from '../http/call.ts'
-import { type Route, route } from '../http/route.ts'
+import { type Call, type Route, route, type UserCall } from '../http/route.ts'
 import { integer, listOf, objectOf } from '../http/schema.ts'
 import { type ApiToken, type JsonObject, PERMISSIONS } from '../base/types.ts'
 

@@ -3,9 +3,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { AccessPolicy } from '../auth/policy.ts'
 import { fail, Refused } from '../base/errors.ts'
-import type { Call, HANDLED, Reply, UserCall } from '../http/call.ts'
-import { searchParams } from '../http/query-list.ts'
-import type { Route } from '../http/route.ts'
+import type { Call, HANDLED, Reply, Route, UserCall } from '../http/route.ts'
+import { searchParams } from '../http/target.ts'
 import { isObject, type Json, type JsonObject, type Permission } from '../base/types.ts'
 import {
   type AskServices,

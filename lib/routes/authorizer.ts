@@ -1,7 +1,7 @@
 // The operator's auth handlers, for one caller: for each action they allow, refuse, or return a filter on records.
 import type { AccessPolicy } from '../auth/policy.ts'
 import { fail } from '../base/errors.ts'
-import type { Call, Reply, UserCall } from '../http/call.ts'
+import type { Call, Reply, UserCall } from '../http/route.ts'
 import { Containment } from '../thread/contains.ts'
 import { isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
 import type { RunBody } from './run-request.ts'

@@ -5,9 +5,8 @@ import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fail } from '../base/errors.ts'
 import { type Asset, sendAsset } from '../http/asset.ts'
-import { type Call, type Reply, HANDLED } from '../http/call.ts'
+import { type Call, HANDLED, type Reply, type Route, route } from '../http/route.ts'
 import { acceptedTypes } from '../http/request.ts'
-import { type Route, route } from '../http/route.ts'
 import type { Services } from './services.ts'
 
 /** This file is compiled to dist/lib/routes. */

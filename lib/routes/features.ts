@@ -1,7 +1,6 @@
 // Optional features, and empty answers of those that do not exist: front ends ask before they show a button, and would
 // retry a 404.
-import type { Reply, Call } from '../http/call.ts'
-import { type Route, route } from '../http/route.ts'
+import { type Call, type Reply, type Route, route } from '../http/route.ts'
 import { fail } from '../base/errors.ts'
 import type { Services } from './services.ts'
 

@@ -1,8 +1,7 @@
 // Readers of a run, and the full data of oversized frames by number.
 import { fail } from '../base/errors.ts'
-import type { Call, HANDLED, Reply } from '../http/call.ts'
+import { type Call, type HANDLED, type Reply, type Route, route } from '../http/route.ts'
 import { sendRanged } from '../http/range.ts'
-import { type Route, route } from '../http/route.ts'
 import { findWhole, wholeBytes } from '../run/log/oversized-reader.ts'
 import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'

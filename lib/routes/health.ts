@@ -1,6 +1,5 @@
 // Liveness and readiness.
-import type { Reply } from '../http/call.ts'
-import { type Route, route } from '../http/route.ts'
+import { type Reply, type Route, route } from '../http/route.ts'
 import { COMMIT, VERSION } from '../base/version.ts'
 import type { Services } from './services.ts'
 

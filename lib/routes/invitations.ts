@@ -1,9 +1,8 @@
 // Invitations to register: created, listed and revoked by administrators, with a session.
 import * as v from 'valibot'
-import type { Invitations } from '../auth/invitations.ts'
+import type { Invitations } from '../auth/api-tokens.ts'
 import { fail } from '../base/errors.ts'
-import type { UserCall } from '../http/call.ts'
-import { type Route, route } from '../http/route.ts'
+import { type Route, route, type UserCall } from '../http/route.ts'
 import { integer, objectOf } from '../http/schema.ts'
 import type { ApiToken, JsonObject } from '../base/types.ts'
 

@@ -1,9 +1,8 @@
 // LangGraph's long-term store: the caller's items by namespace and key.
 import * as v from 'valibot'
 import { fail } from '../base/errors.ts'
-import type { Reply, UserCall } from '../http/call.ts'
+import { type Reply, type Route, route, type UserCall } from '../http/route.ts'
 import { isPythonClient } from '../http/langgraph-client.ts'
-import { type Route, route } from '../http/route.ts'
 import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean } from '../http/schema.ts'
 import { ADDRESS_MAX } from '../memory/items.ts'
 import type { Services } from './services.ts'

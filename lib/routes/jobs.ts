@@ -1,7 +1,6 @@
 // Jobs, for administrators: what is to be done later, and what has failed for good.
 import * as v from 'valibot'
-import type { Call } from '../http/call.ts'
-import { type Route, route } from '../http/route.ts'
+import { type Call, type Route, route } from '../http/route.ts'
 import { objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import type { Job } from '../store/store.ts'
 import type { JsonObject } from '../base/types.ts'

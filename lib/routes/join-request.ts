@@ -1,6 +1,6 @@
 // Parses join requests: who reads, where to resume, which modes, and whether to stream.
-import type { Call } from '../http/call.ts'
-import { listIn, searchParams } from '../http/query-list.ts'
+import type { Call } from '../http/route.ts'
+import { listIn, searchParams } from '../http/target.ts'
 import { acceptedTypes } from '../http/request.ts'
 import { openStream } from '../http/streaming-response.ts'
 import type { Reader } from '../run/delivery/credential-revalidator.ts'

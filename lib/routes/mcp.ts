@@ -1,13 +1,11 @@
 // Tool servers: configuration and status. Only administrators may change them, because a stdio server is a command that runs
 // with our rights [needs N20, contract 6.5].
 import * as v from 'valibot'
-import { type CommandPolicy, isWebAddress, problemOf } from '../agent/mcp/command-policy.ts'
+import { type CommandPolicy, isWebAddress, type McpServerConfigs, problemOf } from '../agent/mcp/command-policy.ts'
 import { masked, problemOfMasks, unmasked } from '../agent/mcp/secrets.ts'
-import type { McpServerConfigs } from '../agent/mcp/server-config.ts'
 import { fail } from '../base/errors.ts'
 import type { ExtensionsFile } from '../files/extensions.ts'
-import type { Call, Reply } from '../http/call.ts'
-import { type Route, route } from '../http/route.ts'
+import { type Call, type Reply, type Route, route } from '../http/route.ts'
 import { fewKeys, integer, listOf, objectOf } from '../http/schema.ts'
 import type { Services } from './services.ts'
 

@@ -1,8 +1,7 @@
 // The memory of the signed-in user: read, edit, export and import [contract 6.6].
 import * as v from 'valibot'
 import { fail } from '../base/errors.ts'
-import type { Reply, UserCall } from '../http/call.ts'
-import { type Route, route } from '../http/route.ts'
+import { type Reply, type Route, route, type UserCall } from '../http/route.ts'
 import { objectOf } from '../http/schema.ts'
 import {
   capped,

@@ -1,9 +1,8 @@
 // Messages and events of threads and runs, token usage.
 import * as v from 'valibot'
 import { Invalid } from '../base/errors.ts'
-import type { Call } from '../http/call.ts'
-import { listIn } from '../http/query-list.ts'
-import { type Route, route } from '../http/route.ts'
+import { type Call, type Route, route } from '../http/route.ts'
+import { listIn } from '../http/target.ts'
 import { issue, objectOf, queryInteger } from '../http/schema.ts'
 import type { SeqPage } from '../store/store.ts'
 import { feedbackView } from '../thread/checkpoint.ts'

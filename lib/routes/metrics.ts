@@ -1,7 +1,6 @@
 // Metrics: for administrators, and for scrapers on a separate port, which needs no account and works while the database is down.
 import * as v from 'valibot'
-import type { Call } from '../http/call.ts'
-import { type Answers, type Route, route } from '../http/route.ts'
+import { type Answers, type Call, type Route, route } from '../http/route.ts'
 import { objectOf, queryInteger } from '../http/schema.ts'
 import { one } from './answers.ts'
 import { healthRoutes } from './health.ts'

@@ -1,6 +1,6 @@
 // Pages of a list: order, limit and offset, selected members, pagination headers.
 import * as v from 'valibot'
-import type { Reply } from '../http/call.ts'
+import type { Reply } from '../http/route.ts'
 import { jsonList } from '../http/reply.ts'
 import { integer } from '../http/schema.ts'
 

@@ -1,6 +1,6 @@
 // The run that a path names.
 import { fail } from '../base/errors.ts'
-import type { Call } from '../http/call.ts'
+import type { Call } from '../http/route.ts'
 import type { Run } from '../base/types.ts'
 import type { Services } from './services.ts'
 

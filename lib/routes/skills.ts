@@ -3,10 +3,9 @@ import * as v from 'valibot'
 import { fail } from '../base/errors.ts'
 import { ArchiveError } from '../files/archive.ts'
 import { PathError } from '../files/paths.ts'
-import type { Call, Reply, UserCall } from '../http/call.ts'
-import { type Route, route } from '../http/route.ts'
+import { type Call, type Reply, type Route, route, type UserCall } from '../http/route.ts'
 import { integer, objectOf } from '../http/schema.ts'
-import { type Skill, SkillError } from '../skills/skill.ts'
+import { type Skill, SkillError } from '../skills/skills.ts'
 import type { Services } from './services.ts'
 
 /** Size of a request with a skill's text. */

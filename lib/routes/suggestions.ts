@@ -2,8 +2,7 @@
 import * as v from 'valibot'
 import { fail } from '../base/errors.ts'
 import { KeyedMutex, MutexBusy } from '../base/keyed-mutex.ts'
-import type { Reply, UserCall } from '../http/call.ts'
-import { type Route, route } from '../http/route.ts'
+import { type Reply, type Route, route, type UserCall } from '../http/route.ts'
 import { integer, listOf, objectOf } from '../http/schema.ts'
 import type { Services } from './services.ts'
 

@@ -2,10 +2,9 @@
 // title are checked here, within limits.
 import { setImmediate as turn } from 'node:timers/promises'
 import * as v from 'valibot'
-import type { UserCall } from '../http/call.ts'
+import { type Route, route, type UserCall } from '../http/route.ts'
 import { jsonList } from '../http/reply.ts'
 import { isLangGraphClient } from '../http/langgraph-client.ts'
-import { type Route, route } from '../http/route.ts'
 import { fewKeys, integer, jsonObject, listOf, objectOf } from '../http/schema.ts'
 import type { ThreadPage, ThreadQuery } from '../store/store.ts'
 import { Containment } from '../thread/contains.ts'

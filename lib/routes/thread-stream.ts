@@ -1,9 +1,7 @@
 // The stream of a thread: all its runs, one after the other (LangGraph's `threads.joinStream`).
-import type { Call } from '../http/call.ts'
-import { type Route, route } from '../http/route.ts'
+import { type Call, HANDLED, type Route, route } from '../http/route.ts'
 import { FrameFeed, readThreadPosition, type ThreadPosition } from '../run/delivery/frame-feed.ts'
 import { HEARTBEAT } from '../run/log/sse.ts'
-import { HANDLED } from '../http/call.ts'
 import { isUnplaced } from '../run/run-kwargs.ts'
 import { modesIn, openEvents, positionText, readerOf } from './join-request.ts'
 import type { ScopedStore } from '../store/scoped.ts'

@@ -1,6 +1,6 @@
 // A thread as sent to clients: in the client's dialect, with its state if wanted, reduced to the requested fields.
 import { isLangGraphClient } from '../http/langgraph-client.ts'
-import type { Call } from '../http/call.ts'
+import type { Call } from '../http/route.ts'
 import { minutesIn } from '../jobs/removals.ts'
 import type { Job } from '../store/store.ts'
 import { threadView } from '../thread/checkpoint.ts'

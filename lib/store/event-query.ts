@@ -1,6 +1,7 @@
 // Queries over events that lie in memory, or over an index of them. Every list is ascending by seq.
 import { isVisible } from '../base/scope.ts'
 import type { EventQuery, EventRecord } from './store.ts'
+import { type EventCategory, isObject, type Json, type JsonObject } from '../base/types.ts'
 
 type Indexed = Pick<EventRecord, 'seq' | 'category' | 'event_type' | 'user_id'>
 
@@ -50,4 +51,18 @@ export function grouped<T, K>(items: readonly T[], keyOf: (item: T) => K): Map<K
     else groups.set(key, [item])
   }
   return groups
+}
+
+// --------------------------------------------- What each of our backends derives from an event before storing it
+
+/** The metadata readers see: it marks an object content, to tell it from a text that looks like JSON [contract 4.1]. */
+export function markedMetadata({ content, metadata }: { content: Json; metadata: JsonObject }): JsonObject {
+  if (typeof content === 'string') return metadata
+  return isObject(content) ? { ...metadata, content_is_dict: true } : { ...metadata, content_is_json: true }
+}
+
+/** The id of the message that an event of category message holds, or null. */
+export function messageIdOf({ category, content }: { category: EventCategory; content: Json }): string | null {
+  if (category !== 'message' || !isObject(content)) return null
+  return typeof content.id === 'string' ? content.id : null
 }

@@ -7,7 +7,7 @@
 // | jsonl             | beside it, in files that no restart knows | beside it, in files |
 // | a module          | beside it                 | beside it                       |
 import { existsSync } from 'node:fs'
-import { isServed } from '../files/lock.ts'
+import { isServed } from '../files/home.ts'
 import { openJsonlEvents } from './jsonl/events.ts'
 import { openMemoryEvents } from './memory/event-store.ts'
 import { openMemoryStore } from './memory/open.ts'

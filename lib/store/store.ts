@@ -25,42 +25,33 @@
 // 12. The state of a graph that is changed without a run (`graph.update`) changes whole, and only from the version the change was made
 //     of: otherwise it answers `conflict`, while a run is in flight `busy`, and nothing is written. Heads are read and copied as of one
 //     moment with everything they name.
-import type { ApiTokenReads } from './ports/api-tokens.ts'
-import type { AssistantReads } from './ports/assistants.ts'
+import type { ApiTokenReads, UserReads } from './ports/users.ts'
+import type { AssistantReads, CronReads } from './ports/assistants.ts'
 import type { CheckpointReads } from './ports/checkpoints.ts'
-import type { CronReads } from './ports/crons.ts'
-import type { EventReads } from './ports/events.ts'
-import type { FeedbackReads } from './ports/feedback.ts'
-import type { FrameReads } from './ports/frames.ts'
+import type { EventReads, EventStore } from './ports/events.ts'
+import type { FeedbackReads, FrameReads, RunReads } from './ports/runs.ts'
 import type { GraphStateReads } from './ports/graph-states.ts'
 import type { ItemReads } from './ports/items.ts'
 import type { JobReads } from './ports/jobs.ts'
 import type { Group, Outcome } from './ports/ops.ts'
 import type { Peers } from './ports/peers.ts'
-import type { RunReads } from './ports/runs.ts'
 import type { ThreadReads } from './ports/threads.ts'
-import type { UserReads } from './ports/users.ts'
+import type { JsonObject } from '../base/types.ts'
 
-export type * from './ports/api-tokens.ts'
+export type * from './ports/users.ts'
 export type * from './ports/assistants.ts'
 export type * from './ports/checkpoints.ts'
-export type * from './ports/crons.ts'
-export type * from './ports/event-store.ts'
 export type * from './ports/events.ts'
-export type * from './ports/feedback.ts'
-export type * from './ports/frames.ts'
+export type * from './ports/runs.ts'
 export type * from './ports/graph-states.ts'
 export type * from './ports/items.ts'
 export type * from './ports/jobs.ts'
-export type * from './ports/module.ts'
 export type * from './ports/ops.ts'
 export type * from './ports/peers.ts'
-export type * from './ports/runs.ts'
 export type * from './ports/threads.ts'
-export type * from './ports/users.ts'
 export { JOB_PAYLOAD_MAX } from './ports/jobs.ts'
 export { OWNED_OPS } from './ports/ops.ts'
-export { refusal } from './refused.ts'
+export { refusal } from './ports/ops.ts'
 
 export interface Store {
   readonly users: UserReads
@@ -120,3 +111,20 @@ export class LeaseLost extends StoreUnavailable {
     super('LEASE_LOST', 'this process has lost its lease to another one', true)
   }
 }
+
+// ------------------------------------------------- A custom store: what its module is given, and what it exports
+
+export type Warn = (fields: object, text: string) => void
+
+/** Passed to a custom store when it is opened. */
+export interface ModuleOptions {
+  /** The data home, absolute: a store writes below it. */
+  readonly home: string
+  /** `options` next to `module` in the configuration, unchanged. */
+  readonly options: JsonObject
+  readonly warn: Warn
+}
+/** Export of a module named by `run_events.backend: { module }`: `export const openEventStore: OpenEventStore = ...`. */
+export type OpenEventStore = (options: ModuleOptions) => Promise<EventStore>
+/** Export of a module named by `database.backend: { module }`: `export const openStore: OpenStore = ...`. */
+export type OpenStore = (options: ModuleOptions) => Promise<Store>

@@ -1,7 +1,6 @@
 import t from 'tap'
-import type { ModelConfig } from '../../lib/agent/chat-model.ts'
+import { chatModels, type ModelConfig } from '../../lib/agent/http/chat-model.ts'
 import { createAgent } from '../../lib/agent/lead.ts'
-import { chatModels } from '../../lib/agent/models.ts'
 import { type Agent, type ListedAgent, AgentError, type AgentInput } from '../../lib/agent/runtime.ts'
 import type { Tool } from '../../lib/agent/tool.ts'
 import type { JsonObject } from '../../lib/base/types.ts'

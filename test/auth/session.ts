@@ -1,10 +1,8 @@
 // Sessions: a token becomes its user, until it is logged out, revoked or expired.
 import { join } from 'node:path'
 import t from 'tap'
-import { Sessions } from '../../lib/auth/session.ts'
-import { digestOf, openTokens } from '../../lib/auth/token.ts'
-import { requireUser } from '../../lib/http/call.ts'
-import { route } from '../../lib/http/route.ts'
+import { digestOf, openTokens, Sessions } from '../../lib/auth/session.ts'
+import { requireUser, route } from '../../lib/http/route.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import { aUser, write } from '../contract/harness.ts'

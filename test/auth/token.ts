@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decodeJwt, decodeProtectedHeader, type JWTPayload, SignJWT } from 'jose'
 import t, { type Test } from 'tap'
-import { digestOf, openTokens, SECRET_FILE } from '../../lib/auth/token.ts'
+import { digestOf, openTokens, SECRET_FILE } from '../../lib/auth/session.ts'
 
 const SECRET = 'a-secret-of-the-tests-a-secret-of-the-tests'
 const USER = { id: '0b9a1f0e-6f53-4e0a-9f0e-0d9f8d6f1a11', token_version: 3 }

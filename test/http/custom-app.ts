@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import t from 'tap'
-import { HANDLED } from '../../lib/http/call.ts'
+import { HANDLED } from '../../lib/http/route.ts'
 import { CustomApp } from '../../lib/http/custom-app.ts'
 import { until } from '../fixtures/until.ts'
 

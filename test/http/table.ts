@@ -1,7 +1,7 @@
 // The API table itself, walked: every route with everybody who could knock, against what is expected of it in expected.ts.
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { openTokens } from '../../lib/auth/token.ts'
+import { openTokens } from '../../lib/auth/session.ts'
 import { loadConfig } from '../../lib/config/config.ts'
 import type { AuthServices } from '../../lib/routes/auth.ts'
 import { routes } from '../../lib/routes/index.ts'

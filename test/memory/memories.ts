@@ -4,10 +4,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Paths } from '../../lib/files/paths.ts'
-import { capped, emptyMemory, parseMemory, withChangedFact, withFact, withoutFact } from '../../lib/memory/memory.ts'
+import {
+  capped,
+  emptyMemory,
+  memoryPrompt,
+  parseMemory,
+  withChangedFact,
+  withFact,
+  withoutFact
+} from '../../lib/memory/memory.ts'
 import { Memories, type MemoryOwner } from '../../lib/memory/memories.ts'
-import { memoryPrompt } from '../../lib/memory/memory-prompt.ts'
-import { applied, question, readAnswer } from '../../lib/memory/update.ts'
+import { applied, question, readAnswer } from '../../lib/memory/queue.ts'
 import type { Message } from '../../lib/base/types.ts'
 
 const NOW = '2026-01-01T00:00:00.000Z'

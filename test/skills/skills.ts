@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Extensions } from '../../lib/files/extensions.ts'
-import { readHead } from '../../lib/skills/skill.ts'
-import { Skills } from '../../lib/skills/skills.ts'
+import { readHead, Skills } from '../../lib/skills/skills.ts'
 import { type ZipMember, zipOf } from '../fixtures/zip.ts'
 
 const md = (name: string, text = 'Do it well.', description = 'For tests') =>

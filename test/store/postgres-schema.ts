@@ -1,7 +1,7 @@
 // The schema of PostgreSQL: made when it is missing, by one process of many, in whole steps; refused when it is not ours.
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { prepareDatabase } from '../../lib/store/postgres/prepare.ts'
+import { prepareDatabase } from '../../lib/store/postgres/schema.ts'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { openDatabase } from '../../lib/store/open.ts'
 import { openPostgresStore, readsOf } from '../../lib/store/postgres/open.ts'

@@ -1,6 +1,6 @@
 // Secrets in a tool server's configuration: masked in responses, kept when the mask is sent back, and never sent to an address
 // they were not entered for.
-import type { McpServerConfig } from './server-config.ts'
+import type { McpServerConfig } from './command-policy.ts'
 
 /** The mask: replaces a secret in responses, and means "unchanged" in requests. */
 const MASK = '***'

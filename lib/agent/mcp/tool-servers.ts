@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto'
 import type { Tool, Toolbox, ToolSource } from '../tool.ts'
 import type { JsonObject } from '../../base/types.ts'
 import { McpConnection, type McpConnectionOptions, type McpStatus } from './connection.ts'
-import { ProcessGroups } from './process-group.ts'
-import type { McpServerConfig, McpServerConfigs } from './server-config.ts'
+import { ProcessGroups } from './stdio.ts'
+import type { McpServerConfig, McpServerConfigs } from './command-policy.ts'
 
 interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange' | 'processGroups'> {
   readonly log: { warn(fields: object, text: string): void }

@@ -1,6 +1,6 @@
 // Memory: adds the user's memory to the prompt at the start of a run, and learns from what the user says in the run.
 import type { Message } from '../../base/types.ts'
-import { type Middleware, type MiddlewareContext, oncePerRun } from './middleware.ts'
+import { type Middleware, type MiddlewareContext, oncePerRun } from '../middleware.ts'
 
 interface Remembered {
   readonly userId: string

@@ -1,6 +1,6 @@
 // Skills: the prompt lists the enabled ones and when to use them; the model reads them with a tool.
 import type { Tool, ToolSource } from '../tool.ts'
-import { type Middleware, oncePerRun } from './middleware.ts'
+import { type Middleware, oncePerRun } from '../middleware.ts'
 
 /** Access to skills for the agent. */
 interface SkillsPort {

@@ -1,7 +1,7 @@
 // Summarises old messages when a conversation gets too long for the model. All messages stay in the state; the summary and how
 // far it goes are channels, and the model sees the summary instead of the messages it covers.
 import { type Message, textOf } from '../../base/types.ts'
-import type { Middleware, MiddlewareContext } from './middleware.ts'
+import type { Middleware, MiddlewareContext } from '../middleware.ts'
 
 interface SummarizeOptions {
   /** Number of newest messages that are not summarised. */

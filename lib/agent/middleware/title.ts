@@ -1,6 +1,6 @@
 // Asks a model for the thread's title after the first exchange. If that fails, the run uses the first words instead.
 import { type Message, textOf } from '../../base/types.ts'
-import type { Middleware, MiddlewareContext } from './middleware.ts'
+import type { Middleware, MiddlewareContext } from '../middleware.ts'
 
 export interface TitleOptions {
   readonly max_words: number

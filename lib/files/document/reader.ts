@@ -1,9 +1,8 @@
 // The worker thread that reads one document and posts its text.
 import { readFile } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
-import type { DocumentKind } from './kind.ts'
+import { type DocumentKind, DocumentText, TextFull } from './text.ts'
 import { addSlides, addWord, addWorkbook } from './office.ts'
-import { DocumentText, TextFull } from './text.ts'
 import { getDocumentProxy } from 'unpdf'
 
 export type ReaderAnswer = { readonly text: string } | { readonly reason: string }

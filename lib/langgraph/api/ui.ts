@@ -2,8 +2,7 @@
 import { extname } from 'node:path'
 import * as v from 'valibot'
 import { fail } from '../../base/errors.ts'
-import type { Call, Reply, UserCall } from '../../http/call.ts'
-import { type Route, route } from '../../http/route.ts'
+import { type Call, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { objectOf } from '../../http/schema.ts'
 import type { Services } from '../../routes/services.ts'
 

@@ -7,7 +7,7 @@ import type { TypeSchemas, SchemasByPath, TypeSchemaRequest } from './type-schem
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
-import { isTypeScript } from '../../agent/typescript.ts'
+import { isTypeScript } from '../../agent/agent-file.ts'
 import { warnUnexpected } from '../../base/unexpected.ts'
 
 const DRAFT = 'http://json-schema.org/draft-07/schema#'

@@ -3,10 +3,8 @@ import type { IncomingMessage } from 'node:http'
 import type { Json } from '../../base/types.ts'
 import { wellFormedJson } from '../../base/well-formed.ts'
 import { EVENT_CHARACTERS } from '../../agent/http/event-stream.ts'
-import { PeerFailures } from '../../agent/http/failures.ts'
-import { IdleTimeout } from '../../agent/http/idle-timeout.ts'
-import { type HttpRequest, isOk, ResponseBody, send } from '../../agent/http/post.ts'
-import { RETRY, RetryableError, type RetryPolicy, retrying } from '../../agent/http/retry.ts'
+import { PeerFailures, RETRY, RetryableError, retrying, type RetryPolicy } from '../../agent/http/failures.ts'
+import { type HttpRequest, IdleTimeout, isOk, ResponseBody, send } from '../../agent/http/post.ts'
 import { parseJson } from '../../base/json.ts'
 
 export interface ServerOptions {

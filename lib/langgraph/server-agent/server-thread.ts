@@ -3,15 +3,13 @@
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { cutTo, type Json, type JsonObject, isObject } from '../../base/types.ts'
-import { IdleTimeout } from '../../agent/http/idle-timeout.ts'
-import { type ConnectionLost, isOk, ResponseBody } from '../../agent/http/post.ts'
-import { pauseMs, RetryableError } from '../../agent/http/retry.ts'
+import { type ConnectionLost, IdleTimeout, isOk, ResponseBody } from '../../agent/http/post.ts'
+import { pauseMs, type PeerFailures, RetryableError } from '../../agent/http/failures.ts'
 import { objectOr, objectsIn, textOr, textsIn, parseJson } from '../../base/json.ts'
 import { interruptsIn } from './event-mapper.ts'
 import type { GraphInput, GraphState, Part } from './graph.ts'
 import type { Requests } from './requests.ts'
 import { EventStream } from '../../agent/http/event-stream.ts'
-import type { PeerFailures } from '../../agent/http/failures.ts'
 
 /** Timeout for cancelling on the server, in ms. */
 const CANCEL_MS = 5000

@@ -4,9 +4,9 @@ import type { FileHandle } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { EventCategory, Json } from '../../base/types.ts'
-import { messageIdOf } from '../event.ts'
+import { messageIdOf } from '../event-query.ts'
 import type { EventRecord, Warn } from '../store.ts'
-import type { Descriptors } from './descriptors.ts'
+import type { Descriptors } from './thread-files.ts'
 
 const NEWLINE = 0x0a
 const READ_BYTES = 1024 * 1024

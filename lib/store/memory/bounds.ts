@@ -1,7 +1,7 @@
 // Memory limits of an in-memory database: above them the frames of ended runs go first, and the least recently written threads.
 import type Database from 'better-sqlite3'
 import type { Group, Op, Outcome } from '../store.ts'
-import { sizeOf } from './rows.ts'
+import { sizeOf } from './open.ts'
 
 /**
  * Limit for all frames, in bytes. Frames grow fastest in a long-lived process, and those of an ended run only serve late joiners, who

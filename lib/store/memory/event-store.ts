@@ -1,9 +1,8 @@
 // Run events in memory beside a database that keeps everything else (`run_events.backend: memory`): gone with the process.
 import { ofHeap } from '../../base/budget.ts'
 import type { EventRecord, EventStore } from '../store.ts'
-import { messageIdOf } from '../event.ts'
-import { firstFrom, grouped, selectEvents } from '../event-query.ts'
-import { copyOf, sizeOf } from './rows.ts'
+import { firstFrom, grouped, messageIdOf, selectEvents } from '../event-query.ts'
+import { copyOf, sizeOf } from './open.ts'
 
 /** Limit for all events, in bytes, about; above it the least recently written thread loses its events. And the part of the heap that it may be. */
 const EVENT_BYTES_MAX = 256 * 1024 * 1024

@@ -1,5 +1,5 @@
 // Assistants: what a user has made of a graph, in versions.
-import type { Assistant, AssistantContent } from '../../base/types.ts'
+import type { Assistant, AssistantContent, Cron } from '../../base/types.ts'
 import type { Owner } from '../../base/scope.ts'
 
 /** Fields of an update; omitted ones stay. Metadata keys are merged. */
@@ -25,4 +25,20 @@ export interface AssistantReads {
   list(user: Owner): Promise<Assistant[]>
   /** Newest first; none if the user cannot see the assistant. */
   versions(assistantId: string, user: Owner): Promise<AssistantVersion[]>
+}
+
+// ------------------------------------------------------------------------ Crons: runs that start again and again
+
+/** Fields an update may change; omitted ones stay. */
+export type CronPatch = Partial<
+  Pick<
+    Cron,
+    'schedule' | 'timezone' | 'payload' | 'metadata' | 'on_run_completed' | 'enabled' | 'end_time' | 'next_run_date'
+  >
+>
+
+export interface CronReads {
+  get(cronId: string, user: Owner): Promise<Cron | null>
+  /** Newest first. */
+  list(user: Owner): Promise<Cron[]>
 }

@@ -1,15 +1,13 @@
 // Every write a store takes, and its result.
-import type { ApiToken, Cron, Assistant, Feedback, JsonObject, Thread, Timestamp, User } from '../../base/types.ts'
+import type { ApiToken, Assistant, Cron, Feedback, JsonObject, Thread, Timestamp, User } from '../../base/types.ts'
 import type { Owner } from '../../base/scope.ts'
-import type { AssistantCreation, AssistantPatch } from './assistants.ts'
+import type { AssistantCreation, AssistantPatch, CronPatch } from './assistants.ts'
 import type { CheckpointWrite, StateUpdate } from './checkpoints.ts'
 import type { GraphCheckpointWrite, GraphTaskWrites, GraphUpdate } from './graph-states.ts'
-import type { CronPatch } from './crons.ts'
 import type { NewEvent } from './events.ts'
-import type { Segment } from './frames.ts'
+import type { Admission, NewRun, Segment, Settlement } from './runs.ts'
 import type { ItemLimits, ItemWrite, Namespace } from './items.ts'
 import type { Due, Job, JobClaim, JobId, NewJob } from './jobs.ts'
-import type { Admission, NewRun, Settlement } from './runs.ts'
 import type { UserPatch } from './users.ts'
 
 /** Every write: name -> parameters and result. Plain data, so that it can be sent to a worker. */
@@ -230,4 +228,13 @@ export type OwnedOp = { [K in OpName]: Ops[K]['in'] extends { readonly user: Own
 /** Takes one write; resolves with its result once committed. Routes write through this; the committer implements it. */
 export interface Writer {
   write<K extends OpName>(op: OpOf<K>): Promise<Result<K>>
+}
+
+// ----------------------------------------------------------------------------------------------------
+// A refused group: it is not written, its run or request gets the message, and the rest of its batch is kept [Store 2].
+
+export class Refused extends Error {}
+
+export function refusal(error: unknown): Outcome & { ok: false } {
+  return { ok: false, message: error instanceof Error ? error.message : String(error) }
 }

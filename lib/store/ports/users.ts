@@ -1,5 +1,6 @@
 // Reading users.
-import type { User } from '../../base/types.ts'
+import type { ApiToken, User } from '../../base/types.ts'
+import type { Owner } from '../../base/scope.ts'
 
 export type UserPatch = Partial<Pick<User, 'email' | 'password_hash' | 'needs_setup' | 'token_version' | 'system_role'>>
 
@@ -11,4 +12,13 @@ export interface UserReads {
   admin(): Promise<User | null>
   /** The user of a session, in one query: 'denied' when the credential with this digest was logged out, null when there is no such user. */
   ofSession(id: string, digest: string): Promise<User | 'denied' | null>
+}
+
+// ------------------------------------------------------------------------- API tokens, as the service reads them
+
+export interface ApiTokenReads {
+  /** The token with this digest and its user (null: the account is gone), in one query; null: no such token. */
+  byDigest(digest: string): Promise<{ readonly token: ApiToken; readonly user: User | null } | null>
+  /** Newest first. */
+  list(user: Owner): Promise<ApiToken[]>
 }

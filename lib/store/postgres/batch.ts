@@ -3,7 +3,7 @@
 // Its threads are locked first, ordered by id, so that two processes cannot deadlock. From then on nobody else writes
 // to them: counters read under the lock are advanced here, and rows of frames and events, which are nearly all of a
 // batch, go out as one statement for all runs, at the end or before an op that would read them.
-import { Refused } from '../refused.ts'
+import { Refused } from '../ports/ops.ts'
 import type { NewEventRow } from '../sql/events.ts'
 import type { Op, Segment } from '../store.ts'
 import type { PgConnection } from './pg-connection.ts'

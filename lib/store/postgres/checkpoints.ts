@@ -1,6 +1,6 @@
 // Checkpoints in PostgreSQL: which bodies a state consists of, and the bodies, each kept once a version.
 import { BodyMissing, channelsOf, pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
-import { PRESENT } from '../sql/removal.ts'
+import { PRESENT } from '../sql/threads.ts'
 import {
   type CheckpointRow,
   COLUMNS,
@@ -13,9 +13,7 @@ import {
 } from '../sql/checkpoints.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, StoredCheckpoint } from '../store.ts'
 import type { Batch } from './batch.ts'
-import type { Db, ReadDb } from './db.ts'
-import type { Writers } from './rows.ts'
-import { runSteps, stepWriters } from './steps.ts'
+import { type Db, type ReadDb, runSteps, stepWriters, type Writers } from './db.ts'
 import { numbers } from './text.ts'
 
 /**

@@ -1,4 +1,8 @@
-// How the nouns of this store run statements.
+// How the nouns of this store run statements, and the steps they are written in.
+import type { Op, OpName, OpOf, Result } from '../store.ts'
+import type { Batch } from './batch.ts'
+import { type Param as StepParam, runLater, type Steps, type StepWrites } from '../sql/steps.ts'
+import { texts } from './text.ts'
 
 /** A statement parameter. Lists go as text, see text.ts. */
 export type Param = string | number | boolean | null | Uint8Array
@@ -19,4 +23,31 @@ export interface Db {
 export interface ReadDb extends Db {
   /** Runs `work` on one connection, whose statements all see the same moment. A second time when the connection was lost. */
   snapshot<T>(work: (db: Db) => Promise<T>): Promise<T>
+}
+
+/** The writing functions of one noun, by op. */
+export type Writers<K extends OpName> = { readonly [P in K]: (op: OpOf<P>, batch: Batch) => Promise<Result<P>> }
+export type AnyWriter = (op: Op, batch: Batch) => Promise<unknown>
+
+// ----------------------------------------------------------------- Runs the steps of a noun, one after the other
+
+/** Parameters as the server takes them. */
+export function boundParams(params: readonly StepParam[]): (string | number | boolean | null)[] {
+  return params.map((value) => (typeof value === 'object' && value !== null ? texts(value) : value))
+}
+
+/** A statement for PostgreSQL: without index hints. */
+function postgresText(sql: string): string {
+  return sql.includes(' INDEXED BY ') ? sql.replace(/ INDEXED BY \w+/g, '') : sql
+}
+
+export function runSteps<T>(db: Db, steps: Steps<T>): Promise<T> {
+  return runLater(steps, ({ sql, params }) => db.rows(postgresText(sql), boundParams(params)))
+}
+
+export function stepWriters<K extends OpName>(writes: StepWrites<K>): Writers<K> {
+  // Wraps each function by name, which the compiler cannot follow.
+  const entries = Object.entries(writes) as [K, (op: never) => Steps<unknown>][]
+  const around = entries.map(([name, steps]) => [name, (op: never, batch: Db) => runSteps(batch, steps(op))])
+  return Object.fromEntries(around) as unknown as Writers<K>
 }

@@ -4,7 +4,7 @@
 // takes a few round trips, however many groups there are. When a group fails, nothing was written, and the batch is
 // redone group by group, each under a savepoint, to find out which one [Store 2].
 import { type Group, LeaseLost, type Outcome, StoreUnavailable } from '../store.ts'
-import { refusal } from '../refused.ts'
+import { refusal } from '../ports/ops.ts'
 import { Batch, lockThreads, threadsOf } from './batch.ts'
 import type { Lease } from './lease.ts'
 import type { PgConnection } from './pg-connection.ts'

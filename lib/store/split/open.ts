@@ -21,8 +21,7 @@
 //   - A thread is removed: its row first, its records after the commit. A tombstone is written before, so that the next start can
 //     finish what a crash interrupted.
 import type { EventStore, Store, Warn, EventQuery, EventReads, EventRecord, SeqPage } from '../store.ts'
-import { Removals } from './removals.ts'
-import { SplitWriter } from './writer.ts'
+import { Removals, SplitWriter } from './writer.ts'
 import type { RunEvent } from '../../base/types.ts'
 
 /** `database` with the events of `events`; closing it closes both. */

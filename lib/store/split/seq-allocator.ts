@@ -1,7 +1,7 @@
 // Assigns seqs: knows the next seq of each thread and the last k of each of its runs, as the two stores have them.
 // Remembered between rounds, and read again whenever a commit did not go as planned.
-import { markedMetadata } from '../event.ts'
-import { Refused } from '../refused.ts'
+import { markedMetadata } from '../event-query.ts'
+import { Refused } from '../ports/ops.ts'
 import {
   type EventQuery,
   type EventRecord,

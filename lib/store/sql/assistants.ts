@@ -1,8 +1,7 @@
 // Assistants as rows of both databases: the current version in one table, all versions in another.
 import type { Assistant, AssistantContent } from '../../base/types.ts'
 import type { AssistantPatch, AssistantReads, AssistantVersion } from '../store.ts'
-import { withObjects } from './json.ts'
-import { ask, ownedBy, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
+import { ask, ownedBy, places, type StepReads, type Steps, type StepWrites, withObjects } from './steps.ts'
 
 interface ContentRow {
   readonly graph_id: string

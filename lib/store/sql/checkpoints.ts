@@ -2,11 +2,9 @@
 import { updated } from '../state-update.ts'
 import type { BodyRange, CheckpointHead, CheckpointWrite } from '../store.ts'
 import { GRAPH_COPIES, pruneGraphs } from './graph-states.ts'
-import { parseObject } from './json.ts'
-import { PRESENT } from './removal.ts'
+import { ask, askOne, parseObject, places, type Statement, type Steps, type StepWrites } from './steps.ts'
+import { needsThread, PRESENT } from './threads.ts'
 import { hasRunInFlight } from './runs.ts'
-import { ask, askOne, places, type Statement, type Steps, type StepWrites } from './steps.ts'
-import { needsThread } from './threads.ts'
 
 export type CheckpointRow = Omit<CheckpointHead, 'metadata' | 'next' | 'messages' | 'channels'> &
   Readonly<Record<'metadata_json' | 'next_json' | 'messages_json' | 'channels_json', string>>

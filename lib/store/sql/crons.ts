@@ -3,8 +3,7 @@ import type { Owner } from '../../base/scope.ts'
 import type { Cron } from '../../base/types.ts'
 import type { CronReads } from '../store.ts'
 import { putJob, removeJob } from './jobs.ts'
-import { withObjects } from './json.ts'
-import { ask, ownedBy, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
+import { ask, ownedBy, places, type StepReads, type Steps, type StepWrites, withObjects } from './steps.ts'
 
 type CronRow = Omit<Cron, 'payload' | 'metadata' | 'enabled'> & {
   readonly payload_json: string

@@ -1,9 +1,8 @@
 // Events as rows of both databases.
 import { isObject, type Json, type JsonObject, type RunEvent } from '../../base/types.ts'
-import { messageIdOf } from '../event.ts'
+import { messageIdOf } from '../event-query.ts'
 import type { EventReads, NewEvent, SeqPage } from '../store.ts'
-import { parseJson, parseObject } from './json.ts'
-import { ask, askOne, type Param, type RunSteps, visibleTo } from './steps.ts'
+import { ask, askOne, type Param, parseJson, parseObject, type RunSteps, visibleTo } from './steps.ts'
 
 interface EventRow extends Omit<RunEvent, 'content' | 'metadata'> {
   readonly content: string

@@ -18,11 +18,9 @@ import type {
   GraphWrite,
   StoredGraphCheckpoint
 } from '../store.ts'
-import { parseObject } from './json.ts'
-import { PRESENT } from './removal.ts'
+import { ask, askOne, parseObject, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
+import { needsThread, PRESENT } from './threads.ts'
 import { hasRunInFlight } from './runs.ts'
-import { ask, askOne, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
-import { needsThread } from './threads.ts'
 
 const COLUMNS = 'thread_id, ns, checkpoint_id, parent_id, run_id, checkpoint, metadata, names_json'
 /** Names per statement. */

@@ -2,8 +2,7 @@
 import type { Owner } from '../../base/scope.ts'
 import { type StoreItem, type Timestamp, timestamp, isObject, type Json, type JsonObject } from '../../base/types.ts'
 import type { ItemQuery, ItemReads, Namespace, NamespaceQuery } from '../store.ts'
-import { parseObject } from './json.ts'
-import { ask, type RunSteps, type Statement, type Steps, type StepWrites } from './steps.ts'
+import { ask, parseObject, type RunSteps, type Statement, type Steps, type StepWrites } from './steps.ts'
 import { isDeepStrictEqual } from 'node:util'
 
 interface ItemRow {

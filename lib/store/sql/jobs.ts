@@ -1,5 +1,5 @@
 // Jobs as rows of both databases. Only the clock of the database counts: those of processes differ.
-import { Refused } from '../refused.ts'
+import { Refused } from '../ports/ops.ts'
 import {
   type Due,
   type Job,

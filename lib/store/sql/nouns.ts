@@ -1,17 +1,15 @@
 // The nouns both databases read and write with the same statements.
 import type { ThreadReads } from '../store.ts'
-import { apiTokenReads, apiTokenWrites } from './api-tokens.ts'
+import { apiTokenReads, apiTokenWrites, userReads, userWrites } from './users.ts'
 import { assistantReads, assistantWrites } from './assistants.ts'
 import { cronReads, cronWrites } from './crons.ts'
 import { type EventDialect, eventReads } from './events.ts'
-import { feedbackReads, feedbackWrites } from './feedback.ts'
+import { feedbackReads, feedbackWrites, runReads, runRemoval } from './runs.ts'
 import { graphStateReads, graphWrites } from './graph-states.ts'
 import { itemReads, itemWrites } from './items.ts'
 import { jobReads, jobWrites } from './jobs.ts'
-import { runReads, runRemoval } from './runs.ts'
 import { readsBy, type RunSnapshot, type RunSteps, snapshotsBy } from './steps.ts'
 import { threadReads } from './threads.ts'
-import { userReads, userWrites } from './users.ts'
 
 /** The reads each database does in its own way. */
 interface ReadDialect extends EventDialect {

@@ -1,20 +1,21 @@
 // Runs as rows of both databases.
-import { NO_TOTALS, type Run, type RunTotals, UNPLACED } from '../../base/types.ts'
-import type { Admission, NewRun, RunReads, Settlement, TokenUsage } from '../store.ts'
-import { parseObject } from './json.ts'
-import { PRESENT } from './removal.ts'
+import { type Feedback, type FeedbackStats, NO_TOTALS, type Run, type RunTotals, UNPLACED } from '../../base/types.ts'
+import type { Admission, FeedbackReads, NewRun, RunReads, Settlement, TokenUsage } from '../store.ts'
 import {
   ask,
   askOne,
   ownedBy,
   type Param,
+  parseObject,
   places,
   type RunSteps,
   type Statement,
+  type StepReads,
   type Steps,
   type StepWrites,
   visibleTo
 } from './steps.ts'
+import { needsThread, PRESENT } from './threads.ts'
 
 export type RunRow = Omit<Run, 'metadata' | 'kwargs'> & { readonly metadata_json: string; readonly kwargs_json: string }
 
@@ -196,5 +197,58 @@ function toUsage(rows: readonly UsageRow[]): TokenUsage {
       subagent: sum((row) => row.subagent),
       middleware: sum((row) => row.middleware)
     }
+  }
+}
+
+// ----------------------------------------------- Feedback as rows of both databases: one record per user and run
+
+const FEEDBACK_COLUMNS = 'feedback_id, run_id, thread_id, user_id, message_id, rating, comment, created_at'
+/** Own records only: feedback on a shared thread still belongs to its author. */
+const OWN = `(CAST($1 AS text) IS NULL OR user_id = $1) AND ${PRESENT}`
+const LIST_MAX = 100
+
+function* stats(threadId: string, runId: string): Steps<FeedbackStats> {
+  const sql = `SELECT count(*) AS total, count(*) FILTER (WHERE rating = 1) AS positive,
+    count(*) FILTER (WHERE rating = -1) AS negative FROM feedback WHERE thread_id = $1 AND run_id = $2 AND ${PRESENT}`
+  const [row] = yield* ask<FeedbackStats>(sql, threadId, runId)
+  return row!
+}
+
+function* byRuns(threadId: string, runIds: readonly string[], user: string | null): Steps<Map<string, Feedback>> {
+  const sql = `SELECT ${FEEDBACK_COLUMNS} FROM feedback WHERE thread_id = $2 AND run_id = ANY($3) AND ${OWN}`
+  const rows = yield* ask<Feedback>(sql, user, threadId, runIds)
+  return new Map(rows.map((row) => [row.run_id, row]))
+}
+
+const LIST_FEEDBACK = `SELECT ${FEEDBACK_COLUMNS} FROM feedback WHERE thread_id = $2 AND run_id = $3 AND ${OWN}
+  ORDER BY created_at, feedback_id COLLATE "C" LIMIT ${LIST_MAX}`
+
+export const feedbackReads: StepReads<FeedbackReads> = {
+  list: (threadId, runId, user) => ask<Feedback>(LIST_FEEDBACK, user, threadId, runId),
+  stats,
+  byRuns
+}
+
+export const feedbackWrites: StepWrites<'feedback.upsert' | 'feedback.remove' | 'feedback.removeById'> = {
+  *'feedback.upsert'({ feedback }) {
+    const { feedback_id, run_id, thread_id, user_id, message_id, rating, comment, created_at } = feedback
+    yield* needsThread(thread_id)
+    const sql = `INSERT INTO feedback (${FEEDBACK_COLUMNS}) VALUES (${places(8)})
+      ON CONFLICT (thread_id, run_id, user_id) DO UPDATE SET
+        rating = excluded.rating, comment = excluded.comment, message_id = excluded.message_id, created_at = excluded.created_at
+      RETURNING ${FEEDBACK_COLUMNS}`
+    const values = [feedback_id, run_id, thread_id, user_id, message_id, rating, comment, created_at]
+    const [row] = yield* ask<Feedback>(sql, ...values)
+    return row!
+  },
+
+  *'feedback.remove'({ thread_id, run_id, user }) {
+    const sql = `DELETE FROM feedback WHERE thread_id = $2 AND run_id = $3 AND ${OWN} RETURNING 1`
+    return (yield* ask(sql, user, thread_id, run_id)).length > 0
+  },
+
+  *'feedback.removeById'({ feedback_id, thread_id, run_id, user }) {
+    const sql = `DELETE FROM feedback WHERE feedback_id = $4 AND thread_id = $2 AND run_id = $3 AND ${OWN} RETURNING 1`
+    return (yield* ask(sql, user, thread_id, run_id, feedback_id)).length > 0
   }
 }

@@ -1,7 +1,8 @@
 // A noun's work, written once for both databases: a generator that yields statements and gets their rows. SQLite runs
 // it synchronously, PostgreSQL awaits each answer.
 import type { OpName, OpOf, Result } from '../store.ts'
-import { PRESENT } from './removal.ts'
+import { PRESENT } from './threads.ts'
+import type { Json, JsonObject } from '../../base/types.ts'
 
 /** Lists are for `= ANY($1)`. */
 export type Param = string | number | boolean | null | readonly string[]
@@ -91,4 +92,27 @@ export function visibleTo(n: number): string {
 /** `$1, $2...`: n parameters. */
 export function places(n: number): string {
   return Array.from({ length: n }, (_, at) => `$${at + 1}`).join(', ')
+}
+
+// ------------------------------------------------------------------ JSON in columns the store has written itself
+
+export function parseObject(text: string): JsonObject {
+  // The column is only ever written from a JsonObject.
+  return JSON.parse(text) as JsonObject
+}
+
+/** The row with members that are parsed when they are read: in a long list most never are. */
+export function withObjects<Row extends object, Name extends string>(
+  row: Row,
+  texts: Readonly<Record<Name, string>>
+): Row & Readonly<Record<Name, JsonObject>> {
+  for (const [name, text] of Object.entries<string>(texts))
+    Object.defineProperty(row, name, { enumerable: true, configurable: true, get: () => parseObject(text) })
+  // The members that were just defined.
+  return row as Row & Readonly<Record<Name, JsonObject>>
+}
+
+export function parseJson(text: string): Json {
+  // The text is only ever written from Json.
+  return JSON.parse(text) as Json
 }

@@ -1,8 +1,31 @@
 // Thread search as SQL for both databases. Only the conditions asked for; own threads and ownerless ones are separate
 // parts, each in the order of its index, which an "or" would lose.
+import { createHash } from 'node:crypto'
 import type { Owner } from '../../base/scope.ts'
 import type { ThreadQuery } from '../store.ts'
 import { COLUMNS, orderOf, sortColumn } from './threads.ts'
+import type { Json, JsonObject } from '../../base/types.ts'
+
+// ---------------------------------------------------------- Metadata for searching: one term per top-level entry
+
+/**
+ * A digest of each entry: of key and typed value, with object keys sorted. Entries come from outside, of any length and
+ * with any characters; digests are neither.
+ */
+export function metadataDigests(metadata: JsonObject): Buffer[] {
+  return Object.entries(metadata).map((entry) =>
+    createHash('sha256')
+      .update(JSON.stringify(entry.map(inOrder)))
+      .digest()
+  )
+}
+
+function inOrder(value: Json): Json {
+  if (value === null || typeof value !== 'object') return value
+  if (Array.isArray(value)) return value.map(inOrder)
+  const entries = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1))
+  return Object.fromEntries(entries.map(([key, member]) => [key, inOrder(member)]))
+}
 
 /** How a database tests for membership in a list, and for all of several terms; given the parameter's name. */
 export interface SearchDialect {

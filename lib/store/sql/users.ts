@@ -1,8 +1,8 @@
 // Users as rows of both databases, and their denied sessions.
-import type { User } from '../../base/types.ts'
-import type { UserReads } from '../store.ts'
+import type { ApiToken, Permission, User } from '../../base/types.ts'
+import type { ApiTokenReads, UserReads } from '../store.ts'
 import { putJob } from './jobs.ts'
-import { ask, lock, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
+import { ask, lock, ownedBy, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
 const COLUMNS =
   'id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version'
@@ -114,6 +114,56 @@ export const userWrites: StepWrites<UserOps> = {
     const deny = `INSERT INTO denied_sessions (digest, expires) VALUES ($1, $2)
       ON CONFLICT (digest) DO UPDATE SET expires = excluded.expires`
     yield* ask(deny, digest, expires)
+    return null
+  }
+}
+
+// -------------------------------------------------------------------------- API tokens as rows of both databases
+
+type TokenRow = Omit<ApiToken, 'scopes'> & { readonly scopes_json: string }
+
+const TOKEN_COLUMNS = 'token_id, user_id, name, digest, scopes_json, created_at, expires_at, last_used_at'
+
+function toToken({ scopes_json, ...token }: TokenRow): ApiToken {
+  // Only written from a list of permissions.
+  return { ...token, scopes: JSON.parse(scopes_json) as Permission[] }
+}
+
+function* byDigest(digest: string): Steps<Awaited<ReturnType<ApiTokenReads['byDigest']>>> {
+  const [row] = yield* ask<TokenRow>(`SELECT ${TOKEN_COLUMNS} FROM api_tokens WHERE digest = $1`, digest)
+  return row ? { token: toToken(row), user: yield* userById(row.user_id) } : null
+}
+
+function* list(user: string | null): Steps<ApiToken[]> {
+  const sql = `SELECT ${TOKEN_COLUMNS} FROM api_tokens WHERE ${ownedBy(1)} ORDER BY created_at DESC, token_id`
+  return (yield* ask<TokenRow>(sql, user)).map(toToken)
+}
+
+export const apiTokenReads: StepReads<ApiTokenReads> = { byDigest, list }
+
+export const apiTokenWrites: StepWrites<'apiToken.create' | 'apiToken.remove' | 'apiToken.use'> = {
+  *'apiToken.create'({ token, max }) {
+    const { token_id, user_id, name, digest, scopes, created_at, expires_at, last_used_at } = token
+    // Under the account's lock, so that two processes cannot both take the last place.
+    yield* lock('SELECT 1 FROM users WHERE id = $1 FOR UPDATE', user_id)
+    const count = 'SELECT count(*) AS tokens FROM api_tokens WHERE user_id = $1'
+    const [counted] = yield* ask<{ tokens: number }>(count, user_id)
+    if (counted!.tokens >= max) return 'too_many'
+    const values = [token_id, user_id, name, digest, JSON.stringify(scopes), created_at, expires_at, last_used_at]
+    yield* ask(`INSERT INTO api_tokens (${TOKEN_COLUMNS}) VALUES (${places(8)})`, ...values)
+    return 'created'
+  },
+
+  *'apiToken.remove'({ token_id, user }) {
+    const sql = `DELETE FROM api_tokens WHERE token_id = $2 AND ${ownedBy(1)} RETURNING ${TOKEN_COLUMNS}`
+    const [row] = yield* ask<TokenRow>(sql, user, token_id)
+    return row ? toToken(row) : null
+  },
+
+  *'apiToken.use'({ token_id, at }) {
+    const sql = `UPDATE api_tokens SET last_used_at = $2
+      WHERE token_id = $1 AND (last_used_at IS NULL OR last_used_at < $2)`
+    yield* ask(sql, token_id, at)
     return null
   }
 }

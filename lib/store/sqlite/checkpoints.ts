@@ -11,9 +11,8 @@ import {
   stateWrites,
   toHead
 } from '../sql/checkpoints.ts'
-import { PRESENT } from '../sql/removal.ts'
+import { needsThread, PRESENT } from '../sql/threads.ts'
 import type { StepWrites } from '../sql/steps.ts'
-import { needsThread } from '../sql/threads.ts'
 import type { CheckpointHead, CheckpointReads, StoredCheckpoint } from '../store.ts'
 
 /**

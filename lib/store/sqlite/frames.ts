@@ -2,10 +2,10 @@
 import type Database from 'better-sqlite3'
 import { Sqlite } from '../../base/sqlite-driver.ts'
 import { blockOf, Format, type FrameRow, packSync, toSegment } from '../packing.ts'
-import { Refused } from '../refused.ts'
-import { isRunPresent, SWEPT_RUNS } from '../sql/removal.ts'
+import { Refused } from '../ports/ops.ts'
+import { isRunPresent, SWEPT_RUNS } from '../sql/threads.ts'
 import type { FrameReads, Segment } from '../store.ts'
-import type { Writers } from './rows.ts'
+import type { Writers } from './batch-codec.ts'
 
 /** Frames are found by n, never by row: compaction replaces rows. */
 const FROM_N = (and: string) =>

@@ -1,7 +1,7 @@
 // Middleware of the lead agent: runs before model calls or after the last answer, and only uses MiddlewareContext. Its own model
 // calls count as `middleware:<tag>` and produce no message [Events 3].
-import type { Json, JsonObject, Message } from '../../base/types.ts'
-import type { AgentInput } from '../runtime.ts'
+import type { Json, JsonObject, Message } from '../base/types.ts'
+import type { AgentInput } from './runtime.ts'
 
 export interface Middleware {
   /** Names its events: `middleware:<tag>`, at most 21 characters in all. */

@@ -1,18 +1,16 @@
 // A model behind a chat-completions server: requests and retries.
 //
 // From the socket's bytes to `onDelta` everything is synchronous: each chunk is decoded, parsed and passed on in one tick.
+import { type Completion, type Model, type ModelRequest, Models, type OnDelta, PeerError } from '../model.ts'
 import type { IncomingMessage } from 'node:http'
-import type { JsonObject } from '../base/types.ts'
-import { wellFormedJson } from '../base/well-formed.ts'
-import { toolToChat } from './chat.ts'
+import type { JsonObject } from '../../base/types.ts'
+import { wellFormedJson } from '../../base/well-formed.ts'
+import { toolToChat } from '../chat.ts'
 import { type AnswerLimits, ChatCompletion } from './chat-completion.ts'
-import { PeerError, PeerFailures } from './http/failures.ts'
-import { IdleTimeout } from './http/idle-timeout.ts'
-import { isOk, ResponseBody, send } from './http/post.ts'
-import { RETRY, RetryableError, type RetryPolicy, retrying } from './http/retry.ts'
-import type { Completion, Model, ModelRequest, OnDelta } from './model.ts'
-import type { AgentLog } from './observer.ts'
-import type { ModelInfo } from './runtime.ts'
+import { PeerFailures, RETRY, RetryableError, retrying, type RetryPolicy } from './failures.ts'
+import { IdleTimeout, isOk, ResponseBody, send } from './post.ts'
+import type { AgentLog } from '../observer.ts'
+import type { ModelInfo } from '../runtime.ts'
 
 /** A model as the configuration names it. */
 export interface ModelConfig {
@@ -176,4 +174,9 @@ function infoOf(config: ModelConfig): ModelInfo {
 /** Some servers send no content type or a wrong one such as text/plain; only these two rule out a stream. */
 function mayBeEvents({ headers }: IncomingMessage): boolean {
   return !/^(application\/json|text\/html)\b/i.test(headers['content-type'] ?? '')
+}
+
+/** Models behind servers that speak chat-completions. */
+export function chatModels(configs: readonly ModelConfig[], log?: AgentLog, limits?: AnswerLimits): Models {
+  return new Models(configs.map((config) => new ChatModel(config, { log, limits })))
 }

@@ -8,15 +8,14 @@ import {
   type GrowingMessage,
   MESSAGE_LIMITS,
   type MessageLimits
-} from '../conversation/chunk.ts'
-import { type Json, type JsonObject, type UsageMetadata, isObject } from '../base/types.ts'
-import { EventStream } from './http/event-stream.ts'
-import type { PeerFailures } from './http/failures.ts'
-import type { IdleTimeout } from './http/idle-timeout.ts'
-import type { ConnectionLost, ResponseBody } from './http/post.ts'
-import { countOf, parseJson } from '../base/json.ts'
-import type { Completion, OnDelta } from './model.ts'
-import type { Delta } from './runtime.ts'
+} from '../../conversation/chunk.ts'
+import { type Json, type JsonObject, type UsageMetadata, isObject } from '../../base/types.ts'
+import { EventStream } from './event-stream.ts'
+import type { PeerFailures } from './failures.ts'
+import type { ConnectionLost, IdleTimeout, ResponseBody } from './post.ts'
+import { countOf, parseJson } from '../../base/json.ts'
+import type { Completion, OnDelta } from '../model.ts'
+import type { Delta } from '../runtime.ts'
 
 const NO_USAGE: UsageMetadata = { input_tokens: 0, output_tokens: 0, total_tokens: 0 }
 
