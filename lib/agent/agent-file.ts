@@ -18,7 +18,7 @@ export function isTypeScript(path: string): boolean {
 }
 
 /** Makes the process import and require TypeScript. False: tsx, which is optional, is not installed. */
-export async function runTypeScript(path: string): Promise<boolean> {
+async function runTypeScript(path: string): Promise<boolean> {
   if (isRegistered) return true
   try {
     const [esm, cjs] = await Promise.all([import('tsx/esm/api'), import('tsx/cjs/api')])

@@ -65,7 +65,7 @@ export interface Delta {
   readonly usage?: UsageMetadata
 }
 /** Custom data to show while the agent works; mode `custom`. */
-export interface Custom {
+interface Custom {
   readonly type: 'custom'
   readonly name?: string
   readonly data: Json

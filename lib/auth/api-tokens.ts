@@ -37,12 +37,12 @@ export interface NewApiToken {
   readonly lifetimeMs: number | null
 }
 
-export function isInvitation({ scopes }: ApiToken): boolean {
+function isInvitation({ scopes }: ApiToken): boolean {
   return scopes.includes(INVITATION)
 }
 
 /** `text` is the key itself, which cannot be shown again. */
-export interface NewKey {
+interface NewKey {
   readonly token: ApiToken
   readonly text: string
 }
@@ -51,7 +51,7 @@ export interface NewKey {
  * Makes and stores an API token or an invitation.
  * @throws Failure api_tokens_full
  */
-export async function createKey(
+async function createKey(
   writer: ScopedWriter,
   wanted: Omit<NewApiToken, 'scopes'> & Pick<ApiToken, 'scopes'>
 ): Promise<NewKey> {

@@ -4,9 +4,7 @@ import { join } from 'node:path'
 import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose'
 import { Failure } from '../base/errors.ts'
 import type { UserReads, Writer } from '../store/store.ts'
-import type { Credential, Grant, Principal } from '../base/types.ts'
-import type { ApiTokens } from './api-tokens.ts'
-import type { InnerCalls } from './inner-calls.ts'
+import type { Grant, Principal } from '../base/types.ts'
 import { keptLine } from '../files/kept-line.ts'
 
 // ----------------------------- Session tokens: signed, with the user's token_version, and expiring by themselves
@@ -31,7 +29,7 @@ interface Claims {
 /** What was revoked: one credential, by digest, or all of a user. */
 export type Revocation = { readonly digest: string } | { readonly userId: string }
 
-export type TokenFailure = 'expired' | 'invalid_signature' | 'malformed'
+type TokenFailure = 'expired' | 'invalid_signature' | 'malformed'
 type TokenReading = { readonly claims: Claims } | { readonly failure: TokenFailure }
 
 export interface Tokens {
@@ -207,32 +205,5 @@ export class Sessions {
   /** Announces that all sessions of a user were revoked: call after the raised token_version is committed. */
   revokeUser(userId: string): void {
     this.#parts.onRevoked({ userId })
-  }
-}
-
-/** Authenticates by either kind of credential. */
-export class Credentials {
-  readonly #sessions: Sessions
-  readonly #apiTokens: ApiTokens
-  readonly #innerCalls: InnerCalls | null
-
-  constructor(sessions: Sessions, apiTokens: ApiTokens, innerCalls: InnerCalls | null = null) {
-    this.#sessions = sessions
-    this.#apiTokens = apiTokens
-    this.#innerCalls = innerCalls
-  }
-
-  /** @throws Failure 401, with the code that says why */
-  readonly authenticate = ({ kind, text }: Credential): Promise<Principal> =>
-    kind === 'session'
-      ? this.#sessions.authenticate(text)
-      : (this.#innerCalls?.principalOf(text) ?? this.#apiTokens.authenticate(text))
-
-  /** Whether a grant is still valid. One query; none when it has expired. */
-  async isValid(grant: Grant): Promise<boolean> {
-    if (grant.expires !== null && grant.expires * 1000 <= Date.now()) return false
-    // A call of our own to ourselves has no request that could be asked about again.
-    if (grant.kind === 'asserted') return grant.isAssertedStill?.() ?? true
-    return grant.kind === 'session' ? this.#sessions.isValid(grant) : this.#apiTokens.isValid(grant)
   }
 }

@@ -47,7 +47,7 @@ import { Skills } from '../skills/skills.ts'
 import type { Store } from '../store/store.ts'
 import { isObject, timestamp } from '../base/types.ts'
 
-export interface AgentServices {
+interface AgentServices {
   readonly agent: Agent
   /** The operator's own auth rules; null: none. */
   readonly rules: AuthHandlers | null

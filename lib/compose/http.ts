@@ -1,7 +1,7 @@
 // Assembles the HTTP servers: the one for clients and, on a port of its own, the one for metrics.
 import type { ProjectSettings } from '../langgraph/project/config-file.ts'
 import type { AccessPolicy } from '../auth/policy.ts'
-import type { Credentials } from '../auth/session.ts'
+import type { Credentials } from '../auth/credentials.ts'
 import type { Config } from '../config/config.ts'
 import { Failure } from '../base/errors.ts'
 import { Proxies } from '../http/address.ts'

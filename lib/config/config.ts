@@ -24,7 +24,7 @@ export class ConfigError extends Error {
 }
 
 /** @throws ConfigError when there is a problem */
-export function refuse(problems: readonly string[]): void {
+function refuse(problems: readonly string[]): void {
   if (problems.length > 0) throw new ConfigError(problems)
 }
 
@@ -32,7 +32,7 @@ export function refuse(problems: readonly string[]): void {
  * Turns schema issues into sentences. Only numbers, booleans and choices are quoted: any other value may be a key.
  * @param names by path: the name of the flag or variable a value came from
  */
-export function sentence(issue: v.BaseIssue<unknown>, names: ReadonlyMap<string, string>): string {
+function sentence(issue: v.BaseIssue<unknown>, names: ReadonlyMap<string, string>): string {
   const path = (issue.path ?? []).reduce(
     (way, item) => (typeof item.key === 'number' ? `${way}[${item.key}]` : join(way, String(item.key))),
     ''

@@ -2,9 +2,30 @@
 // a malicious document cannot harm ours.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { setMaxListeners } from 'node:events'
+import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type DocumentKind, documentKind } from './document/text.ts'
 import { KeyedMutex } from '../base/keyed-mutex.ts'
+
+export type DocumentKind = 'pdf' | 'docx' | 'pptx' | 'xlsx'
+
+const READABLE: ReadonlyMap<string, DocumentKind> = new Map([
+  ['.pdf', 'pdf'],
+  ['.docx', 'docx'],
+  ['.pptx', 'pptx'],
+  ['.xlsx', 'xlsx']
+])
+/** No reader for these, but a Markdown copy is deleted with them. */
+const OLD: ReadonlySet<string> = new Set(['.doc', '.ppt', '.xls'])
+
+/** @returns null: not a document, or an old format */
+function documentKind(name: string): DocumentKind | null {
+  return READABLE.get(extname(name).toLowerCase()) ?? null
+}
+
+/** Whether a file with this name may have a Markdown copy. */
+export function isDocument(name: string): boolean {
+  return documentKind(name) !== null || OLD.has(extname(name).toLowerCase())
+}
 
 export interface DocumentLimits {
   /** Timeout in ms for all documents of a request, including queueing. */

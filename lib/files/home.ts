@@ -26,7 +26,7 @@ const ID_FILE = '.home_id'
  * folder with other content keeps its mode, because it may be shared (`/tmp`).
  * @throws Error with one sentence, if it cannot be created or written
  */
-export function prepareHome(home: string): void {
+function prepareHome(home: string): void {
   try {
     makeFolder(home, PRIVATE)
     if (existsSync(join(home, LOCK_FILE)) || readdirSync(home).length === 0) chmodSync(home, PRIVATE)
@@ -40,7 +40,7 @@ export function prepareHome(home: string): void {
  * Creates a folder and those above it. One by one: where the system says that there is nothing above, as below /proc, Node's own
  * `recursive` tries for ever.
  */
-export function makeFolder(path: string, mode = 0o777): void {
+function makeFolder(path: string, mode = 0o777): void {
   if (existsSync(path) && statSync(path).isDirectory()) return
   if (!existsSync(dirname(path))) makeFolder(dirname(path), mode)
   try {

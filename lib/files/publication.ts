@@ -4,7 +4,7 @@ import { extname, join } from 'node:path'
 import type { Draft } from './upload-receiver.ts'
 import { freeName, NAME_BYTES_MAX } from './name.ts'
 import { nullIfMissing, openToRead } from './paths.ts'
-import { isDocument } from './document/text.ts'
+import { isDocument } from './documents.ts'
 
 // ----------------------------------------------------------------------------------------------------
 // The Markdown copy of a document's text, next to it: `report.md` for `report.pdf`. Its first line names the document, so that a file of
@@ -14,7 +14,7 @@ const HEAD = '<!-- Text of '
 /** The longest first line: a name of 255 bytes, each escaped. */
 const LINE_BYTES = 2048
 
-export function markdownCopyText(document: string, text: string): string {
+function markdownCopyText(document: string, text: string): string {
   return `${firstLine(document)}\n\n${text}`
 }
 
@@ -28,11 +28,7 @@ function firstLine(document: string): string {
  * @param taken names of uploads in the same request
  * @returns null: both names are taken
  */
-export async function markdownCopyName(
-  folder: string,
-  document: string,
-  taken: ReadonlySet<string>
-): Promise<string | null> {
+async function markdownCopyName(folder: string, document: string, taken: ReadonlySet<string>): Promise<string | null> {
   for (const name of candidates(document)) {
     if (taken.has(name)) continue
     const owner = await ownerOf(join(folder, name), document)

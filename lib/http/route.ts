@@ -56,7 +56,7 @@ export interface Reply {
 /** The handler has taken over the response (a stream): the server writes nothing more. */
 export const HANDLED: { readonly taken: true } = { taken: true }
 
-export type Handler<Body = unknown, Query = unknown> = (
+type Handler<Body = unknown, Query = unknown> = (
   call: Call<Body, Query>
 ) => Reply | typeof HANDLED | Promise<Reply | typeof HANDLED>
 
@@ -73,7 +73,7 @@ export function requireUser(call: Call): User {
 }
 
 /** @throws Failure 401 not_authenticated; 403 permission_denied */
-export function requireAdmin(call: Call): void {
+function requireAdmin(call: Call): void {
   if (requireUser(call).system_role !== 'admin') throw new Failure('permission_denied', { permission: 'admin' })
 }
 
@@ -83,7 +83,7 @@ export function requireAdmin(call: Call): void {
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** Public, or requires a sign-in. */
-export type Access = 'public' | 'user'
+type Access = 'public' | 'user'
 
 /**
  * The owner check of a route with {thread_id} [Auth 6]: `read` lets a thread without a record pass, `write` needs the record.

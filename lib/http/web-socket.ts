@@ -113,7 +113,7 @@ function writeHead(bytes: Buffer, at: number, size: number): number {
 }
 
 /** What node:http passes with an upgrade request. */
-export interface Upgrade {
+interface Upgrade {
   readonly socket: Duplex
   readonly head: Buffer
 }

@@ -18,7 +18,7 @@ export interface MemoryOwner {
   readonly agentName: string | null
 }
 
-export interface MemoriesOptions {
+interface MemoriesOptions {
   /** '': one file per user. An absolute path: one file for the lead agent of all users. */
   readonly storagePath: string
   /** Called for an invalid memory file, which was renamed. */

@@ -17,7 +17,7 @@ import {
 
 // ------------------ Updates a memory from a conversation: the question to a model, and how its answer is applied
 
-export interface UpdateOptions {
+interface UpdateOptions {
   readonly maxFacts: number
   /** Facts with less confidence are dropped. */
   readonly threshold: number

@@ -27,15 +27,15 @@ export interface Skill {
   readonly enabled: boolean
 }
 
-export type SkillHead = Pick<Skill, 'name' | 'description' | 'license'>
+type SkillHead = Pick<Skill, 'name' | 'description' | 'license'>
 
 /** An invalid skill; the text is for its author. */
 export class SkillError extends Error {
   override readonly name = 'SkillError'
 }
 
-export const SKILL_FILE = 'SKILL.md'
-export const SKILL_NAME = /^[a-z0-9]+(-[a-z0-9]+)*$/
+const SKILL_FILE = 'SKILL.md'
+const SKILL_NAME = /^[a-z0-9]+(-[a-z0-9]+)*$/
 const NAME_MAX = 64
 const DESCRIPTION_MAX = 1024
 const CONTENT_MAX = 256 * 1024

@@ -1,10 +1,9 @@
 // The memory store keeps every obligation of lib/store/store.ts but durability, and its frames are bounded.
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { FrameBound } from '../../lib/store/memory/bounds.ts'
+import { FrameBound, openMemoryStore } from '../../lib/store/memory/open.ts'
 import { heapAfterGc } from '../fixtures/heap.ts'
 import { openMemoryEvents } from '../../lib/store/memory/event-store.ts'
-import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import type { NewRun, OpName, OpOf, Store } from '../../lib/store/store.ts'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'

@@ -77,7 +77,7 @@ export function pauseMs(policy: RetryPolicy, failed: number, { retryAfterMs }: R
 }
 
 /** Parses a header that is a number of seconds or a date, to ms; null: neither. */
-export function readRetryAfter(header: string | undefined): number | null {
+function readRetryAfter(header: string | undefined): number | null {
   if (header === undefined) return null
   const seconds = Number(header)
   const ms = Number.isNaN(seconds) ? Date.parse(header) - Date.now() : seconds * 1000

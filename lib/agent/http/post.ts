@@ -156,7 +156,7 @@ export class ConnectionLost {
 }
 
 /** What a listener wants after a chunk: more, no more, or more once the promise resolves. */
-export type ReadControl = 'more' | 'enough' | Promise<void>
+type ReadControl = 'more' | 'enough' | Promise<void>
 
 /** Maximum bytes of an error body. */
 const EXPLANATION_BYTES = 64 * 1024

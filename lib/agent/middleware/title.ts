@@ -2,7 +2,7 @@
 import { type Message, textOf } from '../../base/types.ts'
 import type { Middleware, MiddlewareContext } from '../middleware.ts'
 
-export interface TitleOptions {
+interface TitleOptions {
   readonly max_words: number
   readonly max_chars: number
   /** null: the run's own model. */

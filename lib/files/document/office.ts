@@ -8,7 +8,7 @@ import { attributeOf, readXml } from './xml.ts'
 // element names.
 
 /** @throws TextFull */
-export function addFlow(xml: string, text: DocumentText): void {
+function addFlow(xml: string, text: DocumentText): void {
   const flow = new Flow(text)
   for (const piece of readXml(xml)) {
     if (piece.kind === 'open') flow.open(piece.name, piece.tag)
@@ -114,7 +114,7 @@ interface Cell {
 const COLUMNS_MAX = 16_384
 
 /** @throws TextFull */
-export function addSheet(xml: string, book: Workbook, text: DocumentText): void {
+function addSheet(xml: string, book: Workbook, text: DocumentText): void {
   let cells: string[] = []
   let cell: Cell | null = null
   let isValue = false
@@ -177,7 +177,7 @@ function dateOf(days: number, is1904: boolean): string {
 }
 
 /** The texts that cells refer to by number, without phonetic hints. */
-export function sharedStrings(xml: string): string[] {
+function sharedStrings(xml: string): string[] {
   const strings: string[] = []
   let words = ''
   let isText = false
@@ -197,7 +197,7 @@ export function sharedStrings(xml: string): string[] {
 const isKnownDate = (format: number): boolean => (format >= 14 && format <= 22) || (format >= 45 && format <= 47)
 
 /** The numbers of the styles that show a date. */
-export function dateStyles(xml: string): Set<number> {
+function dateStyles(xml: string): Set<number> {
   const formats = new Set<number>()
   const styles = new Set<number>()
   let isInCells = false

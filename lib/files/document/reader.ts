@@ -1,7 +1,8 @@
 // The worker thread that reads one document and posts its text.
 import { readFile } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
-import { type DocumentKind, DocumentText, TextFull } from './text.ts'
+import { DocumentText, TextFull } from './text.ts'
+import type { DocumentKind } from '../documents.ts'
 import { addSlides, addWord, addWorkbook } from './office.ts'
 import { getDocumentProxy } from 'unpdf'
 

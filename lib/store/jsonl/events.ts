@@ -13,8 +13,8 @@ import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { grouped } from '../event-query.ts'
 import { type EventQuery, type EventRecord, type EventStore, StoreUnavailable, type Warn } from '../store.ts'
-import { allDone, Descriptors, ThreadFiles } from './thread-files.ts'
-import { Moved } from './run-file.ts'
+import { allDone, ThreadFiles } from './thread-files.ts'
+import { Descriptors, Moved } from './run-file.ts'
 
 export interface JsonlOptions {
   /** The data home, absolute. */

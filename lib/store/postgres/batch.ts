@@ -5,9 +5,10 @@
 // batch, go out as one statement for all runs, at the end or before an op that would read them.
 import { Refused } from '../ports/ops.ts'
 import type { NewEventRow } from '../sql/events.ts'
-import type { Op, Segment } from '../store.ts'
+import type { Op, OpName, OpOf, Result, Segment } from '../store.ts'
 import type { PgConnection } from './pg-connection.ts'
-import type { Db, Param } from './db.ts'
+import type { Steps, StepWrites } from '../sql/steps.ts'
+import { type Db, type Param, runSteps } from './db.ts'
 import { numbers, texts, byteStrings } from './text.ts'
 
 /** An existing thread, as this batch leaves it. */
@@ -220,4 +221,15 @@ function insertEvents(db: Db, rows: readonly NewEventRow[], counters: readonly C
 
 function counterParams(counters: readonly Counter[]): [ids: string, seqs: string] {
   return [texts(counters.map(({ thread_id }) => thread_id)), numbers(counters.map(({ next_seq }) => next_seq))]
+}
+
+/** The writing functions of one noun, by op. */
+export type Writers<K extends OpName> = { readonly [P in K]: (op: OpOf<P>, batch: Batch) => Promise<Result<P>> }
+export type AnyWriter = (op: Op, batch: Batch) => Promise<unknown>
+
+export function stepWriters<K extends OpName>(writes: StepWrites<K>): Writers<K> {
+  // Wraps each function by name, which the compiler cannot follow.
+  const entries = Object.entries(writes) as [K, (op: never) => Steps<unknown>][]
+  const around = entries.map(([name, steps]) => [name, (op: never, batch: Db) => runSteps(batch, steps(op))])
+  return Object.fromEntries(around) as unknown as Writers<K>
 }

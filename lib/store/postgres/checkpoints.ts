@@ -1,6 +1,6 @@
 // Checkpoints in PostgreSQL: which bodies a state consists of, and the bodies, each kept once a version.
 import { BodyMissing, channelsOf, pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
-import { PRESENT } from '../sql/threads.ts'
+import { PRESENT } from '../sql/removal.ts'
 import {
   type CheckpointRow,
   COLUMNS,
@@ -12,8 +12,8 @@ import {
   toHead
 } from '../sql/checkpoints.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, StoredCheckpoint } from '../store.ts'
-import type { Batch } from './batch.ts'
-import { type Db, type ReadDb, runSteps, stepWriters, type Writers } from './db.ts'
+import { type Batch, stepWriters, type Writers } from './batch.ts'
+import { type Db, type ReadDb, runSteps } from './db.ts'
 import { numbers } from './text.ts'
 
 /**

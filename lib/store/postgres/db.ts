@@ -1,7 +1,5 @@
 // How the nouns of this store run statements, and the steps they are written in.
-import type { Op, OpName, OpOf, Result } from '../store.ts'
-import type { Batch } from './batch.ts'
-import { type Param as StepParam, runLater, type Steps, type StepWrites } from '../sql/steps.ts'
+import { type Param as StepParam, runLater, type Steps } from '../sql/steps.ts'
 import { texts } from './text.ts'
 
 /** A statement parameter. Lists go as text, see text.ts. */
@@ -25,10 +23,6 @@ export interface ReadDb extends Db {
   snapshot<T>(work: (db: Db) => Promise<T>): Promise<T>
 }
 
-/** The writing functions of one noun, by op. */
-export type Writers<K extends OpName> = { readonly [P in K]: (op: OpOf<P>, batch: Batch) => Promise<Result<P>> }
-export type AnyWriter = (op: Op, batch: Batch) => Promise<unknown>
-
 // ----------------------------------------------------------------- Runs the steps of a noun, one after the other
 
 /** Parameters as the server takes them. */
@@ -43,11 +37,4 @@ function postgresText(sql: string): string {
 
 export function runSteps<T>(db: Db, steps: Steps<T>): Promise<T> {
   return runLater(steps, ({ sql, params }) => db.rows(postgresText(sql), boundParams(params)))
-}
-
-export function stepWriters<K extends OpName>(writes: StepWrites<K>): Writers<K> {
-  // Wraps each function by name, which the compiler cannot follow.
-  const entries = Object.entries(writes) as [K, (op: never) => Steps<unknown>][]
-  const around = entries.map(([name, steps]) => [name, (op: never, batch: Db) => runSteps(batch, steps(op))])
-  return Object.fromEntries(around) as unknown as Writers<K>
 }

@@ -1,9 +1,10 @@
 // Frames in PostgreSQL: the bytes joiners were sent.
 import { BLOCK_BYTES, blockOf, Format, type FrameRow, pack, toSegment } from '../packing.ts'
 import { Refused } from '../ports/ops.ts'
-import { isRunPresent, SWEPT_RUNS } from '../sql/threads.ts'
+import { isRunPresent, SWEPT_RUNS } from '../sql/removal.ts'
 import type { FrameReads } from '../store.ts'
-import type { Db, Writers } from './db.ts'
+import type { Db } from './db.ts'
+import type { Writers } from './batch.ts'
 import { numbers } from './text.ts'
 
 const COLUMNS = 'id, first_n, last_n, epoch, format, idx, data'

@@ -1,10 +1,10 @@
 // Every write by name, as a batch runs it.
 import { type EventReads, type Op, type OpName, StoreUnavailable, type ThreadReads } from '../store.ts'
 import { SQL_WRITES } from '../sql/nouns.ts'
-import type { Batch } from './batch.ts'
+import { type AnyWriter, type Batch, stepWriters, type Writers } from './batch.ts'
 import { checkpointPut, checkpointWrites } from './checkpoints.ts'
 import { frameWrites } from './frames.ts'
-import { type AnyWriter, boundParams, type Db, runSteps, stepWriters, type Writers } from './db.ts'
+import { boundParams, type Db, runSteps } from './db.ts'
 import { Refused } from '../ports/ops.ts'
 import { toRow } from '../sql/events.ts'
 import { parseObject, places, visibleTo } from '../sql/steps.ts'
@@ -44,7 +44,7 @@ export function originReads(db: Db): EventReads['runsOfMessages'] {
   }
 }
 
-export const eventWrites: Writers<'events.append' | 'seq.move'> = {
+const eventWrites: Writers<'events.append' | 'seq.move'> = {
   'events.append': async ({ thread_id, run_id, user_id, events }, batch) => {
     const thread = batch.needs(thread_id)
     const first = thread.nextSeq
@@ -92,7 +92,7 @@ async function insert(run: Omit<Run, 'key'>, owner: string, batch: Batch): Promi
   return made?.key ?? null
 }
 
-export const runWrites: Writers<'run.create' | 'run.start' | 'run.settle'> = {
+const runWrites: Writers<'run.create' | 'run.start' | 'run.settle'> = {
   'run.create': async ({ run, autoFollowUp, isLater }, batch) => {
     const { thread_id } = run
     const [earlier, [thread], before, [success]] = await Promise.all([
@@ -172,7 +172,7 @@ export function threadSearch(db: Db): ThreadReads['search'] {
   }
 }
 
-export const threadWrites: Writers<'thread.create' | 'thread.patch' | 'thread.remove'> = {
+const threadWrites: Writers<'thread.create' | 'thread.patch' | 'thread.remove'> = {
   'thread.create': async ({ thread, checkpoint, isTemporary = false, removal }, batch) => {
     const { thread_id, user_id, assistant_id, display_name, status, metadata, created_at, updated_at } = thread
     const json = JSON.stringify(metadata)

@@ -1,6 +1,6 @@
 // Deletes what removed threads have left in PostgreSQL: step by step, between batches, by whichever process comes first.
 import { Poller } from '../../base/poller.ts'
-import { STEP_ROWS } from '../sql/threads.ts'
+import { STEP_ROWS } from '../sql/removal.ts'
 import type { Group } from '../store.ts'
 import type { Pool } from './pool.ts'
 import type { Db } from './db.ts'

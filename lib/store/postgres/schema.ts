@@ -13,10 +13,7 @@ const MIGRATIONS = new URL('./migrations/', import.meta.url)
  * Each step is a transaction together with the row that records it, one process at a time: a process that waited finds
  * it done. A step that is killed halfway never happened.
  */
-export async function migrate(
-  connection: PgConnection,
-  onMigrated: (what: Migrated) => void = () => {}
-): Promise<void> {
+async function migrate(connection: PgConnection, onMigrated: (what: Migrated) => void = () => {}): Promise<void> {
   // Another process may migrate for longer than the statement timeout.
   await connection.rows('SET statement_timeout = 0')
   await connection.rows('SET lock_timeout = 0')
@@ -72,7 +69,7 @@ async function step(connection: PgConnection, version: number, sql: string): Pro
 }
 
 /** An error's message, for the operator. */
-export function messageOf(error: unknown): string {
+function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   // A refused connection to a name with two addresses has only a code.
   return error.message || ('code' in error ? String(error.code) : error.name)

@@ -3,7 +3,8 @@ import { updated } from '../state-update.ts'
 import type { BodyRange, CheckpointHead, CheckpointWrite } from '../store.ts'
 import { GRAPH_COPIES, pruneGraphs } from './graph-states.ts'
 import { ask, askOne, parseObject, places, type Statement, type Steps, type StepWrites } from './steps.ts'
-import { needsThread, PRESENT } from './threads.ts'
+import { needsThread } from './threads.ts'
+import { PRESENT } from './removal.ts'
 import { hasRunInFlight } from './runs.ts'
 
 export type CheckpointRow = Omit<CheckpointHead, 'metadata' | 'next' | 'messages' | 'channels'> &

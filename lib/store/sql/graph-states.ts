@@ -19,7 +19,8 @@ import type {
   StoredGraphCheckpoint
 } from '../store.ts'
 import { ask, askOne, parseObject, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
-import { needsThread, PRESENT } from './threads.ts'
+import { needsThread } from './threads.ts'
+import { PRESENT } from './removal.ts'
 import { hasRunInFlight } from './runs.ts'
 
 const COLUMNS = 'thread_id, ns, checkpoint_id, parent_id, run_id, checkpoint, metadata, names_json'

@@ -15,7 +15,8 @@ import {
   type StepWrites,
   visibleTo
 } from './steps.ts'
-import { needsThread, PRESENT } from './threads.ts'
+import { needsThread } from './threads.ts'
+import { PRESENT } from './removal.ts'
 
 export type RunRow = Omit<Run, 'metadata' | 'kwargs'> & { readonly metadata_json: string; readonly kwargs_json: string }
 

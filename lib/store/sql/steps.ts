@@ -1,7 +1,7 @@
 // A noun's work, written once for both databases: a generator that yields statements and gets their rows. SQLite runs
 // it synchronously, PostgreSQL awaits each answer.
 import type { OpName, OpOf, Result } from '../store.ts'
-import { PRESENT } from './threads.ts'
+import { PRESENT } from './removal.ts'
 import type { Json, JsonObject } from '../../base/types.ts'
 
 /** Lists are for `= ANY($1)`. */

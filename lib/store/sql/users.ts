@@ -19,7 +19,7 @@ function* find(condition: string, ...params: string[]): Steps<User | null> {
   return row ? { ...row, needs_setup: Boolean(row.needs_setup) } : null
 }
 
-export function userById(id: string): Steps<User | null> {
+function userById(id: string): Steps<User | null> {
   return find('id = $1', id)
 }
 

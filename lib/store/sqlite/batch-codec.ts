@@ -9,7 +9,7 @@ import { stored, storedAsJson } from '../sql/events.ts'
 // Event texts: an `events.append` on its way to the writer thread. JSON is encoded on this side, because structured cloning of nested
 // objects costs more than their text.
 
-export interface EventTexts {
+interface EventTexts {
   readonly name: 'events.append'
   readonly thread_id: string
   readonly run_id: string
@@ -23,7 +23,7 @@ export interface EventTexts {
 export const TEXTS_OF_EVENT = 6
 
 /** @throws Error when an event is not JSON */
-export function eventTexts({ name, thread_id, run_id, user_id, events }: OpOf<'events.append'>): EventTexts {
+function eventTexts({ name, thread_id, run_id, user_id, events }: OpOf<'events.append'>): EventTexts {
   const ks: number[] = []
   const texts: (string | null)[] = []
   for (const event of events) {
@@ -45,7 +45,7 @@ function storedAsUtf8(event: NewEvent): { content: string; metadata: string } {
 
 /** An op in the form the writer thread takes. */
 type WriterOpOf<K extends OpName> = K extends 'events.append' ? EventTexts : OpOf<K>
-export type WriterOp = WriterOpOf<OpName>
+type WriterOp = WriterOpOf<OpName>
 
 export interface WriterGroup {
   readonly ops: readonly WriterOp[]

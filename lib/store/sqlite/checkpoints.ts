@@ -11,7 +11,8 @@ import {
   stateWrites,
   toHead
 } from '../sql/checkpoints.ts'
-import { needsThread, PRESENT } from '../sql/threads.ts'
+import { needsThread } from '../sql/threads.ts'
+import { PRESENT } from '../sql/removal.ts'
 import type { StepWrites } from '../sql/steps.ts'
 import type { CheckpointHead, CheckpointReads, StoredCheckpoint } from '../store.ts'
 

@@ -3,7 +3,7 @@ import type Database from 'better-sqlite3'
 import { Sqlite } from '../../base/sqlite-driver.ts'
 import { blockOf, Format, type FrameRow, packSync, toSegment } from '../packing.ts'
 import { Refused } from '../ports/ops.ts'
-import { isRunPresent, SWEPT_RUNS } from '../sql/threads.ts'
+import { isRunPresent, SWEPT_RUNS } from '../sql/removal.ts'
 import type { FrameReads, Segment } from '../store.ts'
 import type { Writers } from './batch-codec.ts'
 

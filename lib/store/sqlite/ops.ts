@@ -5,7 +5,7 @@ import { SQL_WRITES } from '../sql/nouns.ts'
 import { checkpointWrites, insertBodies } from './checkpoints.ts'
 import { frameWrites } from './frames.ts'
 import { type AnyWriter, TEXTS_OF_EVENT, type Writers } from './batch-codec.ts'
-import { stepRunner, stepWriters } from './connection.ts'
+import { stepRunner, stepWriters } from './steps.ts'
 import { Refused } from '../ports/ops.ts'
 import { type JsonObject, UNPLACED } from '../../base/types.ts'
 import {
@@ -23,12 +23,12 @@ import { putJob, REMOVE_JOBS } from '../sql/jobs.ts'
 import { ask, askOne, ownedBy, parseObject, type Steps, type StepWrites } from '../sql/steps.ts'
 import { COLUMNS, hasThread, needsThread, type ThreadRow, toThread } from '../sql/threads.ts'
 import { putCheckpoint } from '../sql/checkpoints.ts'
-import { metadataIndexWrites } from './metadata-search.ts'
+import { metadataIndexWrites } from './search.ts'
 import { removal } from './removal.ts'
 
 // ------------------------------------------------------------------- Run events in SQLite: how they are appended
 
-export function eventWrites(db: Database.Database): Writers<'events.append' | 'seq.move'> {
+function eventWrites(db: Database.Database): Writers<'events.append' | 'seq.move'> {
   const counter = db.prepare<[string], number>('SELECT next_seq FROM threads_meta WHERE thread_id = ?').pluck()
   const advance = db.prepare('UPDATE threads_meta SET next_seq = ? WHERE thread_id = ?')
   const move = db.prepare('UPDATE threads_meta SET next_seq = @to WHERE thread_id = @thread_id AND next_seq = @from')
@@ -75,7 +75,7 @@ function* nextOrdinal(threadId: string): Steps<number> {
   return counted!.ordinal
 }
 
-export const runWrites: StepWrites<'run.create' | 'run.start' | 'run.settle'> = {
+const runWrites: StepWrites<'run.create' | 'run.start' | 'run.settle'> = {
   *'run.create'({ run, autoFollowUp, isLater }) {
     const { thread_id, user_id } = run
     const earlier = yield* repeated(run)
@@ -115,7 +115,7 @@ export const runWrites: StepWrites<'run.create' | 'run.start' | 'run.settle'> = 
 
 // ------------------------------------------------------------- Creating, changing and removing threads in SQLite
 
-export function threadWrites(db: Database.Database): Writers<'thread.create' | 'thread.patch' | 'thread.remove'> {
+function threadWrites(db: Database.Database): Writers<'thread.create' | 'thread.patch' | 'thread.remove'> {
   const any = db.prepare<[string], ThreadRow>(`SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = ?`)
   const owned = db.prepare<object, ThreadRow & { key: number; is_temporary: number }>(
     `SELECT key, is_temporary, ${COLUMNS} FROM threads_meta WHERE thread_id = $2 AND ${ownedBy(1)}`

@@ -3,7 +3,7 @@
 import type Database from 'better-sqlite3'
 import { Poller } from '../../base/poller.ts'
 import { warnUnexpected } from '../../base/unexpected.ts'
-import { STEP_ROWS } from '../sql/threads.ts'
+import { STEP_ROWS } from '../sql/removal.ts'
 
 /** Delay between steps, in ms: batches go first. */
 const PAUSE_MS = 5

@@ -1,7 +1,7 @@
 // Migrations: brings a database file to this program's schema step by step, or refuses it.
 import type Database from 'better-sqlite3'
 import { type Migrated, migratedBy, missingSteps, servedByAnother, versionIn } from '../sql/migrations.ts'
-import { addIndexFunction } from './metadata-search.ts'
+import { addIndexFunction } from './search.ts'
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url)
 

@@ -1,11 +1,12 @@
-// Credentials for the process's calls to itself: in memory only, each for one call.
+// Credentials of every kind: sessions, API tokens, and those of the process's calls to itself, which are in memory only, each for one call.
 import { randomBytes } from 'node:crypto'
 import { fail } from '../base/errors.ts'
 import type { Caller, Door } from '../base/loopback.ts'
 import type { UserReads } from '../store/store.ts'
-import { API_TOKEN_PREFIX, PERMISSIONS, type Principal } from '../base/types.ts'
+import { API_TOKEN_PREFIX, type Credential, type Grant, PERMISSIONS, type Principal } from '../base/types.ts'
 import { type AuthUser, assertedPrincipal } from './policy.ts'
-import { digestOf } from './session.ts'
+import type { ApiTokens } from './api-tokens.ts'
+import { digestOf, type Sessions } from './session.ts'
 
 export class InnerCalls implements Door {
   /** Where the server listens, as this machine reaches it. */
@@ -56,4 +57,31 @@ function assertedBy({ authUser, userId }: Caller): Principal | null {
   // Made by `authUser`, which describes accounts as well.
   const asserted = authUser && assertedPrincipal(authUser as AuthUser)
   return asserted?.user.id === userId ? asserted : null
+}
+
+/** Authenticates by either kind of credential. */
+export class Credentials {
+  readonly #sessions: Sessions
+  readonly #apiTokens: ApiTokens
+  readonly #innerCalls: InnerCalls | null
+
+  constructor(sessions: Sessions, apiTokens: ApiTokens, innerCalls: InnerCalls | null = null) {
+    this.#sessions = sessions
+    this.#apiTokens = apiTokens
+    this.#innerCalls = innerCalls
+  }
+
+  /** @throws Failure 401, with the code that says why */
+  readonly authenticate = ({ kind, text }: Credential): Promise<Principal> =>
+    kind === 'session'
+      ? this.#sessions.authenticate(text)
+      : (this.#innerCalls?.principalOf(text) ?? this.#apiTokens.authenticate(text))
+
+  /** Whether a grant is still valid. One query; none when it has expired. */
+  async isValid(grant: Grant): Promise<boolean> {
+    if (grant.expires !== null && grant.expires * 1000 <= Date.now()) return false
+    // A call of our own to ourselves has no request that could be asked about again.
+    if (grant.kind === 'asserted') return grant.isAssertedStill?.() ?? true
+    return grant.kind === 'session' ? this.#sessions.isValid(grant) : this.#apiTokens.isValid(grant)
+  }
 }

@@ -1,0 +1,26 @@
+// Removed threads: their data is hidden at once, and deleted step by step.
+
+/** Condition on rows with a thread_id: the thread was not removed. Frames only have a run key, see `isRunPresent`. */
+export const PRESENT = 'thread_id NOT IN (SELECT thread_id FROM removed_threads)'
+
+/** Condition: the thread of a run was not removed; `key` is its parameter. */
+export function isRunPresent(key: string): string {
+  return `NOT EXISTS (SELECT 1 FROM runs AS r JOIN removed_threads AS gone ON gone.thread_id = r.thread_id WHERE r.key = ${key})`
+}
+
+/** Rows deleted per step, by table: few enough for a step to take milliseconds. */
+export const STEP_ROWS = {
+  frames: 200,
+  run_events: 1000,
+  checkpoint_bodies: 500,
+  checkpoints: 500,
+  graph_writes: 500,
+  graph_values: 500,
+  graph_checkpoints: 500,
+  feedback: 1000,
+  crons: 500,
+  runs: 500
+} as const
+
+/** Runs looked at in one step of the sweep, besides the frames it deletes. */
+export const SWEPT_RUNS = 50
