@@ -29,6 +29,13 @@ const LIBRARIES: Readonly<Record<string, string>> = {
   dompurify: 'dompurify/dist/purify.es.mjs',
   uplot: 'uplot/dist/uPlot.esm.js'
 }
+/** What the first code and the first formula of an answer load: languages of highlight.js, and KaTeX, which is no module yet. */
+const HIGHLIGHT = '@highlightjs/cdn-assets/es'
+const LANGUAGES = 'bash cpp css go java javascript json python sql typescript xml yaml'.split(' ')
+const KATEX = 'katex/dist/katex.min.js'
+/** Packages whose licences are shipped beside the page. */
+const PACKAGES = [...Object.keys(LIBRARIES), '@highlightjs/cdn-assets', 'katex']
+
 const vendorPath = (name: string): string => `vendor/${name.replace('@', '').replace('/', '-')}.js`
 
 /** Files of the build's own folder, by path below it. */
@@ -39,11 +46,24 @@ function assets(): Map<string, string> {
   files.set(CLIENT, inlined(files.get(CLIENT) ?? '', readFileSync(join(ROOT, 'dist/lib', CHUNK), 'utf8')))
   for (const [name, file] of Object.entries(LIBRARIES))
     files.set(vendorPath(name), withoutMap(readFileSync(join(MODULES, file), 'utf8')))
+  for (const [path, text] of loadedLater()) files.set(path, text)
   for (const name of list(FROM, '.css')) files.set(`console/${name}`, readFileSync(join(FROM, name), 'utf8'))
   for (const name of list(FROM, '.svg')) files.set(`console/${name}`, readFileSync(join(FROM, name), 'utf8'))
   files.set('vendor/uplot.css', readFileSync(join(MODULES, 'uplot/dist/uPlot.min.css'), 'utf8'))
   for (const [path, text] of files) if (path.endsWith('.js')) files.set(path, resolved(path, text))
   return files
+}
+
+function loadedLater(): [string, string][] {
+  const read = (file: string) => withoutMap(readFileSync(join(MODULES, file), 'utf8'))
+  return [
+    ['vendor/highlight.js', read(`${HIGHLIGHT}/core.min.js`)],
+    ...LANGUAGES.map((name): [string, string] => [
+      `vendor/highlight-${name}.js`,
+      read(`${HIGHLIGHT}/languages/${name}.min.js`)
+    ]),
+    ['vendor/katex.js', `${read(KATEX)}\nexport default self.katex\n`]
+  ]
 }
 
 /** The styles of each page in one file: it is what the first picture waits for. */
@@ -139,7 +159,7 @@ for (const name of list(FROM, '.html')) write(name, page(name, base, files))
 write('icon.svg', readFileSync(join(FROM, 'icon.svg'), 'utf8'))
 write('colloquy.js', files.get(CLIENT) ?? '')
 const licences = join(ROOT, 'dist/public-licences')
-for (const name of Object.keys(LIBRARIES)) {
+for (const name of PACKAGES) {
   const [scope, part] = name.split('/')
   const folder = join(MODULES, name.startsWith('@') ? `${scope}/${part}` : scope!)
   for (const file of readdirSync(folder).filter((one) => /^licen[cs]e/i.test(one)))

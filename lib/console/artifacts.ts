@@ -1,81 +1,106 @@
-// Artifacts beside the conversation. Documents run in a sandboxed origin that reaches nothing.
-import { useEffect, useRef, useState } from 'preact/hooks'
+// Artifacts beside the conversation: source and preview, and the versions that were written. Documents run in a sandboxed origin.
+import { useEffect, useState } from 'preact/hooks'
 import { colloquy, textOf } from './api.ts'
+import { artifactUrl, type Kind, kindOf, nameOf } from './files.ts'
 import { html, Icon } from './html.ts'
-import { Markdown } from './markdown.ts'
-
-export function artifactUrl(threadId: string, path: string, isDownload = false): string {
-  const encoded = path.replace(/^\//, '').split('/').map(encodeURIComponent).join('/')
-  return `/api/threads/${encodeURIComponent(threadId)}/artifacts/${encoded}${isDownload ? '?download=true' : ''}`
-}
-
-export const nameOf = (path: string): string => path.split('/').at(-1) ?? path
-
-type Kind = 'document' | 'image' | 'markdown' | 'table' | 'text'
-const KINDS: readonly [RegExp, Kind][] = [
-  [/\.x?html?$/i, 'document'],
-  [/\.(png|jpe?g|gif|webp|avif)$/i, 'image'],
-  [/\.(md|markdown)$/i, 'markdown'],
-  [/\.csv$/i, 'table']
-]
-const kindOf = (path: string): Kind => KINDS.find(([pattern]) => pattern.test(path))?.[1] ?? 'text'
+import { copyText, Markdown } from './markdown.ts'
+import { Sandbox } from './sandbox.ts'
+import { notify } from './toast.ts'
 
 interface ArtifactProps {
   readonly threadId: string
   readonly path: string
+  /** What was written to it before, oldest first; the last is what it is now. */
+  readonly versions: readonly string[]
   readonly onClose: () => void
 }
 
-export function ArtifactPanel({ threadId, path, onClose }: ArtifactProps) {
-  return html`<aside class="panel artifact" aria-label=${`File ${nameOf(path)}`}>
-    <header>
-      <h2><${Icon} name="file" /> ${nameOf(path)}</h2>
-      <a class="quiet button" href=${artifactUrl(threadId, path, true)} download=${nameOf(path)} title="Download" aria-label="Download"><${Icon} name="open" /></a>
-      <button class="quiet" aria-label="Close the file" onClick=${onClose}><${Icon} name="close" /></button>
-    </header>
-    <div class="panel-body"><${Content} key=${path} threadId=${threadId} path=${path} /></div>
-  </aside>`
-}
-
 const SHOWN_MAX = 1_000_000
+const HAS_PREVIEW: ReadonlySet<Kind> = new Set(['document', 'drawing', 'markdown', 'table'])
 
-function Content({ threadId, path }: Omit<ArtifactProps, 'onClose'>) {
-  const kind = kindOf(path)
-  const [text, setText] = useState<string | null>(null)
+export function View({ threadId, path, versions, onClose }: ArtifactProps) {
+  const [isSource, setSource] = useState(false)
+  /** null: as the file is. */
+  const [version, setVersion] = useState<number | null>(null)
+  const [stored, setStored] = useState<string | null>(null)
   const [problem, setProblem] = useState<string | null>(null)
+  const kind = kindOf(path)
+  const newest = versions.at(-1)
   useEffect(() => {
     if (kind === 'image') return
     colloquy
       .send('GET', artifactUrl(threadId, path))
       .then((response) => response.text())
-      .then(setText, (error) => setProblem(textOf(error)))
-  }, [])
+      .then(setStored, (error) => setProblem(textOf(error)))
+  }, [path, newest])
+  const text = version === null ? stored : versions[version]!
+  const at = version ?? versions.length - 1
+  return html`<aside class="panel artifact" aria-label=${`File ${nameOf(path)}`}>
+    <header>
+      <h2><${Icon} name="file" /> ${nameOf(path)}</h2>
+      ${
+        text !== null &&
+        html`<button class="quiet" title="Copy" aria-label="Copy the file" onClick=${() => void copyText(text).then((isCopied) => isCopied && notify('Copied'))}><${Icon} name="copy" /></button>`
+      }
+      <a class="quiet button" href=${artifactUrl(threadId, path, true)} download=${nameOf(path)} title="Download" aria-label="Download"><${Icon} name="save" /></a>
+      <button class="quiet" aria-label="Close the file" onClick=${onClose}><${Icon} name="close" /></button>
+    </header>
+    ${
+      (HAS_PREVIEW.has(kind) || versions.length > 1) &&
+      html`<div class="panel-bar">
+        ${
+          HAS_PREVIEW.has(kind) &&
+          html`<div class="tabs" role="group" aria-label="View">
+            <button aria-pressed=${!isSource} onClick=${() => setSource(false)}>Preview</button>
+            <button aria-pressed=${isSource} onClick=${() => setSource(true)}>Source</button>
+          </div>`
+        }
+        <span class="space"></span>
+        ${
+          versions.length > 1 &&
+          html`<div class="switch" role="group" aria-label="Versions">
+            <button class="quiet" aria-label="Older version" disabled=${at <= 0} onClick=${() => setVersion(at - 1)}><${Icon} name="left" /></button>
+            <span>Version ${at + 1} of ${versions.length}</span>
+            <button class="quiet" aria-label="Newer version" disabled=${at >= versions.length - 1} onClick=${() => setVersion(at + 1 === versions.length - 1 ? null : at + 1)}><${Icon} name="right" /></button>
+          </div>`
+        }
+      </div>`
+    }
+    <div class="panel-body"><${Content} key=${`${path} ${version}`} ...${{ threadId, path, text, problem, isSource, kind }} /></div>
+  </aside>`
+}
+
+interface ContentProps {
+  readonly threadId: string
+  readonly path: string
+  readonly kind: Kind
+  readonly text: string | null
+  readonly problem: string | null
+  readonly isSource: boolean
+}
+
+function Content({ threadId, path, kind, text, problem, isSource }: ContentProps) {
   if (problem) return html`<p class="problem" role="alert">${problem}</p>`
   if (kind === 'image') return html`<img class="picture" src=${artifactUrl(threadId, path)} alt=${nameOf(path)} />`
   if (text === null) return html`<p class="hint">Loading…</p>`
-  if (kind === 'document') return html`<${Sandbox} text=${text} name=${nameOf(path)} />`
-  if (kind === 'markdown') return html`<${Markdown} text=${text} />`
-  if (kind === 'table') return html`<${Table} text=${text.slice(0, SHOWN_MAX)} />`
   if (text.includes('\0')) return html`<p class="hint">This file is not text. Download it to open it.</p>`
-  return html`<pre tabindex="0">${text.slice(0, SHOWN_MAX)}</pre>`
+  const lang = path.split('.').at(-1) ?? ''
+  if (isSource || kind === 'text') return html`<${Source} text=${text.slice(0, SHOWN_MAX)} lang=${lang} />`
+  if (kind === 'document' || kind === 'drawing') return html`<${Sandbox} text=${text} name=${nameOf(path)} />`
+  if (kind === 'markdown') return html`<${Markdown} text=${text} threadId=${threadId} />`
+  return html`<${Table} text=${text.slice(0, SHOWN_MAX)} />`
 }
 
-function Sandbox({ text, name }: { readonly text: string; readonly name: string }) {
-  const frame = useRef<HTMLIFrameElement>(null)
-  useEffect(() => {
-    const onMessage = ({ source, data }: MessageEvent) => {
-      if (source === frame.current?.contentWindow && data === 'sandbox-ready')
-        frame.current?.contentWindow?.postMessage(text, '*')
-    }
-    addEventListener('message', onMessage)
-    return () => removeEventListener('message', onMessage)
-  }, [text])
-  return html`<iframe ref=${frame} class="document" title=${name} sandbox="allow-scripts" src="/console/sandbox" referrerpolicy="no-referrer" />`
+/** As a block of code, whatever stands in it. */
+function Source({ text, lang }: { readonly text: string; readonly lang: string }) {
+  const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length))
+  const fence = '`'.repeat(longest + 1)
+  return html`<${Markdown} text=${`${fence}${lang}\n${text.replace(/\n$/, '')}\n${fence}\n`} />`
 }
 
 function Table({ text }: { readonly text: string }) {
   const [head = [], ...rows] = readCsv(text)
-  return html`<div class="table"><table>
+  return html`<div class="table" tabindex="0"><table>
     <thead><tr>${head.map((cell) => html`<th>${cell}</th>`)}</tr></thead>
     <tbody>${rows.slice(0, 1000).map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody>
   </table></div>`

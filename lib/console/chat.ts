@@ -3,12 +3,13 @@ import { signal, useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef, useState, useLayoutEffect } from 'preact/hooks'
 import type { TranscriptMessage } from '../client/colloquy.ts'
 import { call } from './api.ts'
-import { ArtifactPanel, nameOf } from './artifacts.ts'
 import { Composer } from './composer.ts'
 import { Connecting } from './connecting.ts'
 import type { Conversation } from './conversation.ts'
+import { nameOf, versionsOf } from './files.ts'
 import { classes, focusComposer, html, Icon } from './html.ts'
-import { copyOnClick } from './markdown.ts'
+import { Later } from './later.ts'
+import { onCopy, onMarkdownClick } from './markdown.ts'
 import { Message } from './message.ts'
 import { stopOf } from './records.ts'
 import { QuestionForm } from './question.ts'
@@ -97,7 +98,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
       }}
       onDrop=${onDrop}
     >
-      <div class="scroller" ref=${scroller} onClick=${copyOnClick}>
+      <div class="scroller" ref=${scroller} onClick=${onMarkdownClick} onCopy=${onCopy}>
         <div class="column">
           ${
             isEmpty &&
@@ -158,8 +159,18 @@ export function Chat({ conversation, onSent }: ChatProps) {
       </div>
       ${isDropping.value && html`<div class="drop">Drop files to attach them</div>`}
     </main>
-    ${openFile.value && html`<${ArtifactPanel} threadId=${conversation.threadId} path=${openFile.value} onClose=${() => (openFile.value = null)} />`}`
+    ${
+      openFile.value &&
+      html`<${Later} key=${openFile.value} load=${artifacts} props=${{
+        threadId: conversation.threadId,
+        path: openFile.value,
+        versions: versionsOf(messages, openFile.value),
+        onClose: () => (openFile.value = null)
+      }} />`
+    }`
 }
+
+const artifacts = () => import('./artifacts.ts')
 
 /** Seconds without a word from which on a run's silence is shown. */
 const SILENCE_S = 8

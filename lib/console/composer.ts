@@ -94,8 +94,8 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
       uploads.list.value.length > 0 &&
       html`<ul class="files">
         ${uploads.list.value.map(
-          ({ id, name, size, progress, file }) => html`<li key=${id}>
-            <span><${Icon} name="file" /> ${name} <small>${bytes(size)}</small></span>
+          ({ id, name, size, progress, file, picture }) => html`<li key=${id}>
+            <span>${picture ? html`<img class="thumb" src=${picture} alt="" />` : html`<${Icon} name="file" />`} ${name} <small>${bytes(size)}</small></span>
             ${file === null && html`<progress value=${progress} max="1" aria-label=${`Uploading ${name}`}></progress>`}
             <button type="button" class="quiet" aria-label=${`Remove ${name}`} onClick=${() => uploads.remove(id)}><${Icon} name="close" /></button>
           </li>`

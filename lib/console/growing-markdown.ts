@@ -7,9 +7,10 @@ function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`)
 }
 
-/** Formulas are shown as they were written, to be read and copied. */
+/** A formula in a line between single dollars, as Pandoc reads it: prices are none. */
+const DOLLARS = String.raw`\$(?![\s$])(?:\\[^]|[^$\\\n])*?(?<!\s)\$(?![\w$])`
 const FORMULA = String.raw`\\\((?:(?!\n[ \t]*\n)[^])+?\\\)|\\\[(?:(?!\n[ \t]*\n)[^])+?\\\]|\$\$(?:(?!\n[ \t]*\n)[^])+?\$\$`
-const FORMULA_HERE = new RegExp(`^(?:${FORMULA})`)
+const FORMULA_HERE = new RegExp(`^(?:${FORMULA}|${DOLLARS})`)
 const FORMULA_BLOCK = new RegExp(`^ {0,3}(${FORMULA})[ \\t]*(?:\\n+|$)`)
 /** A footnote's text: up to a blank line, and the indented lines behind it. */
 const NOTE =
@@ -25,6 +26,47 @@ const labelOf = (tag: string): string => `[${tag.replace(/^NOTE /, '^')}]`
 
 const tables = new Renderer()
 
+/** What a browser adds when its libraries are there; each answers null for what stays as it is written. */
+export const rich = {
+  code: (_code: string, _lang: string, _isOpen: boolean): string | null => null,
+  formula: (_tex: string, _isBlock: boolean): string | null => null
+}
+
+/** A formula with its source, as it is copied. */
+function formulaOf(raw: string, isBlock: boolean): string {
+  const source = raw.trim()
+  const marks = source.startsWith('\\') || source.startsWith('$$') ? 2 : 1
+  const html = rich.formula(source.slice(marks, -marks), isBlock)
+  return html ? `<span data-source="${escaped(source)}">${html}</span>` : escaped(source)
+}
+
+/** Whether the end of a block of code is still to come. */
+const isOpen = (raw: string): boolean => !/\n {0,3}(?:`{3,}|~{3,})[ \t]*\n*$/.test(raw)
+
+function codeOf({ raw, text, lang }: Tokens.Code): string {
+  const name = lang?.split(/\s/)[0] || 'text'
+  const buttons = ['wrap', 'save', 'copy']
+    .map((what) => `<button type="button" data-${what}>${what[0]!.toUpperCase()}${what.slice(1)}</button>`)
+    .join('')
+  const kind = name === 'mermaid' && !isOpen(raw) ? ' data-diagram' : ''
+  const code = rich.code(text, name, isOpen(raw)) ?? escaped(text)
+  return `<div class="code"${kind} data-lang="${escaped(name)}"><div class="code-head"><span>${escaped(name)}</span>${buttons}</div><pre tabindex="0"><code>${code}</code></pre></div>`
+}
+
+/** Remote images would reveal the reader to their server: they are links that name it. */
+function imageOf({ href, text }: Tokens.Image): string {
+  if (/^data:image\/(?:png|jpe?g|gif|webp|avif);base64,/.test(href))
+    return `<img class="picture" src="${escaped(href)}" alt="${escaped(text || 'Image')}">`
+  const remote = URL.parse(href)
+  if (!remote || remote.protocol === 'sandbox:')
+    return `<img class="picture" data-file="${escaped(href.replace(/^sandbox:/, ''))}" alt="${escaped(text || href)}">`
+  const host = remote.host && remote.host !== text ? ` <small>${escaped(remote.host)}</small>` : ''
+  return `<a class="remote" href="${escaped(href)}">${escaped(text || href)}${host}</a>`
+}
+
+/** DeerFlow's agents mark links as citations. */
+const CITATION = /^citation:\s*/
+
 /** The library with our words for code, tables, images, formulas and footnotes. */
 export const marked = new Marked({
   gfm: true,
@@ -32,11 +74,13 @@ export const marked = new Marked({
   renderer: {
     // HTML in the text is shown as text.
     html: ({ text }: Tokens.HTML | Tokens.Tag) => escaped(text),
-    // Loading a remote image would reveal the reader to its server, so it is only a link.
-    image: ({ href, text }: Tokens.Image) => `<a href="${escaped(href)}">${escaped(text || href)}</a>`,
+    image: imageOf,
+    link(token: Tokens.Link) {
+      if (!CITATION.test(token.text)) return false
+      return `<a class="cite" href="${escaped(token.href)}">${escaped(token.text.replace(CITATION, ''))}</a>`
+    },
     checkbox: ({ checked }: Tokens.Checkbox) => (checked ? '☑ ' : '☐ '),
-    code: ({ text, lang }: Tokens.Code) =>
-      `<div class="code"><div class="code-head"><span>${escaped(lang?.split(/\s/)[0] || 'text')}</span><button type="button" data-copy>Copy</button></div><pre tabindex="0"><code>${escaped(text)}</code></pre></div>`,
+    code: codeOf,
     // A wide table scrolls by itself, also by keys.
     table(token: Tokens.Table) {
       tables.parser = this.parser
@@ -51,17 +95,18 @@ export const marked = new Marked({
         const [raw, formula] = FORMULA_BLOCK.exec(text) ?? []
         return raw === undefined ? undefined : { type: 'formula', raw, text: formula }
       },
-      renderer: ({ text }) => `<p class="formula">${escaped(String(text))}</p>`
+      renderer: ({ text }) =>
+        `<p class="formula" tabindex="0">${formulaOf(String(text), !String(text).startsWith('\\('))}</p>`
     },
     {
       name: 'inline-formula',
       level: 'inline',
-      start: (text) => text.search(/\\[([]|\$\$/),
+      start: (text) => text.search(/\\[([]|\$/),
       tokenizer: (text) => {
         const [raw] = FORMULA_HERE.exec(text) ?? []
         return raw === undefined ? undefined : { type: 'inline-formula', raw }
       },
-      renderer: ({ raw }) => `<span class="formula">${escaped(raw)}</span>`
+      renderer: ({ raw }) => `<span class="formula">${formulaOf(raw, /^(?:\$\$|\\\[)/.test(raw))}</span>`
     },
     {
       name: 'note',
@@ -73,7 +118,7 @@ export const marked = new Marked({
         return { type: 'note', raw, name, tokens: this.lexer.inline(note) }
       },
       renderer(token) {
-        return `<p class="note"><sup>${escaped(String(token.name))}</sup> ${this.parser.parseInline(token.tokens ?? [])}</p>`
+        return `<p class="note" tabindex="-1" data-note-text="${escaped(folded(String(token.name)))}"><sup>${escaped(String(token.name))}</sup> ${this.parser.parseInline(token.tokens ?? [])}</p>`
       }
     },
     {
@@ -84,7 +129,8 @@ export const marked = new Marked({
         if (raw === undefined || name === undefined || !(noteTag(name) in this.lexer.tokens.links)) return undefined
         return { type: 'note-mark', raw, name }
       },
-      renderer: ({ name }) => `<sup class="note-mark">${escaped(String(name))}</sup>`
+      renderer: ({ name }) =>
+        `<sup class="note-mark"><button type="button" data-note="${escaped(folded(String(name)))}" aria-label="Footnote ${escaped(String(name))}">${escaped(String(name))}</button></sup>`
     }
   ]
 })

@@ -44,6 +44,7 @@ const ICONS = {
   bulb: 'M9 18h6m-5 3h4M8 14a6 6 0 1 1 8 0c-1 1-1 2-1 2H9s0-1-1-2z',
   more: 'M6 12h.01M12 12h.01M18 12h.01',
   open: 'M14 4h6v6m0-6-9 9M18 14v6H4V6h6',
+  save: 'M12 4v11m-5-5 5 5 5-5M5 20h14',
   moon: 'M20 14A8.500 8.500 0 1 1 10 4a7 7 0 0 0 10 10z'
 } as const
 type IconName = keyof typeof ICONS

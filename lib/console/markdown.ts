@@ -1,20 +1,27 @@
 // Streaming Markdown on the page: blocks that have not changed keep their elements.
 import DOMPurify from 'dompurify'
 import { useRef } from 'preact/hooks'
-import { GrowingMarkdown } from './growing-markdown.ts'
+import { fileUrl } from './files.ts'
+import { GrowingMarkdown, rich } from './growing-markdown.ts'
 import { html } from './html.ts'
+import { codeHtml, formulaHtml, richness } from './rich.ts'
+import { Diagram } from './sandbox.ts'
 import { notify } from './toast.ts'
 
+rich.code = codeHtml
+rich.formula = formulaHtml
+
 DOMPurify.addHook('afterSanitizeAttributes', (node) => {
+  if (node.tagName === 'IMG' && !/^data:image\/|^$/.test(node.getAttribute('src') ?? '')) node.removeAttribute('src')
   if (node.tagName !== 'A') return
   node.setAttribute('target', '_blank')
   node.setAttribute('rel', 'noopener noreferrer')
 })
 
 const RULES = {
-  FORBID_TAGS: ['style', 'form', 'input', 'img', 'svg', 'math', 'video', 'audio', 'picture', 'source'],
-  FORBID_ATTR: ['style', 'id', 'name'],
-  ADD_ATTR: ['target', 'data-copy', 'tabindex'],
+  FORBID_TAGS: ['style', 'form', 'input', 'svg', 'video', 'audio', 'picture', 'source'],
+  FORBID_ATTR: ['style', 'id', 'name', 'srcset'],
+  ADD_ATTR: ['target', 'tabindex'],
   // The library's default with fewer protocols; it applies to all attributes.
   ALLOWED_URI_REGEXP: /^(?:(?:https?|mailto):|[^a-z]|[a-z+.-]+(?:[^a-z+.\-:]|$))/i
 }
@@ -25,33 +32,131 @@ interface Block {
   readonly clean: string
 }
 
-export function Markdown({ text }: { readonly text: string }) {
-  const growing = useRef(new GrowingMarkdown())
-  const before = useRef<readonly Block[]>([])
-  const blocks = growing.current
-    .blocks(text)
-    .map((given, i) =>
-      before.current[i]?.given === given ? before.current[i] : { given, clean: DOMPurify.sanitize(given, RULES) }
-    )
-  before.current = blocks
-  // Elements of their own for each render: a kept one would keep the whole page as it was, by its parent.
-  return html`<div class="markdown">${blocks.map(
-    ({ clean }, i) => html`<div key=${i} class="block" dir="auto" dangerouslySetInnerHTML=${{ __html: clean }} />`
-  )}</div>`
+interface MarkdownProps {
+  readonly text: string
+  /** The thread whose files its images are; none: they are not shown. */
+  readonly threadId?: string
 }
 
-/** Copies a code block when its button is clicked. */
-export function copyOnClick(event: MouseEvent): void {
-  const button = (event.target as Element | null)?.closest?.('[data-copy]')
-  const code = button?.closest('.code')?.querySelector('code')?.textContent
-  if (!button || code == null) return
-  void copyText(code).then((isCopied) => {
-    if (!isCopied) return
-    button.textContent = 'Copied'
-    setTimeout(() => {
-      button.textContent = 'Copy'
-    }, 1500)
+export function Markdown({ text, threadId }: MarkdownProps) {
+  const drawn = useRef({ richness: -1, growing: new GrowingMarkdown(), blocks: [] as readonly Block[] })
+  const { current } = drawn
+  if (current.richness !== richness.value) {
+    current.richness = richness.value
+    current.growing = new GrowingMarkdown()
+  }
+  const before = current.blocks
+  const blocks = current.growing
+    .blocks(text)
+    .map((given, i) =>
+      before[i]?.given === given ? before[i] : { given, clean: withFiles(DOMPurify.sanitize(given, RULES), threadId) }
+    )
+  current.blocks = blocks
+  // Elements of their own for each render: a kept one would keep the whole page as it was, by its parent.
+  return html`<div class="markdown">${blocks.map(({ given, clean }, i) => {
+    const block = html`<div key=${i} class="block" dir="auto" dangerouslySetInnerHTML=${{ __html: clean }} />`
+    return given.startsWith('<div class="code" data-diagram')
+      ? html`<${Diagram} key=${`d${i}`} source=${codeIn(clean)}>${block}<//>`
+      : block
+  })}</div>`
+}
+
+/** Images that are files of the thread get their addresses. */
+function withFiles(clean: string, threadId: string | undefined): string {
+  if (threadId === undefined || !clean.includes('data-file="')) return clean
+  return clean.replace(/ data-file="([^"]*)"/g, (_, path: string) => {
+    const url = fileUrl(threadId, decoded(path))
+    return ` data-file="${path}" loading="lazy" src="${url.replaceAll('"', '&quot;')}"`
   })
+}
+
+function decoded(attribute: string): string {
+  return attribute.replace(/&(amp|quot|lt|gt|#\d+);/g, (whole, name: string) => {
+    if (name.startsWith('#')) return String.fromCharCode(Number(name.slice(1)))
+    return { amp: '&', quot: '"', lt: '<', gt: '>' }[name] ?? whole
+  })
+}
+
+function codeIn(clean: string): string {
+  const box = document.createElement('template')
+  box.innerHTML = clean
+  return box.content.querySelector('code')?.textContent ?? ''
+}
+
+// ---------------------------------------------------------------------------------------------- what buttons do
+
+/** Copies, wraps or saves a block of code, or goes to a footnote, when its button is clicked. */
+export function onMarkdownClick(event: MouseEvent): void {
+  const button = (event.target as Element | null)?.closest?.('button')
+  if (!button) return
+  const { copy, wrap, save, note } = button.dataset
+  const box = button.closest<HTMLElement>('.code')
+  if (note !== undefined) return toNote(button, note)
+  if (!box) return
+  if (wrap !== undefined) button.setAttribute('aria-pressed', String(box.classList.toggle('wrapped')))
+  const code = box.querySelector('code')?.textContent ?? ''
+  if (save !== undefined) saveText(code, `code.${ENDINGS[box.dataset.lang ?? ''] ?? (box.dataset.lang || 'txt')}`)
+  if (copy !== undefined) void copyText(code).then((isCopied) => isCopied && showDone(button))
+}
+
+function showDone(button: HTMLElement): void {
+  button.textContent = 'Copied'
+  setTimeout(() => {
+    button.textContent = 'Copy'
+  }, 1500)
+}
+
+/** Endings of files whose language has another name. */
+const ENDINGS: Readonly<Record<string, string>> = {
+  text: 'txt',
+  bash: 'sh',
+  shell: 'sh',
+  console: 'sh',
+  javascript: 'js',
+  typescript: 'ts',
+  python: 'py',
+  golang: 'go',
+  rust: 'rs',
+  markdown: 'md',
+  yaml: 'yml',
+  ruby: 'rb',
+  'c++': 'cpp',
+  csharp: 'cs',
+  kotlin: 'kt'
+}
+
+/** Saves a text as a file of this name. */
+export function saveText(text: string, name: string): void {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(new Blob([text], { type: 'text/plain' }))
+  link.download = name.replace(/[^\w.-]+/g, '_')
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
+}
+
+function toNote(button: HTMLElement, name: string): void {
+  const notes = button.closest('.message, .panel')?.querySelectorAll<HTMLElement>('[data-note-text]') ?? []
+  const note = [...notes].find(({ dataset }) => dataset.noteText === name)
+  note?.scrollIntoView({ block: 'center' })
+  note?.focus()
+}
+
+/** What is copied of an answer has its formulas as they were written. */
+export function onCopy(event: ClipboardEvent): void {
+  const selection = getSelection()
+  if (!selection || selection.rangeCount === 0 || !event.clipboardData) return
+  const part = selection.getRangeAt(0).cloneContents()
+  const formulas = part.querySelectorAll<HTMLElement>('[data-source]')
+  if (formulas.length === 0) return
+  for (const formula of formulas) formula.replaceWith(formula.dataset.source ?? '')
+  const box = document.createElement('div')
+  box.append(part)
+  box.className = 'spoken'
+  document.body.append(box)
+  event.clipboardData.setData('text/plain', box.innerText)
+  event.clipboardData.setData('text/html', box.innerHTML)
+  box.remove()
+  event.preventDefault()
 }
 
 /** Copies a text. False: the browser has refused, and the page has said so. */

@@ -4,12 +4,13 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { ToolCallPart, TranscriptMessage } from '../client/colloquy.ts'
 import { sayGrowing } from './announce.ts'
 import { textOf } from './api.ts'
-import { artifactUrl } from './artifacts.ts'
 import type { Conversation } from './conversation.ts'
+import { artifactUrl, kindOf } from './files.ts'
 import { classes, focusComposer, html, Icon } from './html.ts'
 import { copyText, Markdown } from './markdown.ts'
 import { cutOf, filesOf, partsOf, plainText } from './records.ts'
 import { threadLink } from './router.ts'
+import { Sources, sourcesOf } from './sources.ts'
 import { bytes, count } from './time.ts'
 import { notify } from './toast.ts'
 import { Component, type ComponentChildren, h } from 'preact'
@@ -63,7 +64,11 @@ function Human({ message, conversation, isRunning, branch, branches }: MessagePr
       html`<ul class="files">
         ${files.map(
           ({ filename, size, virtual_path }) => html`<li key=${filename}>
-            <a href=${artifactUrl(conversation.threadId, virtual_path)} target="_blank" rel="noopener"><${Icon} name="file" /> ${filename} <small>${bytes(size)}</small></a>
+            <a href=${artifactUrl(conversation.threadId, virtual_path)} target="_blank" rel="noopener">${
+              kindOf(filename) === 'image'
+                ? html`<img class="thumb" src=${artifactUrl(conversation.threadId, virtual_path)} alt="" loading="lazy" />`
+                : html`<${Icon} name="file" />`
+            } ${filename} <small>${bytes(size)}</small></a>
           </li>`
         )}
       </ul>`
@@ -133,6 +138,7 @@ function Edit({ message, conversation, text, onClose }: EditProps) {
 function Ai({ message, conversation, results, isLast, isRunning }: MessageProps) {
   const text = plainText(message.content)
   const { id, raw, reasoning, calls, isPartial } = message
+  const sources = sourcesOf(message)
   const box = useRef<HTMLElement>(null)
   useEffect(() => sayGrowing(id, box.current!, !isPartial))
   const runId = conversation.runOf(message)
@@ -151,7 +157,8 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
         <div class="inside"><${Markdown} text=${reasoning} /></div>
       </details>`
     }
-    ${partsOf(message.content).map((part, i) => ('text' in part ? html`<${Markdown} key=${i} text=${part.text} />` : html`<${Picture} key=${i} url=${part.image} />`))}
+    ${partsOf(message.content).map((part, i) => ('text' in part ? html`<${Markdown} key=${i} text=${part.text} threadId=${conversation.threadId} />` : html`<${Picture} key=${i} url=${part.image} />`))}
+    ${sources.length > 0 && html`<${Sources} sources=${sources} />`}
     ${calls.map((call, i) => html`<${Call} key=${call.id ?? i} ...${{ call, result: results[i], isRunning }} />`)}
     ${cut && html`<p class="cut">${cut}</p>`}
     ${
@@ -166,7 +173,7 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
 function Picture({ url }: { readonly url: string }) {
   if (/^data:image\/(?!svg)/.test(url)) return html`<img class="picture" src=${url} alt="Image in the answer" />`
   if (!/^https?:/.test(url)) return html`<p class="hint">An image that cannot be shown.</p>`
-  return html`<p><a href=${url} target="_blank" rel="noopener noreferrer"><${Icon} name="open" /> Image: ${url}</a></p>`
+  return html`<p><a href=${url} target="_blank" rel="noopener noreferrer"><${Icon} name="open" /> Image: ${url} <small>${new URL(url).host}</small></a></p>`
 }
 
 interface CallProps {

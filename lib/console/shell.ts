@@ -1,7 +1,5 @@
 // The layout: sidebar with threads, current view, and global shortcuts.
-import { notifyFailure } from './toast.ts'
 import { useSignal } from '@preact/signals'
-import type { FunctionComponent } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { Account } from './account.ts'
 import { Chat } from './chat.ts'
@@ -9,6 +7,7 @@ import { Conversation } from './conversation.ts'
 import { Dialog } from './dialog.ts'
 import { watchFigures } from './figures.ts'
 import { classes, focusComposer, html, Icon } from './html.ts'
+import { Later } from './later.ts'
 import { goLive, isLive, onNews } from './live.ts'
 import { newId } from './records.ts'
 import { go, place, threadLink } from './router.ts'
@@ -123,8 +122,8 @@ export function Shell() {
       </div>
     </aside>
     ${conversation && html`<${Chat} key=${conversation.threadId} conversation=${conversation} onSent=${onSent} />`}
-    ${view === 'overview' && (me.value?.system_role === 'admin' ? html`<${Later} name="overview" props=${{}} />` : html`<${NotYours} />`)}
-    ${runId && conversation && html`<${Later} name="inspector" props=${{ conversation, runId, otherId: place.value.view === 'thread' ? place.value.otherId : null }} />`}
+    ${view === 'overview' && (me.value?.system_role === 'admin' ? html`<${Later} load=${overview} props=${{}} />` : html`<${NotYours} />`)}
+    ${runId && conversation && html`<${Later} load=${inspector} props=${{ conversation, runId, otherId: place.value.view === 'thread' ? place.value.otherId : null }} />`}
     ${isAccountOpen.value && html`<${Account} onClose=${() => (isAccountOpen.value = false)} />`}
     ${
       areKeysShown.value &&
@@ -144,19 +143,8 @@ function NotYours() {
   return html`<main class="chat empty"><div class="welcome"><h1>This page is for administrators</h1><p class="lead">Your account has no right to see the overview of this installation.</p><button class="primary" onClick=${() => go('#/')}>Back to your conversations</button></div></main>`
 }
 
-/** A view whose module is loaded when it is opened. */
-function Later({ name, props }: { readonly name: 'overview' | 'inspector'; readonly props: object }) {
-  const [view, setView] = useState<{ View: FunctionComponent<never> } | null>(null)
-  useEffect(() => {
-    const module = name === 'overview' ? import('./overview.ts') : import('./inspector.ts')
-    module.then(
-      ({ View }) => setView({ View: View as FunctionComponent<never> }),
-      // After a deploy the file has another name.
-      notifyFailure
-    )
-  }, [name])
-  return view ? html`<${view.View} ...${props} />` : null
-}
+const overview = () => import('./overview.ts')
+const inspector = () => import('./inspector.ts')
 
 /** Whether the side is a drawer above the page, as in shell.css. */
 const isNarrow = (): boolean => matchMedia('(max-width: 760px)').matches

@@ -2,6 +2,7 @@
 import { signal } from '@preact/signals'
 import { ApiError, csrfToken } from '../client/colloquy.ts'
 import { call } from './api.ts'
+import { artifactUrl, kindOf } from './files.ts'
 import type { Attached } from './records.ts'
 import { keep, kept } from './tab-storage.ts'
 import { notify, notifyFailure } from './toast.ts'
@@ -14,6 +15,8 @@ interface Upload {
   readonly progress: number
   /** null: still uploading. */
   readonly file: Attached | null
+  /** The address of its thumbnail; null: it is no picture. */
+  readonly picture: string | null
 }
 
 let count = 0
@@ -75,7 +78,14 @@ export class Uploads {
 
   /** Attaches what has been uploaded before. */
   restore(files: readonly Attached[]): void {
-    const uploads = files.map((file) => ({ id: count++, name: file.filename, size: file.size, progress: 1, file }))
+    const uploads = files.map((file) => ({
+      id: count++,
+      name: file.filename,
+      size: file.size,
+      progress: 1,
+      file,
+      picture: pictureOf(this.#threadId, file)
+    }))
     this.#show([...this.list.value, ...uploads])
   }
 
@@ -87,7 +97,7 @@ export class Uploads {
   /** XMLHttpRequest, because fetch does not report upload progress. */
   #send(file: File): void {
     const id = count++
-    this.#show([...this.list.value, { id, name: file.name, size: file.size, progress: 0, file: null }])
+    this.#show([...this.list.value, { id, name: file.name, size: file.size, progress: 0, file: null, picture: null }])
     const request = new XMLHttpRequest()
     this.#requests.set(id, request)
     const form = new FormData()
@@ -104,7 +114,7 @@ export class Uploads {
     this.#requests.delete(id)
     const answer = jsonOf(responseText)
     const [file] = answer.files ?? []
-    if (status === 200 && file) return this.#change(id, { progress: 1, file })
+    if (status === 200 && file) return this.#change(id, { progress: 1, file, picture: pictureOf(this.#threadId, file) })
     this.#failed(id, name, status === 200 ? 'it was not taken' : new ApiError(status, answer.detail, null).message)
   }
 
@@ -116,6 +126,10 @@ export class Uploads {
   #change(id: number, change: Partial<Upload>): void {
     this.#show(this.list.value.map((one) => (one.id === id ? { ...one, ...change } : one)))
   }
+}
+
+function pictureOf(threadId: string, { filename, virtual_path }: Attached): string | null {
+  return kindOf(filename) === 'image' ? artifactUrl(threadId, virtual_path) : null
 }
 
 function jsonOf(text: string): { files?: Attached[]; detail?: unknown } {

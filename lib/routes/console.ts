@@ -1,8 +1,10 @@
 // Serves the page at `/` and its files, as built by bin/build-page.ts.
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
 import { fail } from '../base/errors.ts'
 import { type Asset, sendAsset } from '../http/asset.ts'
 import { type Call, HANDLED, type Reply, type Route, route } from '../http/route.ts'
@@ -52,6 +54,7 @@ const SANDBOX_HEADERS = {
 export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
   if (!config.console.enabled) return []
   let read: ReadonlyMap<string, Asset> | null = null
+  let library: { readonly asset: Asset | null } | null = null
   const send = (call: Call, path: string): typeof HANDLED => {
     read ??= assetsIn(FOLDER)
     const asset = read.get(path)
@@ -70,6 +73,14 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
     }
   }
 
+  /** The optional library that draws diagrams, where the operator has installed it; an empty answer tells the page that there is none. */
+  const diagrams = (call: Call): Reply | typeof HANDLED => {
+    library ??= { asset: diagramAsset() }
+    if (!library.asset) return { status: 204 }
+    sendAsset(call.req, call.res, library.asset)
+    return HANDLED
+  }
+
   const open = { method: 'GET', access: 'public' } as const
   return [
     route({ ...open, path: '/', handler: home }),
@@ -77,6 +88,7 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
     route({ ...open, path: '/colloquy.js', handler: (call) => send(call, 'colloquy.js') }),
     // Browsers request it when they show a response of the API.
     route({ ...open, path: '/favicon.ico', handler: (call) => send(call, 'icon.svg') }),
+    route({ ...open, path: '/console/diagrams.js', handler: diagrams }),
     route({ ...open, path: '/console/sandbox', handler: (call) => send(call, 'sandbox.html') }),
     route({
       ...open,
@@ -86,6 +98,19 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
     })
   ]
 }
+
+/** The library of the optional peer `mermaid`, as it is installed; null: it is not. */
+function diagramAsset(): Asset | null {
+  try {
+    const plain = readFileSync(createRequire(import.meta.url).resolve('mermaid/dist/mermaid.min.js'))
+    const encoded = new Map([['gzip', gzipSync(plain)]])
+    return { type: TYPES['.js']!, tag: tagOf(plain), plain, encoded, isImmutable: false, headers: {} }
+  } catch {
+    return null
+  }
+}
+
+const tagOf = (plain: Buffer): string => `"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`
 
 /** Reads all files, a few hundred kilobytes. Empty if the page was not built. */
 function assetsIn(folder: string): Map<string, Asset> {
@@ -113,7 +138,7 @@ function assetOf(folder: string, name: string, names: ReadonlySet<string>): Asse
   const isPage = name.endsWith('.html')
   return {
     type: TYPES[extname(name)]!,
-    tag: `"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`,
+    tag: tagOf(plain),
     plain,
     encoded,
     // The folder's name contains a digest of its content.

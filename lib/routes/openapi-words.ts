@@ -79,6 +79,10 @@ export const WORDS: Readonly<Record<string, Told>> = {
   'GET /docs': told('This reference as a page: search it, try calls, copy them as code', file('text/html')),
   'GET /colloquy.js': told('The client library for browsers', file('text/javascript')),
   'GET /favicon.ico': told('The icon of the page', file('image/svg+xml')),
+  'GET /console/diagrams.js': told('The optional library that draws diagrams; empty where it is not installed', {
+    ...file('text/javascript'),
+    204: null
+  }),
   'GET /console/sandbox': told('The sandbox in which the page shows HTML documents of agents', file('text/html')),
   'GET /console/{path}': told('A file of the page', file('text/javascript', 'text/css', 'image/svg+xml')),
   'GET /openapi.json': told(

@@ -1,0 +1,153 @@
+// An answer fit to read: code, formulas, footnotes, sources, files and their versions, in Chromium.
+import type { Json } from '../../lib/base/types.ts'
+import { isAccessible } from '../fixtures/axe.ts'
+import { account, browserTest, visit, words } from '../fixtures/browser.ts'
+import { openSite, type Person } from '../fixtures/gateway.ts'
+
+async function conversation(person: Person, content: Json, more: Json[] = []): Promise<string> {
+  const threadId = await person.thread()
+  const messages = [{ type: 'human', id: 'q', content: 'Show me' }, ...more, { type: 'ai', id: 'a', content }]
+  await person.post(`/api/threads/${threadId}/state`, { values: { messages } })
+  return threadId
+}
+
+browserTest(
+  'code is coloured, wrapped, saved and copied; its libraries come with the first that needs them',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const plain = await conversation(person, 'Words only.')
+    const code = '```python\nclass A:\n    name = "b"  # c\n```'
+    const threadId = await conversation(person, code)
+    const visitor = await visit(t, site.url, { person })
+    const { page } = visitor
+    await visitor.open(`#/t/${plain}`)
+    await visitor.hasWords('Words only.')
+    const loaded = () =>
+      page.evaluate(
+        "performance.getEntriesByType('resource').filter(({ name }) => /vendor.(highlight|katex)/.test(name)).length"
+      )
+    t.equal(await loaded(), 0)
+    await visitor.open(`#/t/${threadId}`)
+    await page.locator('.hljs-keyword').getByText('class').waitFor()
+    t.equal(await loaded(), 2, 'the library and one language')
+    t.equal(await page.locator('.code code').textContent(), 'class A:\n    name = "b"  # c')
+    await page.getByRole('button', { name: 'Wrap' }).click()
+    t.equal(await page.evaluate("getComputedStyle(document.querySelector('.code pre')).whiteSpace"), 'pre-wrap')
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Save' }).click()
+    ])
+    t.equal(download.suggestedFilename(), 'code.py')
+    await isAccessible(t, visitor, 'sources')
+  }
+)
+
+browserTest('formulas are drawn by the browser, prices are none, and a mistake stays as it was written', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const text = 'Of \\(a_1\\) and $b^2$, at $5 or $6, with \\(\\oops{\\).\n\n$$\\frac{1}{2}$$'
+  const visitor = await visit(t, site.url, { person })
+  await visitor.open(`#/t/${await conversation(person, text)}`)
+  await visitor.page.locator('math mfrac').waitFor()
+  t.equal(await visitor.page.locator('.message.ai math').count(), 3)
+  t.match(await visitor.page.locator('.message.ai').innerText(), /at \$5 or \$6, with \\\(\\oops\{\\\)/)
+})
+
+browserTest('a footnote is reached from its mark by keys, and sources stand below as cards', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const text = 'A claim[^n], and [citation:Weather](https://weather.example/today).\n\n[^n]: The proof.'
+  const annotations: Json[] = [
+    { type: 'url_citation', url_citation: { url: 'https://docs.example/a', title: 'The guide' } },
+    { type: 'citation', url: 'https://news.example/b', cited_text: 'It rained.' },
+    { type: 'citation', url: 'javascript:alert(1)', title: 'Not this' }
+  ]
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open(`#/t/${await conversation(person, [{ type: 'text', text, annotations }])}`)
+  await page.getByRole('button', { name: 'Footnote n' }).press('Enter')
+  t.equal(await page.evaluate('document.activeElement.textContent'), 'n The proof.')
+  t.equal(await page.locator('a.cite').innerText(), 'Weather')
+  const sources = page.getByRole('list', { name: 'Sources' })
+  const shown = (await sources.locator('a').allInnerTexts()).map(words)
+  t.same(shown, ['1 The guide docs.example', '2 news.example news.example'])
+  await sources.locator('a').last().focus()
+  await sources.getByText('It rained.').waitFor()
+  await isAccessible(t, visitor, 'sources')
+})
+
+browserTest('pictures of the thread are shown, others are links that name their host', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const threadId = await person.thread()
+  const png = Buffer.from(
+    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+    'base64'
+  )
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open(`#/t/${threadId}`)
+  await page.locator('input[type=file]').setInputFiles({ name: 'dot.png', mimeType: 'image/png', buffer: png })
+  await page.locator('.composer .thumb').waitFor()
+  const widthOf = (selector: string) =>
+    page.evaluate(`((image) => image.decode().then(() => image.naturalWidth))(document.querySelector('${selector}'))`)
+  t.equal(await widthOf('.composer .thumb'), 1, 'before it is sent')
+  await visitor.say('![mine](/mnt/user-data/uploads/dot.png)')
+  await visitor.answered()
+  await page.locator('.message.human .thumb').waitFor()
+  t.equal(await widthOf('.message.human .thumb'), 1, 'and after')
+  const messages = [
+    { type: 'ai', id: 'a2', content: '![mine](/mnt/user-data/uploads/dot.png) ![theirs](https://images.example/1.png)' }
+  ]
+  await person.post(`/api/threads/${threadId}/state`, { values: { messages } })
+  await page.reload()
+  await page.locator('.message.ai img.picture').waitFor()
+  t.equal(await widthOf('.message.ai img.picture'), 1)
+  t.equal(
+    await page.getByRole('link', { name: 'theirs images.example' }).getAttribute('href'),
+    'https://images.example/1.png'
+  )
+})
+
+browserTest(
+  'a file is seen as it looks and as it is written, in each of its versions; a drawing runs no script',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const path = '/mnt/user-data/uploads/sun.svg'
+    const drawing = (color: string) =>
+      `<svg xmlns="http://www.w3.org/2000/svg"><circle r="9" fill="${color}"/><script>parent.document.title = 'taken'</script></svg>`
+    const calls: Json[] = ['red', 'gold'].flatMap((color, n): Json[] => [
+      {
+        type: 'ai',
+        id: `c${n}`,
+        content: '',
+        tool_calls: [{ id: `t${n}`, name: 'write_file', args: { path, content: drawing(color) } }]
+      },
+      { type: 'tool', id: `r${n}`, tool_call_id: `t${n}`, content: 'ok' }
+    ])
+    const threadId = await conversation(person, 'Drawn.', calls)
+    const visitor = await visit(t, site.url, { person })
+    // The drawing's script is run, and refused.
+    visitor.expect(/SecurityError/)
+    const { page } = visitor
+    await visitor.open(`#/t/${threadId}`)
+    const buffer = Buffer.from(drawing('gold'))
+    await page.locator('input[type=file]').setInputFiles({ name: 'sun.svg', mimeType: 'image/svg+xml', buffer })
+    await page.locator('.composer .files progress').waitFor({ state: 'detached' })
+    await person.post(`/api/threads/${threadId}/state`, { values: { artifacts: [path] } })
+    await page.reload()
+    await page.getByRole('button', { name: 'sun.svg', exact: true }).press('Enter')
+    const frame = page.frameLocator('iframe.document')
+    await frame.locator('circle').waitFor({ state: 'attached' })
+    t.equal(await frame.locator('circle').getAttribute('fill'), 'gold')
+    t.not(await page.title(), 'taken')
+    await page.getByRole('button', { name: 'Source' }).click()
+    await page.locator('.panel code').getByText('gold').first().waitFor()
+    await page.getByText('Version 2 of 2').waitFor()
+    await page.getByRole('button', { name: 'Older version' }).click()
+    await page.locator('.panel code').getByText('red').first().waitFor()
+    await isAccessible(t, visitor, 'a file')
+  }
+)
