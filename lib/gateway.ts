@@ -174,7 +174,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     expiryDays: config.auth.token_expiry_days
   })
   const goesOn = agent.states !== undefined && config.runs.on_restart === 'resume'
-  const recovery = { store, states: runStates, writer: committer, registry, options, goesOn, log }
+  const abandon = agent.abandon?.bind(agent)
+  const recovery = { store, states: runStates, writer: committer, registry, options, goesOn, abandon, log }
   const cluster = store.peers
     ? new Cluster({
         ...recovery,

@@ -14,6 +14,7 @@ export function contained(agent: Agent): Agent {
       }),
     ...(agent.models && { models: () => agent.models?.() ?? [] }),
     ...(agent.adoptThreads && { adoptThreads: agent.adoptThreads.bind(agent) }),
+    ...(agent.abandon && { abandon: agent.abandon.bind(agent) }),
     ...(agent.forget && { forget: async (threadId: string) => agent.forget?.(threadId) })
   }
 }

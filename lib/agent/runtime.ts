@@ -198,6 +198,11 @@ export interface Agent {
    */
   forget?(threadId: string): Promise<void>
   /**
+   * A run has ended because its process is gone: stops what of it goes on elsewhere.
+   * @throws Error when it cannot
+   */
+  abandon?(threadId: string, runId: string): Promise<void>
+  /**
    * Assigns an owner to its own threads from before this gateway [Auth 12]. Called once at start.
    * @param onFailed called for a thread that could not be changed; the others are
    * @returns how many got an owner

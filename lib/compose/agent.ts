@@ -215,8 +215,9 @@ async function agentOf({ agent }: Config, lead: () => Agent, ports: GraphPorts):
   // The configuration has checked that each runtime has what it needs.
   if (agent.runtime === 'module') return loadAgent(agent.path ?? '', ports)
   if (agent.runtime !== 'langgraph') return lead()
-  const { url, api_key, headers, assistant_id, idle_timeout_ms } = agent
-  const options = { apiKey: api_key, headers, assistantId: assistant_id, idleTimeoutMs: idle_timeout_ms }
+  const { url, api_key, headers, assistant_id, idle_timeout_ms, reconnect_ms } = agent
+  const times = { idleTimeoutMs: idle_timeout_ms, reconnectMs: reconnect_ms }
+  const options = { apiKey: api_key, headers, assistantId: assistant_id, ...times }
   return createServerAgent({ url: url ?? '', ...options, ...answerLimits(agent) })
 }
 

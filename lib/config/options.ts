@@ -210,6 +210,8 @@ export const Options = v.object({
     // Idle time of a run's stream in ms before the server is asked whether it is alive. Too long: a hung server is
     // noticed late, by runs.timeout_s at the latest.
     idle_timeout_ms: whole(30_000, 0, DAY_MS),
+    // How long a LangGraph server that cannot be reached is tried again, in ms. Too short: its restart ends all its runs.
+    reconnect_ms: whole(30_000, 0, DAY_MS),
     // Characters of one event that a model or graph server sends, counted while it arrives. Without it an event without an end
     // takes all memory. At most a 64th of the heap.
     event_characters: whole(33_554_432, 65_536),

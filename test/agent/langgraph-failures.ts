@@ -105,7 +105,7 @@ t.test('a stream that breaks before its first event is heard from its start', { 
 })
 
 t.test('a server that is not there ends the run as error, in words', { skip }, async (t) => {
-  const talk = await Talk.begin(await siteOf(t, { url: 'http://127.0.0.1:9' }))
+  const talk = await Talk.begin(await siteOf(t, { url: 'http://127.0.0.1:9' }, { reconnect_ms: 0 }))
   const frames = await (await talk.stream({ text: 'hello' })).whole()
   t.match(dataOf(frames, 'error'), [{ error: 'AgentUnavailable', message: /cannot be reached/ }])
   t.equal(frames.at(-1)?.event, 'end')
@@ -120,10 +120,10 @@ t.test('a graph that the server does not have is refused with its words', { skip
 
 t.test('a server that hangs ends the run as error, with what was said', { skip }, async (t) => {
   const own = await startGraphServer(t, folder!)
-  const talk = await Talk.begin(await siteOf(t, own, { idle_timeout_ms: 300 }))
+  const talk = await Talk.begin(await siteOf(t, own, { idle_timeout_ms: 300, reconnect_ms: 300 }))
   const quiet = await talk.stream({ text: 'one two', rate: 1, hang: -1 })
   t.match((await quiet.whole()).at(-1), { event: 'end' })
-  t.match((await talk.runs())[0], { status: 'success' }, 'silence alone is no reason')
+  t.match((await talk.runs())[0], { status: 'success', error: null }, 'silence alone is no reason')
   const stream = await talk.stream({ text: 'one two', hang: 1 })
   await stream.until(({ frames }) => frames.some(({ data }) => data.includes('"one "')))
   own.freeze()
@@ -135,7 +135,7 @@ t.test('a server that hangs ends the run as error, with what was said', { skip }
 
 t.test('kill -9 of the server ends the run as error with end; a new one is told what was said', { skip }, async (t) => {
   const own = await startGraphServer(t, folder!)
-  const talk = await Talk.begin(await siteOf(t, own))
+  const talk = await Talk.begin(await siteOf(t, own, { reconnect_ms: 1000 }))
   await talk.wait({ text: 'first' })
   const stream = await talk.stream({ text: 'one two', hang: 1 })
   await stream.until(({ frames }) => frames.some(({ data }) => data.includes('"one "')))

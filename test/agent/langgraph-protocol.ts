@@ -3,7 +3,13 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { at, openSite, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
+import { setTimeout as pause } from 'node:timers/promises'
+import { Requests } from '../../lib/langgraph/server-agent/requests.ts'
+import { ServerThread } from '../../lib/langgraph/server-agent/server-thread.ts'
+import { startChild } from '../fixtures/child.ts'
+import { freePort } from '../fixtures/free-port.ts'
+import { at, homeOf, openSite, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
+import { IS_FAST } from '../fixtures/size.ts'
 import { dataOf, saidIn, Talk, textsIn } from '../fixtures/graph-journey.ts'
 
 interface Asked {
@@ -27,7 +33,7 @@ function stream(frames: readonly (readonly [string, unknown])[], { ids = true, c
 }
 
 /** Answers by method and the last words of the path; each is used for as long as it is the last one left. */
-async function openServer(t: Test, answers: Readonly<Record<string, Answer[]>>) {
+async function openServer(t: Test, answers: Readonly<Record<string, Answer[]>>, port = 0) {
   const asked: Asked[] = []
   const server = createServer(async (req, res) => {
     const chunks: Buffer[] = []
@@ -42,7 +48,7 @@ async function openServer(t: Test, answers: Readonly<Record<string, Answer[]>>) 
     else if (answer === undefined) res.writeHead(404).end('not here')
     else res.end(JSON.stringify(answer))
   })
-  server.listen(0, '127.0.0.1')
+  server.listen(port, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => server.close().closeAllConnections())
   // A server that listens on a port has such an address.
@@ -334,4 +340,132 @@ t.test('a graph with channels of its own has a step, and values, for each of its
   const values = dataOf(frames, 'values')
   t.match(values.at(-1), { notes: ['after 1'] })
   t.equal(values.length, 2, 'the input, and the one step')
+})
+
+t.test('a step is recorded once, also where the server names no checkpoint before its values', async (t) => {
+  const server = await openServer(t, {
+    ...PYTHON,
+    'GET /threads/[^/]+/state': [EMPTY, stateOf([HUMAN, ai('done')])],
+    'GET /threads/[^/]+/runs/R': [{ status: 'success' }],
+    'POST /threads/[^/]+/runs/stream': [
+      stream([
+        ['metadata', { run_id: 'R', attempt: 1 }],
+        ['values', { messages: [HUMAN] }],
+        ['updates', { agent: { messages: [ai('done')] } }],
+        ['values', { messages: [HUMAN, ai('done')] }]
+      ])
+    ]
+  })
+  const config = { agent: { runtime: 'langgraph', url: server.url }, title: { enabled: false } }
+  const talk = await Talk.begin(await openSite(t, { config }))
+  const frames = await (await talk.stream({})).whole()
+  t.equal(dataOf(frames, 'values').length, 2, 'the input, and the one step')
+})
+
+/** A run whose stream stays open behind these frames, and says nothing more. */
+function quiet(frames: readonly (readonly [string, unknown])[], { heartbeat = false } = {}) {
+  return (res: ServerResponse) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream', 'content-location': '/threads/T/runs/R' })
+    for (const [n, [event, data]] of frames.entries())
+      res.write(`event: ${event}\ndata: ${JSON.stringify(data)}\nid: ${n}\n\n`)
+    if (heartbeat) res.write(': heartbeat\n\n')
+  }
+}
+
+/** What one run of the graph of this server passes on. */
+async function partsOf(url: string, silenceMs: number): Promise<string[]> {
+  const requests = new Requests({
+    url,
+    apiKey: null,
+    headers: {},
+    assistantId: null,
+    idleTimeoutMs: 0,
+    reconnectMs: 5000
+  })
+  const { signal } = new AbortController()
+  const call = {
+    id: 'T',
+    creation: {},
+    parameters: () => ({}),
+    idleMs: 200,
+    silenceMs,
+    eventCharacters: undefined,
+    signal
+  }
+  const parts: string[] = []
+  await new ServerThread(requests, call).work(
+    { input: null, resume: null, checkpointId: null },
+    ({ mode }) => parts.push(mode) > 0,
+    async () => {}
+  )
+  return parts
+}
+
+t.test('a server that has sent heartbeats and falls silent is joined again where it was', async (t) => {
+  const server = await openServer(t, {
+    'GET /threads/T/runs/R': [{ status: 'running' }, { status: 'success' }],
+    'POST /threads/T/runs/stream': [quiet([['values', {}]], { heartbeat: true })],
+    'GET /threads/T/runs/R/stream': [stream([['updates', {}]])]
+  })
+  t.strictSame(await partsOf(server.url, 300), ['values', 'updates'])
+  t.match(server.of(/GET .*stream/)[0]?.headers, { 'last-event-id': '0' })
+})
+
+t.test('a run that has ended is over, though its stream stays open and silent', async (t) => {
+  const server = await openServer(t, {
+    'GET /threads/T/runs/R': [{ status: 'running' }, { status: 'success' }],
+    'POST /threads/T/runs/stream': [quiet([['values', {}]])],
+    'GET /threads/T/runs/R/stream': [stream([])]
+  })
+  t.strictSame(await partsOf(server.url, 60_000), ['values'])
+})
+
+t.test('a server that refuses connections is tried again: its restart ends no run that has not begun', async (t) => {
+  const port = await freePort()
+  const talk = await talkTo(t, `http://127.0.0.1:${port}`)
+  const waiting = talk.wait({})
+  await pause(600)
+  await openServer(
+    t,
+    {
+      ...PYTHON,
+      'GET /threads/[^/]+/state': [EMPTY, stateOf([HUMAN, ai('done')])],
+      'GET /threads/[^/]+/runs/R': [{ status: 'success' }],
+      'POST /threads/[^/]+/runs/stream': [stream([['values', { messages: [HUMAN, ai('done')] }]])]
+    },
+    port
+  )
+  t.match(saidIn(await waiting).at(-1), ['ai', 'done'])
+})
+
+t.test('after kill -9 of the gateway the run on the server is cancelled there', { skip: IS_FAST }, async (t) => {
+  const metadata: { gateway_run_id?: string } = {}
+  const server = await openServer(t, {
+    ...PYTHON,
+    'GET /threads/[^/]+/state': [EMPTY],
+    'POST /threads/[^/]+/runs/stream': [quiet([['messages', chunk('half ')]])],
+    'POST /threads/search': [[{ thread_id: 'T' }]],
+    'GET /threads/T/runs\\?.*': [
+      [
+        { run_id: 'other', status: 'running', metadata: { gateway_run_id: 'not ours' } },
+        { run_id: 'R', status: 'running', metadata }
+      ]
+    ],
+    'POST /threads/T/runs/R/cancel.*': [{}]
+  })
+  const config = { agent: { runtime: 'langgraph', url: server.url } }
+  const home = homeOf(t)
+  const child = await startChild(t, { home, config })
+  const talk = await Talk.begin(child)
+  const streamed = await talk.stream({})
+  await streamed.until(({ frames }) => frames.some(({ data }) => data.includes('half ')))
+  metadata.gateway_run_id = textIn((await talk.runs())[0], 'run_id')
+  await child.kill()
+  await startChild(t, { home, config })
+  await until(() => server.of(/cancel/).length > 0, 'it is cancelled')
+  t.strictSame(
+    server.of(/cancel/).map(({ path }) => path.replace(/\?.*/, '')),
+    ['POST /threads/T/runs/R/cancel'],
+    'and no other'
+  )
 })

@@ -19,15 +19,24 @@ export class EventStream {
   /** Characters of the event in progress, at most. */
   #held = 0
 
-  /** @param onEvent called for every event, in the tick its last byte arrives */
-  constructor(onEvent: (event: EventSourceMessage) => void, failures: PeerFailures, max = EVENT_CHARACTERS) {
+  /**
+   * @param onEvent called for every event, in the tick its last byte arrives
+   * @param onComment called for every comment: servers send them as heartbeats
+   */
+  constructor(
+    onEvent: (event: EventSourceMessage) => void,
+    failures: PeerFailures,
+    max = EVENT_CHARACTERS,
+    onComment?: () => void
+  ) {
     this.#failures = failures
     this.#max = max
     this.#parser = createParser({
       onEvent: (event) => {
         this.#events++
         onEvent(event)
-      }
+      },
+      ...(onComment && { onComment })
     })
   }
 

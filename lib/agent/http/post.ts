@@ -13,8 +13,8 @@ export class IdleTimeout {
 
   readonly #run: AbortSignal
   readonly #request = new AbortController()
-  readonly #idleMs: number
-  readonly #isAlive: (() => Promise<boolean>) | undefined
+  #idleMs: number
+  #isAlive: (() => Promise<boolean>) | undefined
   readonly #abort = () => this.#request.abort(this.#run.reason)
   #isOver = false
   #timer: NodeJS.Timeout | undefined
@@ -35,6 +35,14 @@ export class IdleTimeout {
 
   get signal(): AbortSignal {
     return this.#request.signal
+  }
+
+  /** The server sends heartbeats: from now on this silence, in ms, means that it is gone, and nobody asks. */
+  expectHeartbeats(silenceMs: number): void {
+    if (this.#isAlive === undefined && this.#idleMs === silenceMs) return
+    this.#idleMs = silenceMs
+    this.#isAlive = undefined
+    if (this.#timer) this.#arm()
   }
 
   /** Called for every chunk. The timer is not reset; it compares times when it fires. */

@@ -33,6 +33,10 @@ export class GraphEventMapper implements Listener {
   #next: readonly string[] = []
   #ref: GraphCheckpointRef
   #savedRef: GraphCheckpointRef
+  /** The server names each checkpoint before its values; otherwise it is known only when the run is over. */
+  #namesCheckpoints = false
+  /** A step that waits: the last one is recorded with its checkpoint, which only the final state names. */
+  #isHeld = false
   #hasSpace = true
 
   /** @param threadId the graph's id for the thread */
@@ -53,6 +57,7 @@ export class GraphEventMapper implements Listener {
    */
   part({ mode, namespace, data }: Part): boolean {
     this.#hasSpace = true
+    this.#recordHeld()
     if (mode === 'messages') this.#conversation.chunk(data, namespace)
     else if (mode === 'custom') this.emit({ type: 'custom', data })
     else if (mode === 'error') throw failureIn(data)
@@ -91,6 +96,7 @@ export class GraphEventMapper implements Listener {
   }
 
   #onCheckpoint({ id, next }: JsonObject): void {
+    this.#namesCheckpoints = true
     this.#at(textOr(id))
     this.#next = textsIn(next)
   }
@@ -120,7 +126,8 @@ export class GraphEventMapper implements Listener {
     // The first state is the one we sent to the graph.
     if (this.#nodes.size === 0) return
     this.#conversation.step()
-    this.#step()
+    if (this.#namesCheckpoints) this.#step()
+    else this.#isHeld = true
   }
 
   #onValues({ messages, ...channels }: JsonObject): void {
@@ -169,10 +176,17 @@ export class GraphEventMapper implements Listener {
     }
     for (const interrupt of this.#interrupts.values()) this.record({ type: 'interrupt', interrupt })
     const [waiting] = state?.next ?? []
-    if (this.#interrupts.size > 0 && waiting !== undefined) this.#nodes = new Set([waiting])
+    if (this.#interrupts.size === 0 || waiting === undefined) return
+    this.#recordHeld()
+    this.#nodes = new Set([waiting])
+  }
+
+  #recordHeld(): void {
+    if (this.#isHeld) this.#step()
   }
 
   #step(): void {
+    this.#isHeld = false
     if (this.#nodes.size > 0) this.#lastNode = [...this.#nodes].join(',')
     this.#nodes = new Set()
     if (!isDeepStrictEqual(this.#ref, this.#savedRef)) {

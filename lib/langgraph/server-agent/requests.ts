@@ -1,9 +1,10 @@
 // Requests to a LangGraph server, with retries and errors.
 import type { IncomingMessage } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Json } from '../../base/types.ts'
 import { wellFormedJson } from '../../base/well-formed.ts'
 import { EVENT_CHARACTERS } from '../../agent/http/event-stream.ts'
-import { PeerFailures, RETRY, RetryableError, retrying, type RetryPolicy } from '../../agent/http/failures.ts'
+import { pauseMs, PeerFailures, RETRY, RetryableError, retrying, type RetryPolicy } from '../../agent/http/failures.ts'
 import { type HttpRequest, IdleTimeout, isOk, ResponseBody, send } from '../../agent/http/post.ts'
 import { parseJson } from '../../base/json.ts'
 
@@ -17,6 +18,8 @@ export interface ServerOptions {
   readonly assistantId: string | null
   /** Milliseconds of silence in a run's stream before the server is asked for the run's status; 0: never. */
   readonly idleTimeoutMs: number
+  /** How long a server that cannot be reached is tried again, in ms. */
+  readonly reconnectMs: number
   /** Characters of one event of a run's stream, and bytes of another answer: either may be a whole state. Absent: 32 Mi. */
   readonly eventCharacters?: number
   /** Shorter delays, for tests. */
@@ -29,6 +32,8 @@ export interface RequestOptions {
   readonly body?: Json
   readonly headers?: Readonly<Record<string, string>>
   readonly signal: AbortSignal
+  /** Ends the wait between attempts, if that may end sooner than a request. */
+  readonly waitSignal?: AbortSignal
 }
 
 /** Idle timeout of a response, in ms. */
@@ -39,9 +44,12 @@ export class Requests {
   readonly retry: RetryPolicy
   readonly #url: string
   readonly #headers: Readonly<Record<string, string>>
+  /** See ServerOptions. */
+  readonly reconnectMs: number
   readonly #answerBytes: number
 
-  constructor({ url, apiKey, headers, retry, eventCharacters = EVENT_CHARACTERS }: ServerOptions) {
+  constructor({ url, apiKey, headers, retry, reconnectMs, eventCharacters = EVENT_CHARACTERS }: ServerOptions) {
+    this.reconnectMs = reconnectMs
     this.#url = url.replace(/\/+$/, '')
     this.#headers = { ...headers, ...(apiKey !== null && { 'x-api-key': apiKey }) }
     this.failures = new PeerFailures({
@@ -82,16 +90,36 @@ export class Requests {
     }
   }
 
-  /** A request with a streamed response; the timeout applies to its head only. @throws AgentError */
+  /**
+   * A request with a streamed response; the timeout applies to its head only. Repeated while the server refuses connections, as it does
+   * during a restart: it has not seen the request.
+   * @throws AgentError; the signal's reason
+   */
   async open(method: Method, path: string, options: RequestOptions, headMs: number): Promise<IncomingMessage> {
+    const patience = new Patience(this)
+    for (;;) {
+      const response = await this.#open(method, path, options, headMs)
+      if (!(response instanceof RetryableError)) return response
+      await patience.wait(response, options.waitSignal ?? options.signal)
+    }
+  }
+
+  /** @returns an error: no connection was made. @throws AgentError */
+  async #open(
+    method: Method,
+    path: string,
+    options: RequestOptions,
+    headMs: number
+  ): Promise<IncomingMessage | RetryableError> {
     const headTimeout = new AbortController()
     const timer = setTimeout(() => headTimeout.abort(), headMs)
     try {
       const signal = AbortSignal.any([options.signal, headTimeout.signal])
       const response = await this.#head(method, path, { ...options, signal })
       if (headTimeout.signal.aborted) throw this.failures.silent(headMs)
-      if (response instanceof RetryableError) throw response.error
-      return response
+      if (!(response instanceof RetryableError)) return response
+      if (response instanceof NotConnected && !options.signal.aborted) return response
+      throw response.error
     } finally {
       clearTimeout(timer)
     }
@@ -120,7 +148,8 @@ export class Requests {
         ...json
       })
     } catch (error) {
-      return new RetryableError(this.failures.unreachable(error))
+      const failure = this.failures.unreachable(error)
+      return isNotConnected(error) ? new NotConnected(failure) : new RetryableError(failure)
     }
   }
 
@@ -128,5 +157,40 @@ export class Requests {
     const value = text === '' ? null : parseJson(text)
     if (value === undefined) throw this.failures.garbage('an answer that is no JSON')
     return value
+  }
+}
+
+/** No connection was made: the server has not seen the request. */
+class NotConnected extends RetryableError {}
+
+const NOT_CONNECTED: readonly unknown[] = ['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN']
+
+function isNotConnected(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && NOT_CONNECTED.includes(error.code)
+}
+
+/** Waits between attempts, longer each time, until `reconnectMs` have passed without progress. */
+export class Patience {
+  readonly #requests: Requests
+  #failed = 0
+  #since = performance.now()
+
+  constructor(requests: Requests) {
+    this.#requests = requests
+  }
+
+  /** Something has arrived. */
+  renew(): void {
+    this.#failed = 0
+    this.#since = performance.now()
+  }
+
+  /** @throws the failure's error when the time is over; the signal's reason */
+  async wait(failure: RetryableError, signal: AbortSignal): Promise<void> {
+    const { retry, reconnectMs } = this.#requests
+    const leftMs = this.#since + reconnectMs - performance.now()
+    const waitMs = pauseMs({ ...retry, retries: Number.POSITIVE_INFINITY }, this.#failed++, failure)
+    if (leftMs <= 0 || waitMs === null) throw failure.error
+    await sleep(Math.min(waitMs, leftMs), undefined, { signal })
   }
 }

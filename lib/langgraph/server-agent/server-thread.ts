@@ -1,25 +1,29 @@
 // A thread on a LangGraph server during one of our runs: creates the run there, follows it across broken connections, and
 // cancels it with ours.
 import type { IncomingMessage } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { cutTo, type Json, type JsonObject, isObject } from '../../base/types.ts'
-import { type ConnectionLost, IdleTimeout, isOk, ResponseBody } from '../../agent/http/post.ts'
-import { pauseMs, type PeerFailures, RetryableError } from '../../agent/http/failures.ts'
+import { ConnectionLost, IdleTimeout, isOk, ResponseBody } from '../../agent/http/post.ts'
+import { type PeerFailures, RetryableError } from '../../agent/http/failures.ts'
 import { objectOr, objectsIn, textOr, textsIn, parseJson } from '../../base/json.ts'
 import { interruptsIn } from './event-mapper.ts'
 import type { GraphInput, GraphState, Part } from './graph.ts'
-import type { Requests } from './requests.ts'
+import { Patience, type Requests } from './requests.ts'
 import { EventStream } from '../../agent/http/event-stream.ts'
 
 /** Timeout for cancelling on the server, in ms. */
 const CANCEL_MS = 5000
 /** Timeout for creating a run, in ms. */
 const CREATE_MS = 60_000
+/** Servers that send heartbeats do so every 5 s: three missed mean that the connection is dead, in ms. */
+const SILENCE_MS = 15_000
 /** Timeout for the response head of a resumed stream, in ms. */
 const HEAD_MS = 15_000
 
 type OnPart = (part: Part) => boolean
 type Space = () => Promise<void>
+
+/** The connection is open and nothing arrives. */
+class FellSilent extends ConnectionLost {}
 
 /** One run of a server's graph. */
 interface ServerCall {
@@ -29,6 +33,8 @@ interface ServerCall {
   /** Body members that depend on the checkpoint to start from. */
   readonly parameters: (checkpointId: string | null) => JsonObject
   readonly idleMs: number
+  /** Silence in ms after which a server that sends heartbeats is taken for gone; default SILENCE_MS. */
+  readonly silenceMs?: number
   readonly eventCharacters: number | undefined
   readonly signal: AbortSignal
 }
@@ -104,7 +110,7 @@ export class ServerThread {
     const soon = () => void setTimeout(() => gone.abort(), CANCEL_MS).unref()
     this.#signal.addEventListener('abort', soon, { once: true })
     try {
-      const options = { body, signal: gone.signal }
+      const options = { body, signal: gone.signal, waitSignal: this.#signal }
       const response = await this.#requests.open('POST', `${this.#path}/runs/stream`, options, CREATE_MS)
       if (isOk(response)) return response
       throw (await this.#requests.refusal(response, gone.signal)).error
@@ -121,44 +127,47 @@ export class ServerThread {
    * @returns the run's final status
    */
   async #follow(run: string, first: IncomingMessage, parser: EventStreamParser, space: Space): Promise<string> {
-    const { failures, retry } = this.#requests
+    const { failures } = this.#requests
+    const patience = new Patience(this.#requests)
     let response: IncomingMessage | null = first
     let lost: ConnectionLost | null = null
-    for (let [failed, seen] = [0, 0]; ; ) {
+    for (let seen = 0; ; ) {
       if (response) lost = await this.#listen(run, response, parser, space)
-      if (parser.count > seen) [failed, seen] = [0, parser.count]
+      const isNews = parser.count > seen
+      if (isNews) patience.renew()
+      seen = parser.count
       const status = await this.#status(run)
-      if (typeof status === 'string' && !lost && !isActive(status)) return status
+      // Some servers leave the stream of a run that has ended open: one that has nothing more to say is as good as ended.
+      const isComplete = !lost || (lost instanceof FellSilent && !(isNews && parser.isResumable))
+      if (isComplete && typeof status === 'string' && !isActive(status)) return status
       const failure = status instanceof RetryableError ? status : new RetryableError(failures.brokeOff(lost?.cause))
       // A stream without ids cannot be resumed.
-      const waitMs = lost && parser.resumeAfter === null ? null : pauseMs(retry, failed++, failure)
-      if (waitMs === null) throw failure.error
-      await sleep(waitMs, undefined, { signal: this.#signal })
+      if (lost && !parser.isResumable) throw failure.error
+      await patience.wait(failure, this.#signal)
       response = typeof status === 'string' ? await this.#rejoin(run, parser) : null
     }
   }
 
-  /** @returns the cause if the connection broke; null: the stream ended. @throws what `onPart` throws, the signal's reason, AgentError for a silent server */
+  /** @returns the cause if the connection broke; null: the stream ended. @throws what `onPart` throws, the signal's reason */
   async #listen(
     run: string,
     response: IncomingMessage,
     parser: EventStreamParser,
     space: Space
   ): Promise<ConnectionLost | null> {
-    // A graph may be silent while it works: its server is asked whether it is still alive.
+    // Without heartbeats a graph is silent while it works: the server is asked whether the run still goes on.
     const isAlive = () =>
       this.#status(run).then(
-        (status) => typeof status === 'string',
+        (status) => typeof status === 'string' && isActive(status),
         () => false
       )
     const timeout = new IdleTimeout(this.#signal, this.#call.idleMs, isAlive)
     const body = new ResponseBody(response, timeout)
-    parser.begin()
+    parser.begin(() => timeout.expectHeartbeats(this.#call.silenceMs ?? SILENCE_MS))
     try {
       // While the log is full we stop reading, which makes the server wait.
       const lost = await body.each((chunk) => (parser.feed(chunk) ? 'more' : timeout.pausedWhile(space)))
-      if (timeout.isSilent) throw this.#requests.failures.silent(this.#call.idleMs)
-      return lost
+      return timeout.isSilent ? new FellSilent(lost?.cause) : lost
     } finally {
       timeout.end()
       body.close()
@@ -198,7 +207,7 @@ function noted(part: Part, course: { isOver: boolean; isWaiting: boolean }): Par
   return part
 }
 
-function isActive(status: string): boolean {
+export function isActive(status: string): boolean {
   return status === 'pending' || status === 'running'
 }
 
@@ -246,9 +255,13 @@ export class EventStreamParser {
     return this.count === 0 ? '-1' : this.#lastId
   }
 
+  get isResumable(): boolean {
+    return this.resumeAfter !== null
+  }
+
   /** Resets the parser for a resumed stream. */
-  begin(): void {
-    this.#stream = this.#newStream()
+  begin(onComment: () => void): void {
+    this.#stream = this.#newStream(onComment)
   }
 
   /** @returns whether there is space for more. @throws what `onPart` throws; AgentError for an invalid event */
@@ -258,7 +271,7 @@ export class EventStreamParser {
     return this.#hasSpace
   }
 
-  #newStream(): EventStream {
+  #newStream(onComment?: () => void): EventStream {
     const onEvent = ({
       id,
       event = '',
@@ -272,7 +285,7 @@ export class EventStreamParser {
       // After passing it on: a part that failed is requested again.
       if (id) this.#lastId = id
     }
-    return new EventStream(onEvent, this.#failures, this.#eventCharacters)
+    return new EventStream(onEvent, this.#failures, this.#eventCharacters, onComment)
   }
 
   #onEvent(event: string, text: string): void {

@@ -7,7 +7,7 @@ import type { AgentInput } from '../../agent/runtime.ts'
 import type { GraphCheckpointRef } from './checkpoint-ref.ts'
 import { passedOn } from '../graph/config.ts'
 import { Requests, type ServerOptions } from './requests.ts'
-import { ServerThread } from './server-thread.ts'
+import { isActive, ServerThread } from './server-thread.ts'
 
 /** Milliseconds to delete a thread. */
 const FORGET_MS = 60_000
@@ -61,10 +61,27 @@ export class ServerGraph {
   /** Deletes what the server has of a thread. @throws Error if it cannot */
   async forget(threadId: string): Promise<void> {
     const signal = AbortSignal.timeout(FORGET_MS)
+    for (const path of await this.#threadsOf(threadId, signal)) await this.#requests.ask('DELETE', path, { signal })
+  }
+
+  /** Cancels what the server still does for one of our runs. @throws Error if it cannot */
+  async abandon(threadId: string, runId: string): Promise<void> {
+    const signal = AbortSignal.timeout(FORGET_MS)
+    for (const path of await this.#threadsOf(threadId, signal)) {
+      const runs = objectsIn(await this.#requests.ask('GET', `${path}/runs?limit=100`, { signal }))
+      for (const { run_id, status, metadata } of runs) {
+        if (objectOr(metadata).gateway_run_id !== runId || !isActive(textOr(status) ?? '')) continue
+        const run = `${path}/runs/${encodeURIComponent(textOr(run_id) ?? '')}`
+        await this.#requests.ask('POST', `${run}/cancel?wait=0&action=interrupt`, { signal })
+      }
+    }
+  }
+
+  /** Paths of the server's threads for one of ours. */
+  async #threadsOf(threadId: string, signal: AbortSignal): Promise<string[]> {
     const body = { metadata: { gateway_thread_id: threadId }, limit: 1000 }
-    const found = await this.#requests.ask('POST', '/threads/search', { body, signal })
-    for (const { thread_id } of objectsIn(found))
-      await this.#requests.ask('DELETE', `/threads/${encodeURIComponent(textOr(thread_id) ?? '')}`, { signal })
+    const found = objectsIn(await this.#requests.ask('POST', '/threads/search', { body, signal }))
+    return found.map(({ thread_id }) => `/threads/${encodeURIComponent(textOr(thread_id) ?? '')}`)
   }
 
   /** See Agent.adoptThreads. */

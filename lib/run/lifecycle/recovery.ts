@@ -27,6 +27,8 @@ export interface RecoveryParts {
   readonly states: RunStates
   /** Runs whose agent can do so continue where they were interrupted [runs.on_restart resume]. */
   readonly goesOn?: boolean
+  /** See Agent.abandon. */
+  readonly abandon?: ((threadId: string, runId: string) => Promise<void>) | undefined
   readonly log: { error(fields: object, text: string): void }
   /** The process that ends the runs, where there is more than one [Store 10]. */
   readonly owner?: string
@@ -100,5 +102,11 @@ async function ended(run: Run, past: LogBounds, parts: RecoveryParts): Promise<(
   const recorder = await Recorder.resumed(run, past, parts.store, parts)
   recorder.close(RESTARTED, true)
   const { ops } = recorder.take()!
-  return () => parts.writer.writeAll(ops, 'endless', parts.owner)
+  return async () => {
+    await parts.writer.writeAll(ops, 'endless', parts.owner)
+    // Nobody waits for it: the server may be gone as well.
+    parts
+      .abandon?.(run.thread_id, run.run_id)
+      .catch((error: unknown) => parts.log.error({ err: error, run_id: run.run_id }, 'a run may go on at its server'))
+  }
 }
