@@ -36,11 +36,11 @@ export interface Way {
 
 /** The most that a way may take. A way that got shorter lowers its limit. */
 export const LIMITS = {
-  'one delta, to a socket and to the disk': { files: 37, functions: 138 },
-  'POST runs/stream, until its first bytes': { files: 112, functions: 560 },
-  'rejoining a live run, until its first bytes': { files: 50, functions: 190 },
-  'rejoining an ended run, to its end': { files: 58, functions: 258 },
-  'POST threads/search': { files: 44, functions: 160 }
+  'one delta, to a socket and to the disk': { files: 36, functions: 136 },
+  'POST runs/stream, until its first bytes': { files: 103, functions: 545 },
+  'rejoining a live run, until its first bytes': { files: 44, functions: 186 },
+  'rejoining an ended run, to its end': { files: 52, functions: 254 },
+  'POST threads/search': { files: 36, functions: 152 }
 } as const
 
 export type WayName = keyof typeof LIMITS

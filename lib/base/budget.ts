@@ -9,6 +9,8 @@ export interface Limits {
 
 /** Memory that a byte of a request takes until it is answered: as text, as values, as rows on their way to the store. */
 export const BYTE_WEIGHT = 6
+/** Memory of a piece of a body or message beside its bytes. */
+const PIECE_BYTES = 256
 
 /**
  * Bytes of the JavaScript heap: at most `bytes`, and no more than one part in `parts` of what V8 lets this process have. A limit that
@@ -101,4 +103,9 @@ export class Share<Key = string> {
   release(): void {
     this.give(this.#held)
   }
+}
+
+/** Counts a piece of a body or message that has arrived. False: over budget. */
+export function takePiece(share: Share, bytes: number): boolean {
+  return share.take(bytes * BYTE_WEIGHT + PIECE_BYTES)
 }

@@ -6,8 +6,8 @@ import { actingFor, callerOf } from '../base/loopback.ts'
 import type { Principal } from '../base/types.ts'
 import { HANDLED, type Reply } from './route.ts'
 import { boundReading, JSON_TYPE } from './reply.ts'
-import { askForBody, awaitsContinue, hasBody, requestOf } from './request.ts'
-import { spellingsOf, targetOf } from './target.ts'
+import { requestOf, spellingsOf, targetOf } from './request.ts'
+import { askForBody, awaitsContinue, hasBody } from './body.ts'
 
 export interface FetchApp {
   fetch(request: Request, env: object): Response | Promise<Response>

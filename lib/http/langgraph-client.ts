@@ -1,8 +1,7 @@
 // Recognises LangGraph's own clients, which use other paths and expect other defaults.
 import type { IncomingMessage } from 'node:http'
 import type { Failure } from '../base/errors.ts'
-import { acceptedTypes } from './request.ts'
-import { isAtRoot, targetOf } from './target.ts'
+import { acceptedTypes, isAtRoot, targetOf } from './request.ts'
 
 /**
  * Whether the client is one of LangGraph's: it calls at the root, has its key in X-Api-Key, or says so. Cookies and

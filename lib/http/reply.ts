@@ -6,7 +6,7 @@ import { LoopTurns } from '../base/loop-turns.ts'
 import { wellFormedJson } from '../base/well-formed.ts'
 import type { Cookie, Reply } from './route.ts'
 import { bareText } from './langgraph-client.ts'
-import { awaitsContinue, hasBody, readOn } from './request.ts'
+import { awaitsContinue, hasBody, readOn } from './body.ts'
 import { warnUnexpected } from '../base/unexpected.ts'
 import { setImmediate as turn } from 'node:timers/promises'
 

@@ -1,33 +1,142 @@
-// Parses requests: target, query, cookies, body. Lenient where a mistake is harmless, with limits everywhere.
-import { isUtf8 } from 'node:buffer'
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import { BYTE_WEIGHT, type Share } from '../base/budget.ts'
-import { Failure, Invalid } from '../base/errors.ts'
-import { JsonShape } from '../base/json-shape.ts'
-import { LoopTurns } from '../base/loop-turns.ts'
-import { wellFormedJson } from '../base/well-formed.ts'
-import { isObject } from '../base/types.ts'
-import { issue } from './schema.ts'
-import { spellingsOf, targetOf } from './target.ts'
-import { warnUnexpected } from '../base/unexpected.ts'
+// Reads the head of a request: target, query, cookies, lists in headers. Lenient where a mistake is harmless.
+import type { IncomingMessage } from 'node:http'
+import { Failure } from '../base/errors.ts'
+import type { Call } from './route.ts'
 
-/** Maximum nesting of a body. SQLite's JSON functions stop at 1000, our own recursion later. */
-const DEPTH_MAX = 500
-/** Maximum number of values in a body: each costs more memory and time than its bytes. */
-export const VALUES_MAX = 50_000
+// ----------------------------------------------------------------------------------------------------
+// The target of a request. However its path is spelled (escaped letters, dot segments, a trailing slash, with /api, /api/langgraph or at
+// the root), it is one path for the router, for the operator's own code and for logs.
 
-/** Memory of a value beside its bytes, and of a piece of a body beside its own. */
-const VALUE_BYTES = 256
-const PIECE_BYTES = 256
-
-/** What a body of this many bytes takes at most. */
-export function weightOf(bytes: number): number {
-  return bytes * BYTE_WEIGHT + Math.min(bytes, VALUES_MAX) * VALUE_BYTES
+interface Target {
+  /** Still encoded, beginning with / (or `*` of an OPTIONS request). */
+  readonly path: string
+  /** What follows the question mark, or ''. */
+  readonly search: string
 }
 
-/** Counts a piece of a body or message that has arrived. False: over budget. */
-export function takePiece(share: Share, bytes: number): boolean {
-  return share.take(bytes * BYTE_WEIGHT + PIECE_BYTES)
+/** LangGraph servers have their resources at the root; ours are the same, below /api. */
+const AT_ROOT: ReadonlySet<string> = new Set(['threads', 'runs', 'assistants', 'store', 'ui'])
+
+/** Server information, which LangGraph's clients request below any base URL. */
+const OF_SERVER: ReadonlySet<string> = new Set(['ok', 'info', 'openapi.json'])
+
+/** Path and query of the request line. The absolute form that proxies use is stripped: we route by path alone. */
+export function targetOf({ url = '/' }: Pick<IncomingMessage, 'url'>): Target {
+  const own = originForm(url)
+  const mark = own.indexOf('?')
+  return mark < 0 ? { path: own, search: '' } : { path: own.slice(0, mark), search: own.slice(mark + 1) }
+}
+
+function originForm(url: string): string {
+  const scheme = url.startsWith('/') ? -1 : url.indexOf('://')
+  if (scheme < 0) return url
+  const slash = url.indexOf('/', scheme + 3)
+  return slash < 0 ? '/' : url.slice(slash)
+}
+
+/** True for a path in the form of LangGraph's servers, without our prefix. */
+export function isAtRoot(path: string): boolean {
+  return AT_ROOT.has(decodedSegments(path)?.[0] ?? '')
+}
+
+/**
+ * Segments of the path as the route table has it, or null when the encoding is broken. An encoded slash stays inside its segment.
+ * /api/langgraph/... and LangGraph's paths at the root become /api/..., as front proxies of existing deployments rewrite them.
+ */
+export function segmentsOf(path: string): string[] | null {
+  const segments = decodedSegments(path)
+  if (segments === null) return null
+  if (segments[0] === 'api' && segments[1] === 'langgraph') segments.splice(1, 1)
+  if (AT_ROOT.has(segments[0] ?? '')) segments.unshift('api')
+  if (segments[0] === 'api' && segments.length === 2 && OF_SERVER.has(segments[1]!)) segments.shift()
+  return segments
+}
+
+/**
+ * All spellings of a path, encoded in one way, that of LangGraph's servers first: code of the operator may name any of them. Empty: broken.
+ */
+export function spellingsOf(path: string): readonly string[] {
+  const segments = segmentsOf(path)
+  if (segments === null) return []
+  const [prefix, ...below] = segments
+  if (prefix === 'api' && AT_ROOT.has(below[0] ?? ''))
+    return [below, segments, ['api', 'langgraph', ...below]].map(encoded)
+  if (prefix === 'api') return [segments, ['api', 'langgraph', ...below]].map(encoded)
+  if (segments.length === 1 && OF_SERVER.has(prefix!))
+    return [segments, ['api', ...segments], ['api', 'langgraph', ...segments]].map(encoded)
+  return [encoded(segments)]
+}
+
+/**
+ * Without a trailing slash, and without dot segments as in any URL [WHATWG]. Escaped ones are refused: they stand where a name is meant,
+ * and what is asked of `uploads/%2e%2e` must not be done to the thread.
+ */
+function decodedSegments(path: string): string[] | null {
+  const end = path.length > 1 && path.endsWith('/') ? path.length - 1 : path.length
+  const given = path.slice(1, end).split('/')
+  if (given.length === 1 && given[0] === '') return []
+  // No path needs a NUL, which would end file names for the system and not for us.
+  if (path.includes('\0') || path.includes('%00')) return null
+  const decoded = path.includes('%') ? given.map(decodedSegment) : given
+  if (decoded.includes(null)) return null
+  // None of them is null.
+  return withoutDots(decoded as string[])
+}
+
+function decodedSegment(segment: string): string | null {
+  try {
+    const decoded = decodeURIComponent(segment)
+    return segment !== decoded && /^\.\.?$/.test(decoded) ? null : decoded
+  } catch {
+    return null
+  }
+}
+
+function withoutDots(segments: string[]): string[] {
+  if (!segments.includes('.') && !segments.includes('..')) return segments
+  const kept: string[] = []
+  for (const segment of segments) {
+    if (segment === '..') kept.pop()
+    else if (segment !== '.') kept.push(segment)
+  }
+  return kept
+}
+
+function encoded(segments: readonly string[]): string {
+  return `/${segments.map(encodedSegment).join('/')}`
+}
+
+/** Only what must be is escaped [RFC 3986 3.3]. */
+function encodedSegment(segment: string): string {
+  return encodeURIComponent(segment).replace(/%(?:40|3A|24|26|2B|2C|3B|3D)/g, decodeURIComponent)
+}
+
+// ------------------------------------------------------------ Values of a query that may be given more than once
+
+export function searchParams({ req }: Call): URLSearchParams {
+  const url = req.url ?? ''
+  const at = url.indexOf('?')
+  return new URLSearchParams(at < 0 ? '' : url.slice(at + 1))
+}
+
+/** A list in the query: repeated, comma-separated or a JSON list, depending on the client's version. */
+export function listIn(call: Call, name: string): string[] | null {
+  const given = searchParams(call).getAll(name).flatMap(readList)
+  return given.length ? given : null
+}
+
+function readList(text: string): string[] {
+  if (!text.startsWith('['))
+    return text
+      .split(',')
+      .map((name) => name.trim())
+      .filter(Boolean)
+  try {
+    const list: unknown = JSON.parse(text)
+    return Array.isArray(list) ? list.filter((name) => typeof name === 'string') : []
+  } catch {
+    return []
+  }
 }
 
 /** Parses a query or a form; the last value of a repeated name wins. Never throws. */
@@ -90,186 +199,4 @@ export function requestOf(req: IncomingMessage, more: RequestInit = {}, spelling
   for (const [name, value] of Object.entries(headers))
     for (const one of Array.isArray(value) ? value : [value ?? '']) given.append(name, one)
   return new Request(address, { ...more, method, headers: given })
-}
-
-/** Requests whose client waits to be asked for the body (Expect: 100-continue). */
-const waiting = new WeakMap<IncomingMessage, ServerResponse>()
-
-export function noteExpectation(req: IncomingMessage, res: ServerResponse): void {
-  waiting.set(req, res)
-}
-
-/** Whether the client still waits to be asked for its body. */
-export function awaitsContinue(req: IncomingMessage): boolean {
-  return waiting.has(req)
-}
-
-/** Called before a body is read, and so after all guards: a client that may not send it keeps it [RFC 9110 10.1.1]. */
-export function askForBody(req: IncomingMessage): void {
-  waiting.get(req)?.writeContinue()
-  waiting.delete(req)
-}
-
-/** True when the head announces a body. */
-export function hasBody(req: IncomingMessage): boolean {
-  return req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length'] ?? 0) > 0
-}
-
-const NOTHING = Buffer.alloc(0)
-/** Bytes of a body read as fast as they come. The rest takes turns: sixty long bodies at once would block the loop for tens of ms. */
-const UNTIMED_BYTES = 128 * 1024
-/** Pieces read in one turn: in chunks of one byte a body of 64 KB is 64,000 events. */
-const PIECES_A_TURN = 512
-const bodyTurns = new LoopTurns(8)
-const SOON = { 'Retry-After': '1' }
-
-interface BodyBounds {
-  /** In bytes. */
-  readonly limit: number
-  readonly share: Share
-  /** Timeout from first to last byte, in ms; null: that of the whole request. */
-  readonly arrivesWithin: number | null
-}
-
-/**
- * Reads the whole body. One whose head announces too much is refused before reading; otherwise as soon as the limit is
- * passed. The rest stays unread (see reply.ts).
- * @throws Failure body_too_large, bodies_in_flight, body_too_slow, or body_cut when the client disconnected
- */
-export function readBody(req: IncomingMessage, { limit, share, arrivesWithin }: BodyBounds): Promise<Buffer> {
-  if (!hasBody(req)) return Promise.resolve(NOTHING)
-  if (Number(req.headers['content-length'] ?? 0) > limit)
-    return Promise.reject(new Failure('body_too_large', { limit }))
-  // The client left while an earlier guard waited for the store: its events have passed.
-  if (req.destroyed && !req.readableEnded) return Promise.reject(new Failure('body_cut'))
-  askForBody(req)
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = []
-    let size = 0
-    const onData = (chunk: Buffer) => {
-      chunks.push(chunk)
-      size += chunk.length
-      if (size > limit) stop(() => reject(new Failure('body_too_large', { limit })))
-      else if (!takePiece(share, chunk.length)) stop(() => reject(new Failure('bodies_in_flight', null, SOON)))
-      else if (size > UNTIMED_BYTES || chunks.length % PIECES_A_TURN === 0) readOn(req, bodyTurns, share.key)
-    }
-    const onEnd = () =>
-      stop(() => resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)))
-    const onGone = () => stop(() => reject(new Failure('body_cut')))
-    const onLate = () => stop(() => reject(new Failure('body_too_slow')))
-    const late = arrivesWithin === null ? undefined : setTimeout(onLate, arrivesWithin)
-    const stop = (then: () => void) => {
-      clearTimeout(late)
-      req.off('data', onData).off('end', onEnd).off('close', onGone).off('error', onGone)
-      req.pause()
-      then()
-    }
-    req.on('data', onData).on('end', onEnd).on('close', onGone).on('error', onGone)
-  })
-}
-
-/** Reads the next piece of a body, some 64 KB, when the sender has a turn. */
-export function readOn(req: IncomingMessage, turns: LoopTurns, sender: string): void {
-  req.pause()
-  turns
-    .next(sender)
-    .then(() => req.resume())
-    .catch(warnUnexpected)
-}
-
-/**
- * Parses a body: as a form where the route takes forms, otherwise as JSON, whatever its content type says. Foreign pages are kept out by
- * the CSRF header, not by the content type.
- * @param form the route takes application/x-www-form-urlencoded
- * @param optional an empty body, or null, counts as `{}`
- * @param takesList the route's body is a list
- * @param share counts its values
- * @throws Invalid; Failure bodies_in_flight
- */
-export function parseBody(
-  req: IncomingMessage,
-  bytes: Buffer,
-  form: boolean,
-  optional: boolean,
-  takesList = false,
-  share: Share | null = null
-): unknown {
-  if (bytes.length === 0) {
-    if (optional) return {}
-    throw new Invalid([issue('missing', ['body'])])
-  }
-  if (form && isForm(req)) return fieldsOf(bytes.toString('utf8'))
-  const value = parseJson(bytes, share)
-  if (value === null && optional) return {}
-  // valibot would let an array pass for an object.
-  if (!isObject(value) && !(takesList && Array.isArray(value)))
-    throw new Invalid([issue('model_attributes_type', ['body'])])
-  return value
-}
-
-function isForm(req: IncomingMessage): boolean {
-  return (req.headers['content-type'] ?? '').toLowerCase().startsWith('application/x-www-form-urlencoded')
-}
-
-/**
- * JSON text -> value.
- * @param share counts its values
- * @throws Invalid type json_invalid: no JSON, no UTF-8, nested too deep for what comes after us, or with a key `__proto__`; Failure
- * bodies_in_flight
- */
-export function parseJson(bytes: Buffer, share: Share | null = null): unknown {
-  if (!isUtf8(bytes)) throw notJson(0, 'not valid UTF-8')
-  if (bytes.length > 2 * DEPTH_MAX) {
-    const values = checkShape(bytes)
-    if (share && !share.take(values * VALUE_BYTES)) throw new Failure('bodies_in_flight', null, SOON)
-  }
-  const text = bytes.toString('utf8', hasMark(bytes) ? 3 : 0)
-  const value = parseText(text)
-  // A later copy by assignment would set the prototype, and lose the member.
-  if ((text.includes('__proto__') || /\\u005f/i.test(text)) && hasProto(value))
-    throw notJson(0, '__proto__ is not allowed as a key')
-  return value
-}
-
-function hasMark(bytes: Buffer): boolean {
-  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
-}
-
-function parseText(text: string): unknown {
-  try {
-    return JSON.parse(wellFormedJson(text))
-  } catch (error) {
-    // V8's message quotes the text, which may contain a password: only the position is passed on.
-    const position = error instanceof SyntaxError ? /at position (\d+)/.exec(error.message)?.[1] : undefined
-    throw notJson(Number(position ?? 0), 'not valid JSON')
-  }
-}
-
-function notJson(position: number, error: string): Invalid {
-  return new Invalid([issue('json_invalid', ['body', position], { error })])
-}
-
-/**
- * Counts nesting and values before parsing.
- * @returns the number of values
- * @throws Invalid
- */
-function checkShape(bytes: Buffer): number {
-  const shape = new JsonShape()
-  shape.feed(bytes)
-  if (shape.levels > DEPTH_MAX) throw notJson(0, 'nested too deeply')
-  if (shape.values > VALUES_MAX) throw notJson(0, `more than ${VALUES_MAX} values`)
-  return shape.values
-}
-
-function hasProto(value: unknown): boolean {
-  const waiting: unknown[] = [value]
-  while (waiting.length > 0) {
-    const one = waiting.pop()
-    if (typeof one !== 'object' || one === null) continue
-    if (Object.hasOwn(one, '__proto__')) return true
-    // A loop instead of push(...), whose number of arguments is limited.
-    for (const inner of Object.values(one)) if (typeof inner === 'object') waiting.push(inner)
-  }
-  return false
 }

@@ -3,7 +3,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type * as v from 'valibot'
 import type { Share } from '../base/budget.ts'
-import { Failure } from '../base/errors.ts'
+import { Failure, fail, Invalid } from '../base/errors.ts'
+import { badId, isId } from './schema.ts'
 import type { Grant, JsonObject, Permission, User } from '../base/types.ts'
 
 export interface Call<Body = unknown, Query = unknown> {
@@ -274,4 +275,54 @@ function withUser(handler: Handler, isAdmin = false): Handler {
     if (isAdmin) requireAdmin(call)
     return handler(call)
   }
+}
+
+// ------------------------------------------------------------------------------------- who may call it
+
+/**
+ * Lets sessions pass, and API tokens on routes they have permission for.
+ * @throws Failure 403 permission_denied, token_not_accepted
+ */
+export function checkPermission({ permission }: Route, { permissions }: Grant): void {
+  if (permissions === null || permission === 'any') return
+  if (permission === null) throw fail('token_not_accepted')
+  if (!permissions.has(permission)) throw fail('permission_denied', { permission })
+}
+
+/**
+ * For handlers that may do more than their route's permission says: an API token needs this permission as well.
+ * @throws Failure 401 not_authenticated; 403 permission_denied
+ */
+export function requirePermission(call: Call, permission: Permission): void {
+  if (call.grant === null) throw new Failure('guard_not_authenticated')
+  const { permissions } = call.grant
+  if (permissions !== null && !permissions.has(permission)) throw fail('permission_denied', { permission })
+}
+
+/** Owner of a thread: undefined: no record, null: shared by all. */
+export type ThreadOwner = (threadId: string) => Promise<string | null | undefined>
+
+/** Ids become file names and table keys, so their form is checked first. */
+const ID_NAMES = ['thread_id', 'run_id'] as const
+
+/** @throws Invalid 422 for a malformed thread or run id */
+export function checkIds(params: Readonly<Record<string, string>>): void {
+  const bad = ID_NAMES.filter((name) => params[name] !== undefined && !isId(params[name]))
+  if (bad.length === 0) return
+  throw new Invalid(bad.map((name) => badId(['path', name])))
+}
+
+/**
+ * Lets the thread's owner pass, and everybody if it is shared or (for reading) has no record [Auth 6].
+ * @throws Failure 404 thread_not_found, the same for a foreign thread and for none
+ */
+export async function checkOwner(route: Route, id: string, userId: string, threadOwner: ThreadOwner): Promise<void> {
+  if (route.thread === null) return
+  const owner = await threadOwner(id)
+  if (!mayAccess(route.thread, owner, userId)) throw fail('thread_not_found', { id })
+}
+
+/** [Auth 6]. @param owner undefined: there is no record; null: the thread is everybody's */
+export function mayAccess(access: ThreadAccess, owner: string | null | undefined, userId: string): boolean {
+  return owner === undefined ? access === 'read' : owner === null || owner === userId
 }

@@ -1,6 +1,6 @@
 // The router: method and path -> route and parameters. A tree of segments without regular expressions; a static segment wins over a {name}.
 import type { Route } from './route.ts'
-import { segmentsOf } from './target.ts'
+import { segmentsOf } from './request.ts'
 
 export type Match =
   | {

@@ -2,23 +2,30 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { Budget, BYTE_WEIGHT, ofHeap, type Share } from '../base/budget.ts'
+import { BYTE_WEIGHT, type Share } from '../base/budget.ts'
 import { diskFailure, fail, Failure } from '../base/errors.ts'
 import { asUser } from '../base/scope.ts'
-import { LoopTurns } from '../base/loop-turns.ts'
 import type { Principal } from '../base/types.ts'
-import { BodyReader } from './body-reader.ts'
-import { type Call, type Cookie, HANDLED, type Reply, type Route } from './route.ts'
-import { Connections } from './connections.ts'
+import { bodyOf, noteExpectation, weightOf } from './body.ts'
+import {
+  type Call,
+  checkIds,
+  checkOwner,
+  checkPermission,
+  type Cookie,
+  HANDLED,
+  type Reply,
+  type Route,
+  type ThreadOwner
+} from './route.ts'
+import { Admission } from './admission.ts'
 import type { CustomApp } from './custom-app.ts'
-import { EntryGuard, type EntryOptions } from './entry-guard.ts'
-import { checkIds, checkOwner, checkPermission, isChanging, SESSION_COOKIE, type ThreadOwner } from './guards.ts'
+import { CHANGING, Entry, type EntryOptions, SESSION_COOKIE } from './entry.ts'
 import { sendBroken, sendFailure, sendReply } from './reply.ts'
-import { cookieOf, fieldsOf, noteExpectation } from './request.ts'
+import { cookieOf, fieldsOf, targetOf } from './request.ts'
 import { breakOff, reset } from './reset.ts'
 import { type Match, Router } from './router.ts'
 import { check } from './schema.ts'
-import { targetOf } from './target.ts'
 import { isSurplus, noteUpgrade, UpgradableMessage } from './web-socket.ts'
 
 /** Compatible with pino. */
@@ -46,13 +53,6 @@ export interface HttpOptions extends EntryOptions {
   readonly onAnswered?: (route: string, method: string, status: number, ms: number) => void
 }
 
-/** Limit of unread response bytes per user: two of the longest; and the part of the heap that it may be at most. */
-const UNREAD_BYTES = 32 * 1024 * 1024
-const UNREAD_PARTS = 8
-/** Shorter ones are not counted. */
-const UNREAD_MIN = 64 * 1024
-/** Pipelined requests that are begun per turn of the loop. */
-const PIPELINED_A_TURN = 4
 /** Longer than the 60 s of common load balancers: the side that closes first must not be us, or a request meets the closing. */
 const KEEP_ALIVE_MS = 75_000
 /** A slower request head is an attack or a dead connection. Above the keep-alive timeout, which it would cut short. */
@@ -88,26 +88,15 @@ export class HttpServer {
   readonly #options: HttpOptions
   readonly #router: Router
   readonly #server: Server
-  readonly #entry: EntryGuard
-  readonly #connections: Connections
-  readonly #bodies: BodyReader
-  /** Most handlers run synchronously, some for tens of ms: only a few requests run per turn of the event loop. */
-  readonly #turns = new LoopTurns()
-  /** Pipelined requests: a few per turn, over all connections, so that others are served in between. */
-  readonly #pipelined = new LoopTurns(PIPELINED_A_TURN)
-  /**
-   * Responses being sent: what a client does not read stays in memory, so above a limit a user's next response has to wait. None for
-   * all of them: who reads nothing would keep everybody waiting.
-   */
-  readonly #unread = new Budget({ each: ofHeap(UNREAD_BYTES, UNREAD_PARTS), all: 0 })
+  readonly #entry: Entry
+  readonly #admission: Admission
   #closed: Promise<void> | null = null
 
   constructor(options: HttpOptions) {
     this.#options = options
     this.#router = new Router(options.routes)
-    this.#entry = new EntryGuard(options)
-    this.#connections = new Connections(options)
-    this.#bodies = new BodyReader(options, this.#turns)
+    this.#entry = new Entry(options)
+    this.#admission = new Admission(options, weightOfLargest(options.routes))
     this.#server = createServer({
       keepAliveTimeout: KEEP_ALIVE_MS,
       headersTimeout: HEADERS_MS,
@@ -121,8 +110,8 @@ export class HttpServer {
       noteExpectation(req, res)
       this.#begin(req, res)
     })
-    this.#server.on('clientError', (error, socket) => this.#connections.refuseHead(error, socket))
-    this.#server.on('connection', (socket) => this.#connections.keep(socket))
+    this.#server.on('clientError', (error, socket) => this.#admission.refuse(error, socket))
+    this.#server.on('connection', (socket) => this.#admission.keep(socket))
     this.#server.on('upgrade', (req, socket, head) => this.#upgrade(req, socket, head))
   }
 
@@ -152,11 +141,11 @@ export class HttpServer {
   async #end(graceMs: number): Promise<void> {
     const allGone = new Promise<void>((resolve) => this.#server.close(() => resolve()))
     // Browsers open speculative connections: nothing was requested on them.
-    for (const socket of this.#connections.all) if (socket.bytesRead === 0) socket.destroy()
+    for (const socket of this.#admission.all) if (socket.bytesRead === 0) socket.destroy()
     // node:http does not report when a connection becomes idle.
     const ticker = setInterval(() => this.#server.closeIdleConnections(), CLOSING_TICK_MS)
     const grace = setTimeout(() => {
-      for (const socket of this.#connections.all) breakOff(socket)
+      for (const socket of this.#admission.all) breakOff(socket)
     }, graceMs)
     await allGone
     clearInterval(ticker)
@@ -175,9 +164,7 @@ export class HttpServer {
   async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     // A write to a client that has gone is an error event on the response; without a listener it would end the process.
     res.on('error', ignore)
-    const depth = this.#connections.follow(req, res)
-    if (depth > 1) await this.#pipelined.next(`${req.socket.remoteAddress} ${req.socket.remotePort}`)
-    if (depth === 0 || res.destroyed) return
+    if (!(await this.#admission.follow(req, res))) return
     if (this.#closed !== null) res.shouldKeepAlive = false
     const cookies: Cookie[] = []
     const began = performance.now()
@@ -186,7 +173,7 @@ export class HttpServer {
       const reply = await this.#answer(req, res, cookies, seen)
       if (!('taken' in reply)) {
         sendReply(req, res, reply, cookies)
-        if (seen.user !== null) this.#countUnread(seen.user, res)
+        if (seen.user !== null) this.#admission.unread(seen.user, res)
       }
     } catch (error) {
       this.#refuse(req, res, error, cookies)
@@ -242,19 +229,11 @@ export class HttpServer {
     return app.answer(req, res, principal, { isStream, answer: (body) => ours(principal, body) })
   }
 
-  #countUnread(user: string, res: ServerResponse): void {
-    const bytes = res.writableLength
-    if (bytes < UNREAD_MIN || res.closed) return
-    const share = this.#unread.share(user)
-    share.add(bytes)
-    res.once('close', () => share.release())
-  }
-
   async #handle({ match, ...asked }: Asked, seen: Seen): Promise<Reply | typeof HANDLED> {
     if (match.kind !== 'found') throw missed(match)
     const { req, res, principal } = asked
     if (principal !== null) checkPermission(match.route, principal.grant)
-    const share = this.#bodies.share(principal?.user.id ?? null, this.#options.proxies.addressOf(req))
+    const share = this.#admission.share(principal?.user.id ?? null, this.#options.proxies.addressOf(req))
     try {
       const reply = await this.#work(await this.#callOf({ ...asked, share }, match), match, seen)
       if ('taken' in reply && !res.closed) keepUntilClosed(share, res)
@@ -268,38 +247,24 @@ export class HttpServer {
 
   async #work(call: Call, match: Found, seen: Seen): Promise<Reply | typeof HANDLED> {
     const { handler } = match.route
-    const { req, res, user } = call
-    if (user === null) {
-      if (isChanging(call.method)) await this.#turns.enter(call.address)
-      return handler(call)
-    }
-    seen.user = user.id
-    for (;;) {
-      await this.#turns.enter(user.id)
-      if (this.#unread.hasRoom(user.id)) break
-      await this.#unread.whenLess()
-    }
+    const { req, res, user, address } = call
+    seen.user = user?.id ?? null
+    if (user !== null || CHANGING.has(call.method)) await this.#admission.turn(seen.user, address)
+    if (user === null) return handler(call)
     // The client left while the request waited for its turn.
     if (res.destroyed && req.method === 'GET') return HANDLED
-    return this.#hideExistence(match, () => asUser(user.id, async () => handler(call)))
+    try {
+      const reply = await asUser(user.id, () => handler(call))
+      if (!('status' in reply && reply.status === 404) || !(await this.#isNowhere(match))) return reply
+    } catch (error) {
+      if (!(error instanceof Failure && error.status === 404 && (await this.#isNowhere(match)))) throw error
+    }
+    throw fail('thread_not_found', { id: match.params.thread_id ?? '' })
   }
 
   /** A 404 below a missing thread has the same text as below somebody else's, so that it does not reveal which threads exist [Auth 6]. */
-  async #hideExistence<Answer extends Reply | typeof HANDLED>(
-    { route, params }: Found,
-    work: () => Promise<Answer>
-  ): Promise<Answer> {
-    const id = params.thread_id ?? ''
-    const isNowhere = async () => route.thread !== null && (await this.#options.threadOwner(id)) === undefined
-    try {
-      const reply = await work()
-      if ('status' in reply && reply.status === 404 && (await isNowhere())) throw fail('thread_not_found', { id })
-      return reply
-    } catch (error) {
-      throw error instanceof Failure && error.status === 404 && (await isNowhere())
-        ? fail('thread_not_found', { id })
-        : error
-    }
+  async #isNowhere({ route, params }: Found): Promise<boolean> {
+    return route.thread !== null && (await this.#options.threadOwner(params.thread_id ?? '')) === undefined
   }
 
   async #callOf({ req, res, principal, given, share }: Received, match: Found): Promise<Call> {
@@ -322,7 +287,8 @@ export class HttpServer {
       req,
       res
     }
-    return { ...call, body: await this.#bodies.read(call, route, given) }
+    const turn = () => this.#admission.turn(user?.id ?? null, call.address)
+    return { ...call, body: await bodyOf(call, route, given, this.#options, turn) }
   }
 
   /** True when the request was a preflight, now answered. Otherwise CORS headers are set on the response. */
@@ -358,6 +324,10 @@ function hostsIn({ rawHeaders }: IncomingMessage): number {
 }
 
 function ignore(): void {}
+
+function weightOfLargest(routes: readonly Route[]): number {
+  return weightOf(Math.max(0, ...routes.map(({ bodyLimit }) => Number(bodyLimit) || 0)))
+}
 
 /** A stream keeps the body of its request, and nothing of what was made of it meanwhile. */
 function keepUntilClosed(share: Share, res: ServerResponse): void {

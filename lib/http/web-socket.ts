@@ -4,11 +4,10 @@ import { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { Socket } from 'node:net'
-import type { Share } from '../base/budget.ts'
+import { type Share, takePiece } from '../base/budget.ts'
 import { Failure } from '../base/errors.ts'
 import type { ResetReason, StreamWriter } from '../base/stream-writer.ts'
 import type { Call } from './route.ts'
-import { takePiece } from './request.ts'
 
 // ----------------------------------------------------------------------------------------------------
 // Recognises WebSocket upgrades. Any other Upgrade is ignored, as HTTP allows: clients offer h2c with every request, bodies included.

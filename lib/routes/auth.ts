@@ -3,16 +3,22 @@
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import type { ApiTokens, Invitations } from '../auth/api-tokens.ts'
-import { isCommon } from '../auth/password.ts'
+import {
+  HashingBusy,
+  hashPassword,
+  isCommon,
+  needsRehash,
+  PASSWORD_BYTES_MAX,
+  verifyPassword
+} from '../auth/password.ts'
 import { findAccount, readEmail } from '../auth/email.ts'
-import { HashingBusy, hashPassword, needsRehash, PASSWORD_BYTES_MAX, verifyPassword } from '../auth/password.ts'
 import type { Sessions, Tokens } from '../auth/session.ts'
 import type { Config } from '../config/config.ts'
 import { Failure, fail } from '../base/errors.ts'
 import { KeyedMutex } from '../base/keyed-mutex.ts'
 import { type Call, type Cookie, type Reply, requireUser, type Route, route } from '../http/route.ts'
-import { csrfCookie, mayLast, SESSION_COOKIE } from '../http/guards.ts'
-import { Allowance, Cooldown, LoginLimiter } from '../http/limiter.ts'
+import { csrfCookie, mayLast, SESSION_COOKIE } from '../http/entry.ts'
+import { Allowance, Cooldown, LoginLimiter } from '../http/admission.ts'
 import { describedAs, minCharacters, objectOf, queryBoolean } from '../http/schema.ts'
 import type { UserReads, Writer } from '../store/store.ts'
 import { isObject, type JsonObject, timestamp, type User } from '../base/types.ts'

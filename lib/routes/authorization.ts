@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { AccessPolicy } from '../auth/policy.ts'
 import { fail, Refused } from '../base/errors.ts'
 import type { Call, HANDLED, Reply, Route, UserCall } from '../http/route.ts'
-import { searchParams } from '../http/target.ts'
+import { searchParams } from '../http/request.ts'
 import { isObject, type Json, type JsonObject, type Permission } from '../base/types.ts'
 import {
   type AskServices,

@@ -1,7 +1,6 @@
 // Parses join requests: who reads, where to resume, which modes, and whether to stream.
 import type { Call } from '../http/route.ts'
-import { listIn, searchParams } from '../http/target.ts'
-import { acceptedTypes } from '../http/request.ts'
+import { acceptedTypes, listIn, searchParams } from '../http/request.ts'
 import { openStream } from '../http/streaming-response.ts'
 import type { Reader } from '../run/delivery/credential-revalidator.ts'
 import type { StreamWriter } from '../base/stream-writer.ts'

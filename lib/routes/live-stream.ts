@@ -4,9 +4,8 @@
 // An id is `<run_id>:<cursor>`, or `@<place>`, the place in the list of begun runs. A client's cursor is the newest place and the newest
 // id of each run that it has not read to the end, or a run's id alone if it has seen nothing of it, all joined by commas.
 import { fail, Invalid } from '../base/errors.ts'
-import { type Call, HANDLED, type Route, route } from '../http/route.ts'
-import { mayAccess } from '../http/guards.ts'
-import { searchParams } from '../http/target.ts'
+import { type Call, HANDLED, mayAccess, type Route, route } from '../http/route.ts'
+import { searchParams } from '../http/request.ts'
 import { badId, isId } from '../http/schema.ts'
 import { acceptWebSocket, isUpgrade, PING, type TextSocket, textFrames } from '../http/web-socket.ts'
 import { FrameFeed } from '../run/delivery/frame-feed.ts'

@@ -2,7 +2,7 @@
 import * as v from 'valibot'
 import { Invalid } from '../base/errors.ts'
 import { type Call, type Route, route } from '../http/route.ts'
-import { listIn } from '../http/target.ts'
+import { listIn } from '../http/request.ts'
 import { issue, objectOf, queryInteger } from '../http/schema.ts'
 import type { SeqPage } from '../store/store.ts'
 import { feedbackView } from '../thread/checkpoint.ts'

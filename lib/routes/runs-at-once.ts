@@ -1,8 +1,7 @@
 // Starting or cancelling several runs in one request, as LangGraph's clients do.
 import * as v from 'valibot'
 import { Failure, fail } from '../base/errors.ts'
-import { type Route, route, type UserCall } from '../http/route.ts'
-import { mayAccess } from '../http/guards.ts'
+import { mayAccess, type Route, route, type UserCall } from '../http/route.ts'
 import { id, listOf, objectOf } from '../http/schema.ts'
 import { isInFlight, type Run } from '../base/types.ts'
 import { type RunBody, runBody, runView } from './run-request.ts'

@@ -1,11 +1,10 @@
 // Runs: create (in the background, as a stream, waiting), list, get, cancel, join.
 import * as v from 'valibot'
 import { Failure, fail, Invalid } from '../base/errors.ts'
-import { type Call, HANDLED, type Reply, type Route, route } from '../http/route.ts'
-import { requirePermission } from '../http/guards.ts'
+import { type Call, HANDLED, type Reply, requirePermission, type Route, route } from '../http/route.ts'
 import { jsonList } from '../http/reply.ts'
 import { isLangGraphClient, isPythonClient } from '../http/langgraph-client.ts'
-import { listIn } from '../http/target.ts'
+import { listIn } from '../http/request.ts'
 import { deferredJson } from '../http/streaming-response.ts'
 import { badId, isId, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { ROLLED_BACK } from '../run/run-end.ts'

@@ -5,7 +5,7 @@ import { VIRTUAL_ROOT, PathError } from '../files/paths.ts'
 import { UploadError } from '../files/upload-receiver.ts'
 import type { Received, Upload } from '../files/publication.ts'
 import { type Reply, type Route, route, type UserCall } from '../http/route.ts'
-import { askForBody } from '../http/request.ts'
+import { askForBody } from '../http/body.ts'
 import { issue } from '../http/schema.ts'
 import type { Services } from './services.ts'
 

@@ -1,6 +1,6 @@
 // Lockout and cooldown, on a steered clock.
 import t from 'tap'
-import { Cooldown, LoginLimiter } from '../../lib/http/limiter.ts'
+import { Cooldown, LoginLimiter } from '../../lib/http/admission.ts'
 
 function clock() {
   let ms = 1_000

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import t from 'tap'
 import { fail } from '../../lib/base/errors.ts'
 import { Proxies } from '../../lib/http/address.ts'
-import { checkOrigin, Origins } from '../../lib/http/guards.ts'
+import { checkOrigin, Origins } from '../../lib/http/entry.ts'
 import { aRoute, health, openDoor } from '../fixtures/door.ts'
 
 const login = aRoute({

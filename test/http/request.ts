@@ -4,8 +4,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import * as v from 'valibot'
 import { Invalid, type Issue } from '../../lib/base/errors.ts'
-import { cookieOf, fieldsOf, parseJson } from '../../lib/http/request.ts'
-import { targetOf } from '../../lib/http/target.ts'
+import { cookieOf, fieldsOf, targetOf } from '../../lib/http/request.ts'
+import { parseJson } from '../../lib/http/body.ts'
 import * as schema from '../../lib/http/schema.ts'
 
 // The parts of a request that are read here.

@@ -1,9 +1,16 @@
 // LangGraph's protocol v2 on a thread: commands, and events as an event stream or over a WebSocket.
 import * as v from 'valibot'
 import { Failure, fail } from '../../base/errors.ts'
-import { type Call, HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
-import { requirePermission } from '../../http/guards.ts'
-import { parseJson } from '../../http/request.ts'
+import {
+  type Call,
+  HANDLED,
+  type Reply,
+  requirePermission,
+  type Route,
+  route,
+  type UserCall
+} from '../../http/route.ts'
+import { parseJson } from '../../http/body.ts'
 import { check, integer, jsonObject, objectOf } from '../../http/schema.ts'
 import { acceptWebSocket, type TextSocket } from '../../http/web-socket.ts'
 import { sseEncoding } from '../protocol/encoding.ts'

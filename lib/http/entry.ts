@@ -1,22 +1,96 @@
-// Guards: checks before a handler. The order is the same for every route: CORS, CSRF [Auth 2], session [Auth 3],
-// permission of an API token, owner [Auth 6].
+// The entry: what is decided from the head of a request, in this order: CORS, where a request that changes something comes from [Auth 2],
+// whether the start is over, and who asks [Auth 3].
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { Failure, fail, Invalid } from '../base/errors.ts'
-import { API_TOKEN_PREFIX, type Credential, type Permission, type Principal, type Grant } from '../base/types.ts'
-import { isLoopback } from './address.ts'
-import type { Call, Cookie, Route, ThreadAccess } from './route.ts'
+import { fail } from '../base/errors.ts'
+import { API_TOKEN_PREFIX, type Credential, type Principal } from '../base/types.ts'
+import { isLoopback, type Proxies } from './address.ts'
 import { cookieOf, firstOf, requestOf } from './request.ts'
-import { badId, isId } from './schema.ts'
+import type { Cookie } from './route.ts'
+import type { Match } from './router.ts'
+import { isUpgrade } from './web-socket.ts'
 
 export const SESSION_COOKIE = 'access_token'
 const CSRF_COOKIE = 'csrf_token'
 
 /** Methods that change state and therefore need the CSRF header. */
-const CHANGING: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
+export const CHANGING: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
 
-export function isChanging(method: string): boolean {
-  return CHANGING.has(method)
+export interface EntryOptions {
+  readonly authenticate: Authenticate
+  /** Authenticates callers without a credential of ours; null: they are anonymous. */
+  readonly authenticateRequest?: AuthenticateRequest | null
+  readonly origins: Origins
+  readonly proxies: Proxies
+  /** Public URL of this server, if known: its origin is our own. */
+  readonly publicUrl?: string | null
+  readonly log: { warn(fields: object, message: string): void }
+  /** At startup all but public information waits for this, and is refused if it names a reason; null: the start is over. */
+  readonly notYet?: () => Promise<string | null> | null
+}
+
+/** Lifetime of a csrf_token set with a refusal: no session lasts longer. */
+const CSRF_SECONDS = 30 * 86_400
+const FOREIGN = 'a page of another origin was refused: if it is yours, set server.public_url or server.cors_origins'
+/** So many of them are logged, once each. */
+const FOREIGN_MAX = 20
+const ORIGIN_LENGTH_MAX = 256
+
+/** What is decided from the head of a request, before it is known whether a handler runs. */
+export class Entry {
+  readonly #options: EntryOptions
+  /** Origins whose refusal was logged. */
+  readonly #foreign = new Set<string>()
+
+  constructor(options: EntryOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Who asks; null when no sign-in is required. `cookies` are set on any outcome; `isApps`: the operator's app answers.
+   * @throws Failure
+   */
+  async pass(req: IncomingMessage, match: Match, cookies: Cookie[], isApps: boolean): Promise<Principal | null> {
+    const { authenticate, authenticateRequest = null, proxies } = this.#options
+    const route = match.kind === 'found' ? match.route : null
+    if (CHANGING.has(req.method ?? 'GET')) {
+      if (route?.csrf === 'exempt') {
+        this.#checkOrigin(req)
+        // A sign-in's handler sets one that lasts as long as the session. This one covers every other outcome.
+        const secure = proxies.isSecure(req)
+        cookies.push(csrfCookie(secure, mayLast(req, secure) ? CSRF_SECONDS : undefined))
+      } else if (authenticateRequest !== null && credentialOf(req) === null) {
+        // The operator's rules may rely on something browsers send by themselves, and there is no csrf_token to compare with.
+        this.#checkOrigin(req)
+      } else checkCsrf(req)
+    }
+    // A page of another site can open a WebSocket with its visitor's cookies.
+    if (isUpgrade(req)) this.#checkOrigin(req)
+    const isPublicRead = route?.access === 'public' && route.method === 'GET'
+    const start = isPublicRead ? null : (this.#options.notYet?.() ?? null)
+    const reason = start === null ? null : await start
+    if (reason !== null) throw fail('not_ready', { reason }, { 'Retry-After': '1' })
+    // Also for unknown paths: without a session nobody learns which paths exist [Auth 3].
+    const isPublic = match.kind === 'method' ? match.isPublic : route?.access === 'public'
+    return isPublic && !isApps ? null : principalOf(req, authenticate, authenticateRequest)
+  }
+
+  /** @throws Failure cross_site, which the log explains: an operator behind a proxy meets it first. */
+  #checkOrigin(req: IncomingMessage): void {
+    const { origins, proxies, publicUrl = null } = this.#options
+    try {
+      checkOrigin(req, origins, publicUrl, proxies.isTrusted(req))
+    } catch (error) {
+      this.#logForeign(req)
+      throw error
+    }
+  }
+
+  #logForeign({ headers: { origin = '', host } }: IncomingMessage): void {
+    if (this.#foreign.has(origin) || this.#foreign.size >= FOREIGN_MAX || origin.length > ORIGIN_LENGTH_MAX) return
+    this.#foreign.add(origin)
+    this.#options.log.warn({ origin, host }, FOREIGN)
+  }
 }
 
 // ------------------------------------------------------------------------------------------------- CORS
@@ -72,24 +146,19 @@ export class Origins {
 // ------------------------------------------------------------------------------------------------- CSRF
 
 /**
- * Whether a changing request needs the CSRF token. Not with an API key (valid or not) and without cookies: a browser
- * added nothing to it, so no foreign page can have made it.
- */
-export function needsCsrf(req: IncomingMessage): boolean {
-  const { authorization, cookie } = req.headers
-  const hasKey = req.headers['x-api-key'] !== undefined || /^bearer /i.test(authorization ?? '')
-  return isChanging(req.method ?? 'GET') && (!hasKey || Boolean(cookie?.trim()))
-}
-
-/**
- * Double submit [Auth 2]: the header must repeat the cookie. A foreign page can make the browser send the cookie but cannot read it.
+ * Double submit [Auth 2]: the header must repeat the cookie. A foreign page can make the browser send the cookie but cannot read it. Not
+ * asked of a request with an API key (valid or not) and without cookies: a browser added nothing to it, so no foreign page can have made it.
  * @throws Failure csrf_missing, csrf_mismatch
  */
-export function checkCsrf(req: IncomingMessage): void {
-  const cookie = cookieOf(req, CSRF_COOKIE)
-  const header = req.headers['x-csrf-token']
-  if (!cookie || typeof header !== 'string' || header === '') throw fail('csrf_missing')
-  if (!isSame(cookie, header)) throw fail('csrf_mismatch')
+function checkCsrf(req: IncomingMessage): void {
+  const { authorization, cookie } = req.headers
+  const hasKey = req.headers['x-api-key'] !== undefined || /^bearer /i.test(authorization ?? '')
+  if (hasKey && !cookie?.trim()) return
+  const given = Buffer.from(cookieOf(req, CSRF_COOKIE) ?? '')
+  const repeated = Buffer.from(req.headers['x-csrf-token']?.toString() ?? '')
+  if (given.length === 0 || repeated.length === 0) throw fail('csrf_missing')
+  // Constant time: the duration must not tell how much of a guess was right.
+  if (given.length !== repeated.length || !timingSafeEqual(given, repeated)) throw fail('csrf_mismatch')
 }
 
 /**
@@ -155,14 +224,7 @@ export function csrfCookie(secure: boolean, maxAge?: number): Cookie {
   }
 }
 
-// Constant time: the duration must not tell how much of a guess was right.
-function isSame(one: string, other: string): boolean {
-  const a = Buffer.from(one)
-  const b = Buffer.from(other)
-  return a.length === b.length && timingSafeEqual(a, b)
-}
-
-// ---------------------------------------------------------------------------------------------- session
+// ------------------------------------------------------------------------------------------ credentials
 
 /** Looks up a credential, or throws a Failure (token_invalid, token_expired, user_not_found...). */
 export type Authenticate = (credential: Credential) => Promise<Principal>
@@ -205,56 +267,4 @@ export async function principalOf(
   if (credential !== null) return authenticate(credential)
   if (otherwise === null) throw fail('not_authenticated')
   return otherwise(requestOf(req))
-}
-
-// ------------------------------------------------------------------------------------------- permission
-
-/**
- * Lets sessions pass, and API tokens on routes they have permission for.
- * @throws Failure 403 permission_denied, token_not_accepted
- */
-export function checkPermission({ permission }: Route, { permissions }: Grant): void {
-  if (permissions === null || permission === 'any') return
-  if (permission === null) throw fail('token_not_accepted')
-  if (!permissions.has(permission)) throw fail('permission_denied', { permission })
-}
-
-/**
- * For handlers that may do more than their route's permission says: an API token needs this permission as well.
- * @throws Failure 401 not_authenticated; 403 permission_denied
- */
-export function requirePermission(call: Call, permission: Permission): void {
-  if (call.grant === null) throw new Failure('guard_not_authenticated')
-  const { permissions } = call.grant
-  if (permissions !== null && !permissions.has(permission)) throw fail('permission_denied', { permission })
-}
-
-// ------------------------------------------------------------------------------------------------ owner
-
-/** Owner of a thread: undefined: no record, null: shared by all. */
-export type ThreadOwner = (threadId: string) => Promise<string | null | undefined>
-
-/** Ids become file names and table keys, so their form is checked first. */
-const ID_NAMES = ['thread_id', 'run_id'] as const
-
-/** @throws Invalid 422 for a malformed thread or run id */
-export function checkIds(params: Readonly<Record<string, string>>): void {
-  const bad = ID_NAMES.filter((name) => params[name] !== undefined && !isId(params[name]))
-  if (bad.length === 0) return
-  throw new Invalid(bad.map((name) => badId(['path', name])))
-}
-
-/**
- * Lets the thread's owner pass, and everybody if it is shared or (for reading) has no record [Auth 6].
- * @throws Failure 404 thread_not_found, the same for a foreign thread and for none
- */
-export async function checkOwner(route: Route, id: string, userId: string, threadOwner: ThreadOwner): Promise<void> {
-  if (route.thread === null) return
-  const owner = await threadOwner(id)
-  if (!mayAccess(route.thread, owner, userId)) throw fail('thread_not_found', { id })
-}
-
-/** [Auth 6]. @param owner undefined: there is no record; null: the thread is everybody's */
-export function mayAccess(access: ThreadAccess, owner: string | null | undefined, userId: string): boolean {
-  return owner === undefined ? access === 'read' : owner === null || owner === userId
 }
