@@ -184,6 +184,7 @@ const AgentRecordSchema = v.variant(
     v.object({ type: v.literal('tool_start'), call: toolCall }),
     v.object({ type: v.literal('tool_end'), call: toolCall, message: tool }),
     v.object({ type: v.literal('messages'), messages: v.array(anyMessage, 'must be a list of messages') }),
+    v.object({ type: v.literal('input'), messages: v.array(anyMessage, 'must be a list of messages') }),
     v.object({ type: v.literal('update'), channels: jsonObject }),
     v.object({ type: v.literal('step'), node: name, next: v.optional(texts) }),
     v.object({
@@ -204,7 +205,8 @@ const Model = v.object({
   display_name: v.nullish(text, null),
   description: v.nullish(text, null),
   supports_thinking: v.optional(v.boolean(), false),
-  supports_reasoning_effort: v.optional(v.boolean(), false)
+  supports_reasoning_effort: v.optional(v.boolean(), false),
+  continuation: v.optional(v.picklist(['prefix', 'ask', 'none']))
 })
 
 // ------------------------------------------------------------------------------------------------ the sentences

@@ -12,6 +12,7 @@ export function contained(agent: Agent): Agent {
         const work = async () => agent.start(input, failingOver(sink, reject), signal)
         work().then(() => resolve(), reject)
       }),
+    ...(agent.takesInput && { takesInput: true }),
     ...(agent.models && { models: () => agent.models?.() ?? [] }),
     ...(agent.adoptThreads && { adoptThreads: agent.adoptThreads.bind(agent) }),
     ...(agent.abandon && { abandon: agent.abandon.bind(agent) }),

@@ -42,7 +42,8 @@ const INFO: ModelInfo = {
   display_name: 'Demo',
   description: 'Built in and deterministic: answers without a provider, until a model is configured.',
   supports_thinking: true,
-  supports_reasoning_effort: false
+  supports_reasoning_effort: false,
+  continuation: 'prefix'
 }
 
 /** The demo as the only configured model. */
@@ -64,7 +65,7 @@ export class DemoModel implements Model {
     const steering = steeringIn(turn.said)
     const pacer = new Pacer(steering.rate, request)
     const answer = new DemoAnswer(request, onDelta)
-    for (const piece of piecesOf(turn, steering)) {
+    for (const piece of beyond(turn.spoken, piecesOf(turn, steering))) {
       if (answer.count === steering.pause.before) await pacer.pause(steering.pause.ms)
       const hasSpace = answer.tell(piece)
       if (!hasSpace) await pacer.space()
@@ -82,6 +83,8 @@ interface Turn {
   readonly said: string
   /** Tool results since then. */
   readonly results: readonly { readonly tool: string; readonly text: string }[]
+  /** What the answer has said already, if it is to be continued. */
+  readonly spoken: string
   /** Number of messages so far, for ids that are unique in the conversation but reproducible. */
   readonly length: number
 }
@@ -113,7 +116,9 @@ function turnOf(messages: readonly JsonObject[]): Turn {
   const results = since
     .filter(({ role }) => role === 'tool')
     .map((message) => ({ tool: names.get(String(message.tool_call_id)) ?? '', text: contentOf(message) }))
-  return { said: contentOf(messages[last]), results, length: messages.length }
+  const end = messages.at(-1)
+  const spoken = end?.role === 'assistant' && !end.tool_calls ? contentOf(end) : ''
+  return { said: contentOf(messages[last]), results, spoken, length: messages.length }
 }
 
 /** Ids and names of the tools that a message calls. */
@@ -227,6 +232,17 @@ function* piecesOf(turn: Turn, { reasons, calls, deltas, size, fails, parts }: S
   if (next) return yield* callPieces(next, turn)
   if (deltas !== null) for (let n = 0; n < deltas; n++) yield { text: demoWord(n, size) }
   else for (const text of wordsOf(textFor(turn, parts, fails))) yield { text }
+}
+
+/** What follows behind a text that was said already. */
+function* beyond(spoken: string, pieces: Generator<AnswerPiece>): Generator<AnswerPiece> {
+  let left = spoken.length
+  for (const piece of pieces) {
+    const length = piece.text?.length ?? 0
+    if (left === 0) yield piece
+    else if (length > left) yield { ...piece, text: piece.text!.slice(left) }
+    left = Math.max(0, left - length)
+  }
 }
 
 /** The calls that come after so many results. */

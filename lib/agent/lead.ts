@@ -15,6 +15,7 @@ import { toChat } from './chat.ts'
 import { clarificationOf } from './tools.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 import type { CallIds, Model, Models } from './model.ts'
+import { ContinuedModel, halfOf } from './continued.ts'
 import { callModel } from './model-call.ts'
 import type { Reporting } from './observer.ts'
 import { AgentError, type AgentInput, type AgentRecord, type ListedAgent, type Sink } from './runtime.ts'
@@ -43,6 +44,7 @@ export function createAgent(parts: AgentParts): ListedAgent {
         if (!signal.aborted) throw error
       }
     },
+    takesInput: true,
     models: () => parts.models.all.map((model) => model.info)
   }
 }
@@ -85,6 +87,9 @@ class LeadRun implements MiddlewareContext {
     if (typeof instructions === 'string' && instructions !== '') this.instruct('assistant', instructions)
   }
 
+  /** The broken answer that is continued. */
+  #half: ReturnType<typeof halfOf> = null
+
   async work(): Promise<void> {
     const { tools, toolSources = [] } = this.#parts
     const toolSets = await Promise.all(toolSources.map((source) => source.open()))
@@ -101,16 +106,17 @@ class LeadRun implements MiddlewareContext {
   async #converse(): Promise<void> {
     const { middlewares = [] } = this.#parts
     if (await this.#resume()) return
+    if (this.input.continues) await this.#takeHalf()
     for (let calls = 0; ; calls++) {
       this.#checkLimit(calls)
+      await this.#takeInput()
       for (const middleware of middlewares) await middleware.beforeModel?.(this)
       const message = await this.#ask()
       await this.#step('agent')
       if (message.tool_calls.length === 0) {
         checkAnswer(message)
-        break
-      }
-      if (await this.#useAll(message.tool_calls)) return
+        if (this.input.inbox?.isEmpty ?? true) break
+      } else if (await this.#useAll(message.tool_calls)) return
     }
     for (const middleware of middlewares) {
       await middleware.afterAnswer?.(this)
@@ -191,9 +197,12 @@ class LeadRun implements MiddlewareContext {
   async #ask(): Promise<AiMessage> {
     // Converting a long conversation takes long: let other runs go first.
     if (this.#messages.length > LONG_MESSAGES) await turn()
+    const half = this.#half
+    this.#half = null
     const message = await callModel(
       {
-        model: this.#model,
+        model: half ? new ContinuedModel(this.#model, half.text) : this.#model,
+        ...(half && { messageId: half.message.id }),
         caller: 'lead_agent',
         messages: this.#conversation(),
         tools: this.#tools,
@@ -206,8 +215,31 @@ class LeadRun implements MiddlewareContext {
       (record) => this.#record(record),
       this.#parts
     )
+    if (half) this.#messages.pop()
     this.#messages.push(message)
     return message
+  }
+
+  /** What came for the agent since its last model call joins the conversation. */
+  async #takeInput(): Promise<void> {
+    this.signal.throwIfAborted()
+    const messages = this.input.inbox?.take() ?? []
+    if (messages.length === 0) return
+    this.#messages.push(...messages)
+    await this.#record({ type: 'input', messages })
+  }
+
+  /** Half a tool call is dropped, and an answer without a word: they are made anew. */
+  async #takeHalf(): Promise<void> {
+    const half = halfOf(this.#messages)
+    if (!half) return
+    this.#messages.pop()
+    if (half.text === '') {
+      await this.#record({ type: 'messages', messages: [{ type: 'remove', id: half.message.id }] })
+      return
+    }
+    this.#half = half
+    this.#messages.push({ ...half.message, content: half.text, invalid_tool_calls: [] })
   }
 
   async #step(node: string): Promise<void> {

@@ -8,6 +8,8 @@ import type { ModelCallStats, Reporting } from './observer.ts'
 import { AgentError, type AgentRecord, type Caller } from './runtime.ts'
 
 interface ModelCall extends Omit<ModelRequest, 'messageId' | 'onFirst'> {
+  /** Of a message that grows; else it gets a new one. */
+  readonly messageId?: string
   readonly model: Model
   readonly caller: Caller
   readonly about: CallIds
@@ -26,7 +28,7 @@ export async function callModel(
 ): Promise<AiMessage> {
   const { model, caller, messages, tools, signal, onDelta = hearNothing, about, space } = call
   const names = { caller, model: model.info.name }
-  const id = randomUUID()
+  const id = call.messageId ?? randomUUID()
   await record({ type: 'llm_request', ...names, messages: toTrace(messages), messageId: id })
   const begun = performance.now()
   let firstTokenMs: number | null = null

@@ -47,6 +47,10 @@ export interface AgentInput {
   readonly request: JsonObject
   /** Attempt number: above 1 when earlier attempts were cut off. */
   readonly attempt: number
+  /** The answer of this earlier run is to be continued. */
+  readonly continues?: string | null
+  /** Messages that come while it works; only for an agent that takes input. */
+  readonly inbox?: { readonly isEmpty: boolean; take(): HumanMessage[] }
   /** Messages already recorded as events by earlier attempts; others in the state still have to be. */
   readonly recordedIds?: ReadonlySet<string>
 }
@@ -145,6 +149,8 @@ export type AgentRecord =
    * given `resume` continues. `asked`: the question as a message, where an open tool call has that id.
    */
   | { readonly type: 'interrupt'; readonly interrupt: Interrupt; readonly asked?: ToolMessage }
+  /** Messages that came while the agent worked, and join the conversation. */
+  | { readonly type: 'input'; readonly messages: readonly HumanMessage[] }
   /** The user's message in the state, from agents that keep their states themselves. Once, before all else. */
   | { readonly type: 'heard'; readonly message: HumanMessage | null }
   /** Old messages were replaced by a summary, for the model. */
@@ -190,6 +196,8 @@ export interface Agent {
   start(input: AgentInput, sink: Sink, signal: AbortSignal): Promise<void>
   /** Present if it keeps its threads' states itself; otherwise our checkpoints do. */
   readonly states?: StatePort
+  /** It takes messages while it works, from its `inbox`. */
+  readonly takesInput?: boolean
   /** What GET /api/models shows; none by default. */
   models?(): readonly ModelInfo[]
   /**
@@ -224,4 +232,6 @@ export interface ModelInfo {
   readonly description: string | null
   readonly supports_thinking: boolean
   readonly supports_reasoning_effort: boolean
+  /** How it goes on with a broken answer: from its text, on being asked, or not at all. Default: ask. */
+  readonly continuation?: 'prefix' | 'ask' | 'none'
 }

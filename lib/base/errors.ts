@@ -73,6 +73,8 @@ const TABLE = {
   // Runs.
   run_not_found: [404, 'Run {id} not found'],
   run_not_in_thread: [404, 'Run {id} not found in thread {thread_id}'],
+  input_not_taken: [409, 'Run {id} takes no input: its agent does not, or it is over'],
+  not_continuable: [409, 'Model {name} cannot continue an answer'],
   run_not_cancellable: [409, 'Run {id} is not cancellable (status: {status})'],
   frame_not_found: [404, 'Frame {n} of run {id} was not cut, or is gone'],
   range_outside: [416, 'The range lies outside of what there is'],

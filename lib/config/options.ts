@@ -164,6 +164,9 @@ const model = v.object(
     description: nullable(),
     supports_thinking: flag(false),
     supports_reasoning_effort: flag(false),
+    // How a broken answer is continued. prefix: the server continues a trailing assistant message; ask: it is asked to, with an
+    // instruction nobody sees; none: not at all. Without it a cut answer can only be asked for anew.
+    continuation: choice(['prefix', 'ask', 'none'], 'ask'),
     // It accepts images: the tool view_image is offered to it.
     supports_vision: flag(false),
     // Merged into every request: temperature, max_tokens...

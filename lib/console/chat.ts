@@ -11,7 +11,8 @@ import { classes, focusComposer, html, Icon } from './html.ts'
 import { Later } from './later.ts'
 import { onCopy, onMarkdownClick } from './markdown.ts'
 import { Message } from './message.ts'
-import { stopOf } from './records.ts'
+import { plainText, stopOf } from './records.ts'
+import { QueueList } from './queue.ts'
 import { QuestionForm } from './question.ts'
 import { go } from './router.ts'
 import { me } from './session.ts'
@@ -151,9 +152,10 @@ export function Chat({ conversation, onSent }: ChatProps) {
       ${isAway && html`<button class="to-end" aria-label="To the newest message" onClick=${toEnd}><${Icon} name="fold" /></button>`}
       <div class="dock">
         <${Connecting} conversation=${conversation} />
+        <${QueueList} queue=${conversation.queue} onInterrupt=${() => void conversation.stop()} />
         <${Composer} key=${conversation.threadId} ...${{ conversation, uploads, onSent }} />
         <p class="hint foot">
-          ${conversation.active.value ? 'The answer goes on when you close this page.' : 'Answers can be wrong. Check what matters.'}
+          ${conversation.active.value ? 'Goes on when you close this page. Enter queues, Ctrl Enter tells the agent at work.' : 'Answers can be wrong. Check what matters.'}
           ${conversation.tokens.value ? html`<span class="total">${count(conversation.tokens.value)} tokens</span>` : null}
         </p>
       </div>
@@ -197,8 +199,15 @@ function Failed({ conversation }: { readonly conversation: Conversation }) {
     focusComposer()
     conversation.outbox.retry(runId!).catch(notifyFailure)
   }
+  const last = conversation.messages.value.at(-1)
+  const hasHalf = last?.type === 'ai' && conversation.runOf(last) === runId && plainText(last.content) !== ''
+  const goOn = () => {
+    focusComposer()
+    conversation.outbox.continueFrom(runId!).catch(notifyFailure)
+  }
   return html`<div class="failure">
     <span role="alert"><b>The run failed.</b> ${conversation.failure.value}</span>
+    ${runId && hasHalf && html`<button class="link" onClick=${goOn}>Continue</button>`}
     ${runId && conversation.asked(runId) && html`<button class="link" onClick=${again}>Ask again</button>`}
   </div>`
 }

@@ -51,9 +51,34 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
     keep(key, text)
   }, [text])
 
-  const send = async () => {
-    if (isEmpty || isRunning || isWaiting || uploads.isBusy) return
-    const known = models.length > 1 && models.some(({ name }) => name === model) ? model : null
+  const recalled = conversation.queue.recalled.value
+  useEffect(() => {
+    if (!recalled) return
+    conversation.queue.recalled.value = null
+    setText((before) => [recalled.text, before].filter(Boolean).join('\n\n'))
+    uploads.restore(recalled.files)
+    area.current?.focus()
+  }, [recalled])
+
+  const known = models.length > 1 && models.some(({ name }) => name === model) ? model : null
+
+  /** While a run is active: behind it, or to the agent at work. */
+  const sendBeside = async (isForNow: boolean) => {
+    // Until it is started there is nothing to follow.
+    if (isEmpty || uploads.isBusy || !conversation.active.value) return
+    const files = uploads.done
+    setText('')
+    uploads.clear()
+    await conversation.outbox.sendBeside(text.trim(), files, known, isForNow).catch((error) => {
+      setText((later) => [text, later].filter(Boolean).join('\n\n'))
+      uploads.restore(files)
+      notifyFailure(error)
+    })
+  }
+
+  const send = async (isForNow = false) => {
+    if (isRunning) return sendBeside(isForNow)
+    if (isEmpty || isWaiting || uploads.isBusy) return
     let files: readonly Attached[] = []
     try {
       // Until then the text stays, and stays a draft.
@@ -76,7 +101,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return
     event.preventDefault()
-    void send()
+    void send(event.ctrlKey || event.metaKey)
   }
 
   const onPaste = (event: ClipboardEvent) => {
@@ -109,7 +134,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
       rows="1"
       value=${text}
       readOnly=${isWaiting}
-      placeholder="Write a message"
+      placeholder=${isRunning ? 'Write what comes next' : 'Write a message'}
       aria-label="Message"
       onInput=${(event: InputEvent) => setText((event.currentTarget as HTMLTextAreaElement).value)}
       onKeyDown=${onKeyDown}
@@ -133,7 +158,8 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
       <span class="space"></span>
       ${
         isRunning
-          ? html`<button type="button" class="round stop" aria-label="Stop" title="Stop (Esc)" onClick=${() => void conversation.stop()}><${Icon} name="stop" /></button>`
+          ? html`${!isEmpty && html`<button class="round quietly" aria-label="Queue" title="Send after this answer (Enter); to the agent at work (Ctrl Enter)" disabled=${uploads.isBusy}><${Icon} name="send" /></button>`}
+            <button type="button" class="round stop" aria-label="Stop" title="Stop (Esc)" onClick=${() => void conversation.stop()}><${Icon} name="stop" /></button>`
           : html`<button class="round" aria-label="Send" title="Send (Enter)" disabled=${isEmpty || isWaiting || uploads.isBusy}><${Icon} name="send" /></button>`
       }
     </div>

@@ -15,7 +15,13 @@ export class RunConnection {
   readonly lostSince = signal<number | null>(null)
   /** The user has stopped the run, and the server does not know yet. */
   readonly isStopping = signal(false)
+  /** When the run was last heard of, as Date.now. */
+  lastSign = Date.now()
   #cancelAbort: AbortController | null = null
+
+  heard(): void {
+    this.lastSign = Date.now()
+  }
 
   changed(now: Connection): void {
     const isLost = now.state === 'waiting' || now.state === 'connecting'
@@ -23,7 +29,9 @@ export class RunConnection {
       this.now.value = now
       this.lostSince.value = isLost ? (this.lostSince.value ?? Date.now()) : null
     })
-    if (now.state === 'open') this.sendAgain()
+    if (now.state !== 'open') return
+    this.heard()
+    this.sendAgain()
   }
 
   /** The run is over, or not followed any more. */
@@ -74,7 +82,40 @@ function wait(ms: number, signal: AbortSignal): Promise<false> {
 }
 
 /** A shorter loss is not shown, because it usually recovers at once. */
-const SHOWN_AFTER_MS = 3000
+const SHOWN_AFTER_MS = 1000
+/** How often a lost server is asked what it is about, in ms, and how long it may take to answer. */
+const ASK_MS = 3000
+/** A sign that is older than this is told, in s. */
+const OLD_SIGN_S = 5
+
+type Trouble = 'offline' | 'not-ready' | 'silent' | 'unreachable'
+
+const TROUBLES: Readonly<Record<Trouble, string>> = {
+  offline: 'You are offline',
+  'not-ready': 'The server is there, but not ready: it is starting, or its database is away',
+  silent: 'The server is there, but this connection is silent',
+  unreachable: 'The connection is lost'
+}
+
+/** What is wrong, as far as it can be seen from here. */
+async function lookAround(): Promise<Trouble> {
+  if (!navigator.onLine) return 'offline'
+  const answer = await fetch('/readyz', { signal: AbortSignal.timeout(ASK_MS), cache: 'no-store' }).catch(() => null)
+  if (!answer) return navigator.onLine ? 'unreachable' : 'offline'
+  return answer.status === 503 ? 'not-ready' : 'silent'
+}
+
+function useTrouble(isLost: boolean): Trouble {
+  const [trouble, setTrouble] = useState<Trouble>('unreachable')
+  useEffect(() => {
+    if (!isLost) return
+    const look = () => void lookAround().then(setTrouble)
+    look()
+    const timer = setInterval(look, ASK_MS)
+    return () => clearInterval(timer)
+  }, [isLost])
+  return trouble
+}
 
 interface Connected {
   readonly connection: RunConnection
@@ -94,18 +135,23 @@ export function Connecting({ conversation }: { readonly conversation: Connected 
     return () => clearInterval(timer)
   }, [since])
   const isLost = since !== null && (failures > 1 || now - since > SHOWN_AFTER_MS)
+  const trouble = useTrouble(isLost || isBroken)
   if (!isLost && !isBroken) return null
   const seconds = Math.max(0, Math.ceil((retryAt - now) / 1000))
   const lost = conversation.active.value
-    ? 'The connection is lost. The answer goes on without it'
-    : 'The connection is lost. Your message is not sent yet'
+    ? `${TROUBLES[trouble]}. The answer goes on without it`
+    : `${TROUBLES[trouble]}. Your message is not sent yet`
   const words = isBroken
-    ? 'The server cannot be reached.'
+    ? trouble === 'unreachable'
+      ? 'The server cannot be reached.'
+      : `${TROUBLES[trouble]}.`
     : state === 'waiting' && seconds > 0
       ? `${lost}; trying again in ${seconds} s.`
       : `${lost}. Trying again…`
+  const signAge = Math.round((now - conversation.connection.lastSign) / 1000)
+  const sign = isLost && conversation.active.value && signAge >= OLD_SIGN_S ? ` Last sign ${signAge} s ago.` : ''
   return html`<div class="lost" role="status">
-    <span>${words}${isLost && conversation.connection.isStopping.value && ' Stop is sent as soon as it is back.'}</span>
+    <span>${words}${sign}${isLost && conversation.connection.isStopping.value && ' Stop is sent as soon as it is back.'}</span>
     <button class="link" onClick=${() => conversation.retryNow()}>Try now</button>
   </div>`
 }

@@ -11,13 +11,14 @@ import {
 } from '../client/colloquy.ts'
 import { isKnown, say } from './announce.ts'
 import { call, colloquy, isMissing, textOf } from './api.ts'
+import { Away } from './away.ts'
 import { Branches } from './branches.ts'
 import { RunConnection } from './connecting.ts'
 import { Outbox } from './outbox.ts'
+import { currentOf, messagesOf, Queue } from './queue.ts'
 import {
   type Checkpoint,
   isFailed,
-  isInFlight,
   messagesIn,
   type Origin,
   exchangeIn,
@@ -61,6 +62,8 @@ export class Conversation {
   readonly #transcript = new Transcript()
   readonly branches: Branches
   readonly outbox: Outbox
+  readonly queue: Queue
+  readonly away: Away
   #runOf = new Map<string, string>()
   #stream: RunStream | null = null
   /** Loads and streams so far: what a load has read is dropped if another has begun since. */
@@ -76,25 +79,31 @@ export class Conversation {
   readonly #looks = setInterval(() => void this.#revalidate(), LOOK_MS)
   readonly #offNews = onNews((changed) => {
     if (changed !== null && changed !== this.threadId) return
+    if (this.active.value) void this.queue.refresh()
     this.#hasNews = true
     void this.#look()
   })
   readonly #onTab = ({ data }: MessageEvent) => void this.#heard(data)
   readonly #onVisible = () => {
-    if (document.hidden) return
+    if (document.hidden) return this.away.leave()
     this.#stream?.retryNow()
+    this.away.shows(this.messages.value)
     void this.#look()
   }
+  readonly #onLeave = () => this.away.leave()
   readonly #onOnline = () => this.retryNow()
 
   constructor(threadId: string, isNew: boolean) {
     this.threadId = threadId
     this.branches = new Branches(this.#path, this.runs)
     this.outbox = new Outbox(this)
+    this.queue = new Queue(`${this.#path}/runs`, this.active)
+    this.away = new Away(threadId)
     if (isNew) this.state.value = 'new'
     tabs.addEventListener('message', this.#onTab)
     document.addEventListener('visibilitychange', this.#onVisible)
     addEventListener('online', this.#onOnline)
+    addEventListener('pagehide', this.#onLeave)
     if (!isNew) void this.load()
   }
 
@@ -107,6 +116,8 @@ export class Conversation {
     tabs.removeEventListener('message', this.#onTab)
     document.removeEventListener('visibilitychange', this.#onVisible)
     removeEventListener('online', this.#onOnline)
+    removeEventListener('pagehide', this.#onLeave)
+    this.away.leave()
   }
 
   // ------------------------------------------------------------------------------------------------ reading
@@ -142,7 +153,9 @@ export class Conversation {
       })
       const { unsent } = this.outbox
       if (unsent && this.active.value === null) return void this.outbox.resend(unsent).catch(notifyFailure)
-      const inFlight = runs.find(isInFlight)
+      const inFlight = currentOf(runs)
+      this.queue.take(runs, inFlight?.run_id)
+      if (inFlight) this.#showAsked(messagesOf(inFlight))
       if (inFlight) void this.#follow(colloquy.watch(inFlight, this.#watching(true)), inFlight.run_id)
       void this.#countTokens()
     } catch (error) {
@@ -181,6 +194,13 @@ export class Conversation {
     this.#publish()
   }
 
+  /** A run that has just begun has its messages in no state yet. */
+  #showAsked(asked: readonly Readonly<Record<string, unknown>>[]): void {
+    const known = new Set(this.messages.value.map(({ id }) => id))
+    const fresh = asked.filter(({ id, type }) => type === 'human' && !known.has(String(id)))
+    if (fresh.length > 0) this.show([...this.messages.value.map(({ raw }) => raw), ...fresh])
+  }
+
   /** Replaces the shown messages until the next load. */
   show(messages: readonly Readonly<Record<string, unknown>>[]): void {
     this.#transcript.replace({ ...this.#transcript.values, messages })
@@ -190,6 +210,7 @@ export class Conversation {
   #publish(): void {
     batch(() => {
       this.messages.value = this.#transcript.messages
+      this.away.shows(this.messages.value)
       const { title, artifacts } = this.#transcript.values
       if (typeof title === 'string') this.title.value = title
       this.artifacts.value = Array.isArray(artifacts) ? artifacts.filter((one) => typeof one === 'string') : []
@@ -227,6 +248,7 @@ export class Conversation {
 
   /** Where news come by themselves, only what they left open is looked for. */
   async #revalidate(): Promise<void> {
+    if (!isLive.value && this.active.value) await this.queue.refresh()
     if (!isLive.value || this.#hasNews || this.state.value === 'broken') await this.#look()
   }
 
@@ -295,6 +317,7 @@ export class Conversation {
   }
 
   #take(frame: Frame, runId: string): void {
+    this.connection.heard()
     if (frame.event === 'error') this.failure.value = String(frame.data?.message ?? 'The run failed')
     if (frame.event === 'custom') this.progress.value = progressIn(frame.data) ?? this.progress.value
     if (!this.#transcript.apply(frame)) return
@@ -357,6 +380,7 @@ export class Conversation {
    * @throws the error of the start; the page then shows the stored state
    */
   async run(body: object, key: string): Promise<void> {
+    this.away.clear()
     const stream = colloquy.start(
       this.threadId,
       { ...body, stream_mode: MODES, on_disconnect: 'continue' },

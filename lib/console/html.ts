@@ -45,6 +45,7 @@ const ICONS = {
   more: 'M6 12h.01M12 12h.01M18 12h.01',
   open: 'M14 4h6v6m0-6-9 9M18 14v6H4V6h6',
   save: 'M12 4v11m-5-5 5 5 5-5M5 20h14',
+  queue: 'M4 6h16M4 12h10M4 18h6M17 14v7m-3.5-3.500h7',
   moon: 'M20 14A8.500 8.500 0 1 1 10 4a7 7 0 0 0 10 10z'
 } as const
 type IconName = keyof typeof ICONS

@@ -1,6 +1,7 @@
 // Streaming Markdown on the page: blocks that have not changed keep their elements.
 import DOMPurify from 'dompurify'
-import { useRef } from 'preact/hooks'
+import { useMemo, useRef } from 'preact/hooks'
+import { awayWords, type Mark } from './away.ts'
 import { fileUrl } from './files.ts'
 import { GrowingMarkdown, rich } from './growing-markdown.ts'
 import { html } from './html.ts'
@@ -36,9 +37,11 @@ interface MarkdownProps {
   readonly text: string
   /** The thread whose files its images are; none: they are not shown. */
   readonly threadId?: string
+  /** Where its reader has left. */
+  readonly left?: Mark | null
 }
 
-export function Markdown({ text, threadId }: MarkdownProps) {
+export function Markdown({ text, threadId, left }: MarkdownProps) {
   const drawn = useRef({ richness: -1, growing: new GrowingMarkdown(), blocks: [] as readonly Block[] })
   const { current } = drawn
   if (current.richness !== richness.value) {
@@ -53,8 +56,10 @@ export function Markdown({ text, threadId }: MarkdownProps) {
     )
   current.blocks = blocks
   // Elements of their own for each render: a kept one would keep the whole page as it was, by its parent.
+  const leftAt = useMemo(() => (left ? new GrowingMarkdown().blocks(text.slice(0, left.chars)).length - 1 : -1), [left])
   return html`<div class="markdown">${blocks.map(({ given, clean }, i) => {
-    const block = html`<div key=${i} class="block" dir="auto" dangerouslySetInnerHTML=${{ __html: clean }} />`
+    const isLeft = left && i === leftAt
+    const block = html`<div key=${i} class=${isLeft ? 'block left-off' : 'block'} data-left=${isLeft ? awayWords(left.words) : undefined} dir="auto" dangerouslySetInnerHTML=${{ __html: clean }} />`
     return given.startsWith('<div class="code" data-diagram')
       ? html`<${Diagram} key=${`d${i}`} source=${codeIn(clean)}>${block}<//>`
       : block

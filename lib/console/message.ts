@@ -147,7 +147,14 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
     conversation.questions.value.length > 0 &&
     conversation.messages.value.findLast(({ type }) => type === 'ai')?.id === message.id
   const isThinking = isPartial && reasoning !== '' && text === '' && calls.length === 0
+  const mark = conversation.away.mark.value
+  const left = mark?.id === id ? mark : null
   const run = isLast ? conversation.runs.value.find(({ run_id }) => run_id === runId) : undefined
+  const isNewest = conversation.messages.value.at(-1) === message
+  const goOn = (id: string) => {
+    focusComposer()
+    return conversation.outbox.continueFrom(id).catch(failed)
+  }
   const cut = isPartial || isRunning || waits ? null : cutOf(message, run)
   return html`<article class=${classes('message ai', isPartial && 'live')} aria-label="Answer" aria-busy=${isPartial} ref=${box}>
     ${
@@ -157,10 +164,16 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
         <div class="inside"><${Markdown} text=${reasoning} /></div>
       </details>`
     }
-    ${partsOf(message.content).map((part, i) => ('text' in part ? html`<${Markdown} key=${i} text=${part.text} threadId=${conversation.threadId} />` : html`<${Picture} key=${i} url=${part.image} />`))}
+    ${partsOf(message.content).map((part, i) => ('text' in part ? html`<${Markdown} key=${i} text=${part.text} threadId=${conversation.threadId} left=${i === 0 ? left : null} />` : html`<${Picture} key=${i} url=${part.image} />`))}
     ${sources.length > 0 && html`<${Sources} sources=${sources} />`}
     ${calls.map((call, i) => html`<${Call} key=${call.id ?? i} ...${{ call, result: results[i], isRunning }} />`)}
-    ${cut && html`<p class="cut">${cut}</p>`}
+    ${
+      cut &&
+      html`<p class="cut">
+        ${cut}
+        ${isNewest && runId && html` <button class="link" onClick=${() => void goOn(runId)}>Continue</button>`}
+      </p>`
+    }
     ${
       isLast && !isPartial && !isRunning && runId !== null && !waits
         ? html`<${Actions} ...${{ conversation, message, runId, text, usage: raw.usage_metadata }} />`

@@ -3,6 +3,7 @@
 import type { ReadonlySignal, Signal } from '@preact/signals'
 import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
 import type { Branches } from './branches.ts'
+import type { Queue } from './queue.ts'
 import { type Attached, filesOf, humanMessage, newId, plainText, type Question } from './records.ts'
 import { keep, kept } from './tab-storage.ts'
 
@@ -21,6 +22,7 @@ interface Target {
   readonly messages: ReadonlySignal<readonly TranscriptMessage[]>
   readonly questions: ReadonlySignal<readonly Question[]>
   readonly branches: Branches
+  readonly queue: Queue
   runOf(message: TranscriptMessage): string | null
   /** The human message of a run, if it is on the page. */
   asked(runId: string): TranscriptMessage | undefined
@@ -68,6 +70,13 @@ export class Outbox {
     await this.#start(humanMessage(text, files), { model, parent: this.#lastRun() })
   }
 
+  /** Sends a message while a run is active: behind it, or to the agent at work. */
+  async sendBeside(text: string, files: readonly Attached[], model: string | null, isForNow: boolean): Promise<void> {
+    const { queue } = this.#target
+    const message = humanMessage(text, files)
+    await (isForNow ? queue.steer(message, model) : queue.add(message, model))
+  }
+
   /** Replaces a message by another; what followed it stays as another branch. */
   async edit(message: TranscriptMessage, text: string): Promise<void> {
     await this.#branch(message, humanMessage(text, filesOf(message)))
@@ -77,6 +86,11 @@ export class Outbox {
   async retry(runId: string): Promise<void> {
     const asked = this.#target.asked(runId)
     if (asked) await this.#branch(asked, humanMessage(plainText(asked.content), filesOf(asked)))
+  }
+
+  /** Goes on from what is stored of a run's answer: the same message grows. */
+  async continueFrom(runId: string): Promise<void> {
+    await this.#target.run({ continue_from: { run_id: runId }, metadata: { parent_run: runId } }, newId())
   }
 
   /** Answers a question of the agent. With several questions, the others are asked again. */

@@ -8,6 +8,7 @@ export interface Run {
   readonly error: string | null
   readonly stop_reason: string | null
   readonly metadata: { readonly branch_of?: string; readonly parent_run?: string | null }
+  readonly kwargs?: { readonly input?: { readonly messages?: unknown } | null }
   readonly created_at: string
   readonly updated_at: string
   readonly total_tokens: number
@@ -84,7 +85,9 @@ function imageIn(block: unknown): string | null {
   return typeof data === 'string' ? `data:${String(mime_type ?? 'image/png')};base64,${data}` : null
 }
 
-export function filesOf({ raw }: TranscriptMessage): readonly Attached[] {
+export const filesOf = ({ raw }: TranscriptMessage): readonly Attached[] => filesIn(raw)
+
+export function filesIn(raw: Readonly<Record<string, unknown>>): readonly Attached[] {
   const files = (raw.additional_kwargs as { files?: unknown } | undefined)?.files
   return Array.isArray(files) ? (files as Attached[]) : []
 }

@@ -21,7 +21,8 @@ const REFRESH_MS = 10_000
 const NEW_KEY = 'colloquy.new'
 
 const KEYS: readonly (readonly [string, string])[] = [
-  ['Enter', 'send'],
+  ['Enter', 'send; during an answer: queue'],
+  ['Ctrl Enter', 'tell the agent at work'],
   ['Shift Enter', 'new line'],
   ['Esc', 'stop the answer'],
   ['Ctrl K', 'search'],

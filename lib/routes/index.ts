@@ -7,6 +7,7 @@ import { withPolicy } from './authorization.ts'
 import { type AuthServices, authRoutes } from './auth.ts'
 import { consoleRoutes } from './console.ts'
 import { feedbackRoutes } from './feedback.ts'
+import { runInputRoutes } from './run-input.ts'
 import { featureRoutes } from './features.ts'
 import { frameRoutes } from './frames.ts'
 import { healthRoutes } from './health.ts'
@@ -59,6 +60,7 @@ export function routes(
     ...threadStreamRoutes(services), // /api/threads/{thread_id}/stream
     ...frameRoutes(services), //    .../runs/{run_id}/frames/{n}
     ...messageRoutes(services), //  .../messages, .../events, .../token-usage
+    ...runInputRoutes(services), // .../input
     ...feedbackRoutes(services), // .../feedback
     ...uploadRoutes(services), //   .../uploads
     ...artifactRoutes(services), // .../artifacts/{path}

@@ -313,7 +313,8 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     display_name: optionalText,
     description: optionalText,
     supports_thinking: yesNo,
-    supports_reasoning_effort: yesNo
+    supports_reasoning_effort: yesNo,
+    continuation: { ...text, enum: ['prefix', 'ask', 'none'] }
   }),
   Memory: shaped({
     version: text,

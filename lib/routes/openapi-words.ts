@@ -199,6 +199,11 @@ export const WORDS: Readonly<Record<string, Told>> = {
   }),
   [`GET ${R}`]: told('A run', one(ref('Run'))),
   [`POST ${R}/cancel`]: told('Cancel a run', { 202: null, 204: null }, [409]),
+  [`POST ${R}/input`]: told(
+    'Give a message to the agent at work: answered when the agent has taken it',
+    nothing,
+    [409]
+  ),
   [`GET ${R}/join`]: joins('Join a run as a stream, or wait for its final values', {
     200: {
       description: 'Events until `end`, or the final values if the caller accepts only JSON',

@@ -61,6 +61,7 @@ export const runEntries = {
     v.pipe(fewKeys(CHANNELS_MAX), describedAs({ examples: [{ messages: [{ role: 'user', content: 'Hello' }] }] }))
   ),
   command: v.nullish(jsonObject),
+  continue_from: v.nullish(objectOf({ run_id: v.pipe(v.string(), v.maxLength(64)) })),
   interrupt_before: breakpoints,
   interrupt_after: breakpoints,
   metadata: v.nullish(metadata),
@@ -169,6 +170,8 @@ export async function orderFor(
   // The demo model takes any name.
   if (modelName !== null && models.length && !models.some(({ name }) => name === modelName))
     throw fail('model_unknown', { name: modelName })
+  if (body.continue_from && models.find(({ name }) => name === (modelName ?? models[0]?.name))?.continuation === 'none')
+    throw fail('not_continuable', { name: modelName ?? models[0]!.name })
   // A delayed run's created_at is its start time, as in LangGraph.
   const waitsMs = Math.round((body.after_seconds ?? 0) * 1000)
   const now = timestamp()
@@ -234,7 +237,7 @@ function configurationOf({ config, context }: RunBody, assistant: RunAssistant, 
 /**
  * Refuses LangGraph options that only graphs support: ignoring them would let a run continue where its caller expects it to stop.
  */
-function refuseGraphWords({ command, input, interrupt_before, interrupt_after }: RunBody): void {
+function refuseGraphWords({ command, continue_from, input, interrupt_before, interrupt_after }: RunBody): void {
   const refuse = (where: readonly string[], text: string): never => {
     throw refusedValue(['body', ...where], text)
   }
@@ -242,6 +245,8 @@ function refuseGraphWords({ command, input, interrupt_before, interrupt_after }:
   if (!isNothing(command?.update)) refuse(['command'], 'command.update is only supported by graphs: use input')
   if (!isNothing(interrupt_before)) refuse(['interrupt_before'], 'breakpoints are only supported by graphs')
   if (!isNothing(interrupt_after)) refuse(['interrupt_after'], 'breakpoints are only supported by graphs')
+  if (continue_from && (!isNothing(input?.messages) || !isNothing(command)))
+    refuse(['continue_from'], 'an answer is continued without further input')
   // The answer must come directly after the question.
   if (!isNothing(command?.resume) && !isNothing(input?.messages))
     refuse([], 'command.resume and input.messages cannot be combined')
@@ -271,6 +276,7 @@ function kwargsOf(
       stream_subgraphs: body.stream_subgraphs ?? false
     }),
     command: body.command ?? null,
+    ...(body.continue_from && { continue_from: body.continue_from }),
     checkpoint_id: body.checkpoint_id || checkpoint,
     stream_mode: body.stream_mode ?? ['values'],
     on_disconnect: body.on_disconnect ?? onDisconnect,

@@ -1,7 +1,7 @@
 // What the agent of a run is given.
 import type { AgentInput } from '../agent/runtime.ts'
 import type { RunRecords } from './closing.ts'
-import { contextOf, graphOf, recursionLimitOf, resumeOf } from './run-kwargs.ts'
+import { contextOf, continuedBy, graphOf, recursionLimitOf, resumeOf } from './run-kwargs.ts'
 
 /** @param recursionLimit the operator's */
 export function agentInput({ run, log, journal, state }: RunRecords, recursionLimit: number): AgentInput {
@@ -12,6 +12,7 @@ export function agentInput({ run, log, journal, state }: RunRecords, recursionLi
     userId: run.user_id,
     assistantId: run.assistant_id ?? 'lead_agent',
     resume: resumeOf(run),
+    continues: continuedBy(run),
     context: contextOf(run),
     modelName: run.model_name,
     recursionLimit: recursionLimitOf(run, recursionLimit),

@@ -97,6 +97,7 @@ class BuiltState implements RunState {
     journal.record(record)
     if (isReply) this.#addReply(record.message)
     else if (record.type === 'tool_end') this.#addWhole(record.message)
+    else if (record.type === 'input') for (const message of record.messages) this.#addWhole(message)
     else if (record.type === 'messages') this.#builder.add(record.messages)
     else if (record.type === 'update') this.#builder.set(record.channels)
     else if (record.type === 'interrupt') this.#ask(record.interrupt, record.asked)

@@ -64,6 +64,12 @@ export function resumeOf(run: Run): { readonly value: Json } | null {
   return isObject(command) && command.resume !== undefined ? { value: command.resume } : null
 }
 
+/** The run whose answer it continues; null: none. */
+export function continuedBy({ kwargs }: Run): string | null {
+  const { continue_from } = kwargs
+  return isObject(continue_from) && typeof continue_from.run_id === 'string' ? continue_from.run_id : null
+}
+
 /** The checkpoint the run starts from, when it is not the newest. */
 export function baseOf(run: Run): string | null {
   return typeof run.kwargs.checkpoint_id === 'string' ? run.kwargs.checkpoint_id : null

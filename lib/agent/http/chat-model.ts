@@ -32,6 +32,8 @@ export interface ModelConfig {
   readonly description?: string | null
   readonly supports_thinking?: boolean
   readonly supports_reasoning_effort?: boolean
+  /** How it goes on with a broken answer. */
+  readonly continuation?: ModelInfo['continuation']
   /** It accepts images, and is offered the tools that need this. */
   readonly supports_vision?: boolean
 }
@@ -167,7 +169,8 @@ function infoOf(config: ModelConfig): ModelInfo {
     display_name: config.display_name ?? null,
     description: config.description ?? null,
     supports_thinking: config.supports_thinking ?? false,
-    supports_reasoning_effort: config.supports_reasoning_effort ?? false
+    supports_reasoning_effort: config.supports_reasoning_effort ?? false,
+    continuation: config.continuation ?? 'ask'
   }
 }
 

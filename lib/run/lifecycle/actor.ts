@@ -17,6 +17,7 @@ import { type LiveDeps, Recorder, type RecorderEvents, type RecorderOptions } fr
 import { ASKING, type CancelAction, cancelled, failed, type RunEnd, SUCCESS, timedOut } from '../run-end.ts'
 import { baseOf } from '../run-kwargs.ts'
 import type { StateBefore } from '../run-state.ts'
+import { Inbox } from './inbox.ts'
 import { untilRead } from './retry.ts'
 import { isFinal, type RunPhase, type RunTransition, TRANSITIONS } from './run-phase.ts'
 import { warnUnexpected } from '../../base/unexpected.ts'
@@ -47,6 +48,8 @@ const RUN_IS_OVER = new DOMException('The run is over', 'AbortError')
 
 export class RunActor implements RecorderEvents {
   readonly run: Run
+  /** For an agent that takes input. */
+  readonly inbox = new Inbox()
   readonly #deps: ActorDeps
   readonly #recorder: Recorder
   readonly #abort = new AbortController()
@@ -143,7 +146,10 @@ export class RunActor implements RecorderEvents {
       await turn()
       if (!this.#isOpen()) return
     }
-    await this.#deps.agent.start(this.#recorder.input(), this.#recorder.sink(), this.#abort.signal)
+    const { agent } = this.#deps
+    const input = this.#recorder.input()
+    const given = agent.takesInput ? { ...input, inbox: this.inbox } : input
+    await agent.start(given, this.#recorder.sink(), this.#abort.signal)
   }
 
   #isOpen(): boolean {
@@ -188,6 +194,7 @@ export class RunActor implements RecorderEvents {
   /** Not only the user can end a run, so the agent is aborted outside any user's scope. */
   #stopWork(): void {
     withoutUser(() => this.#abort.abort(RUN_IS_OVER))
+    this.inbox.close()
     if (this.#runTimer) clearTimeout(this.#runTimer)
     this.#disconnect.stop()
   }

@@ -172,6 +172,9 @@ export class Journal {
         return this.#summarized(record.text, record.replacedIds)
       case 'interrupt':
         return record.asked && this.#asked(record.asked)
+      case 'input':
+        for (const message of record.messages) this.#add('human_message', 'message', asJson(message), {})
+        return
       case 'messages':
       case 'update':
       case 'step':

@@ -1,0 +1,122 @@
+// Messages that wait for the run in flight: queued on the server, so that every device sees them, or on their way to the agent at work.
+import { type ReadonlySignal, signal } from '@preact/signals'
+import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
+import { call, colloquy } from './api.ts'
+import { html, Icon } from './html.ts'
+import { type Attached, filesIn, isInFlight, newId, plainText, type Run } from './records.ts'
+import { notifyFailure } from './toast.ts'
+
+type Message = Readonly<Record<string, unknown>>
+
+const LISTED = 20
+
+/** What is taken back from the queue, to be written anew. */
+interface Draft {
+  readonly text: string
+  readonly files: readonly Attached[]
+}
+
+export class Queue {
+  /** Runs that wait for the active one, the next one first. */
+  readonly runs = signal<readonly Run[]>([])
+  /** Messages that the agent at work has not taken yet. */
+  readonly steering = signal<readonly Message[]>([])
+  readonly recalled = signal<Draft | null>(null)
+  readonly #path: string
+  readonly #active: ReadonlySignal<string | null>
+
+  /** `path`: of the thread's runs. */
+  constructor(path: string, active: ReadonlySignal<string | null>) {
+    this.#path = path
+    this.#active = active
+  }
+
+  /** Takes what waits behind `current` from a list of runs, newest first. */
+  take(runs: readonly Run[], current: string | undefined): void {
+    const waiting = runs.filter(({ status, run_id }) => status === 'pending' && run_id !== current)
+    this.runs.value = waiting.filter((run) => messagesOf(run).length > 0).toReversed()
+  }
+
+  async refresh(): Promise<void> {
+    const runs = await call<Run[]>('GET', `${this.#path}?limit=${LISTED}`).catch(() => null)
+    if (runs && this.#active.value !== null) this.take(runs, this.#active.value)
+  }
+
+  /** Queues a message behind everything that waits already. */
+  async add(message: Message, model: string | null): Promise<void> {
+    const parent_run = this.runs.value.at(-1)?.run_id ?? this.#active.value
+    const body = {
+      input: { messages: [message] },
+      multitask_strategy: 'enqueue',
+      metadata: { parent_run },
+      on_disconnect: 'continue',
+      ...(model && { context: { model_name: model } })
+    }
+    await colloquy.send('POST', this.#path, { body, headers: { 'Idempotency-Key': newId() } })
+    await this.refresh()
+  }
+
+  /** Gives a message to the agent at work; queues it where the agent takes none, or has ended. */
+  async steer(message: Message, model: string | null): Promise<void> {
+    const runId = this.#active.value
+    this.steering.value = [...this.steering.value, message]
+    try {
+      // Answered when the agent has taken it, which may take as long as a tool does.
+      await colloquy.send('POST', `${this.#path}/${runId}/input`, { body: { messages: [message] } })
+    } catch (error) {
+      if (error instanceof ApiError && error.status !== 409 && error.status !== 404) throw error
+      await this.add(message, model)
+    } finally {
+      this.steering.value = this.steering.value.filter((one) => one !== message)
+    }
+  }
+
+  async remove(run: Run): Promise<void> {
+    this.runs.value = this.runs.value.filter((one) => one !== run)
+    await call('DELETE', `${this.#path}/${run.run_id}`).catch(notifyFailure)
+    await this.refresh()
+  }
+
+  /** Takes a message back into the composer. */
+  async edit(run: Run): Promise<void> {
+    const [message] = messagesOf(run)
+    await this.remove(run)
+    this.recalled.value = {
+      text: plainText(message?.content as TranscriptMessage['content']),
+      files: filesIn(message ?? {})
+    }
+  }
+}
+
+/** The messages with which a run was asked for. */
+export function messagesOf({ kwargs }: Run): readonly Message[] {
+  const messages = kwargs?.input?.messages
+  return Array.isArray(messages) ? messages : []
+}
+
+/** Of runs, newest first, the one whose turn it is. */
+export function currentOf(runs: readonly Run[]): Run | undefined {
+  return runs.find(({ status }) => status === 'running') ?? runs.findLast(isInFlight)
+}
+
+interface QueueListProps {
+  readonly queue: Queue
+  /** Ends the active run, so that the next one starts. */
+  readonly onInterrupt: () => void
+}
+
+export function QueueList({ queue, onInterrupt }: QueueListProps) {
+  const textOf = (message: Message | undefined) => plainText((message?.content ?? '') as TranscriptMessage['content'])
+  if (queue.runs.value.length + queue.steering.value.length === 0) return null
+  return html`<ol class="queue" aria-label="Waiting messages">
+    ${queue.steering.value.map((message) => html`<li key=${message.id}><${Icon} name="send" /><span dir="auto">${textOf(message)}</span><small>at the agent’s next step</small></li>`)}
+    ${queue.runs.value.map(
+      (run, i) => html`<li key=${run.run_id}>
+        <${Icon} name="queue" /><span dir="auto">${textOf(messagesOf(run)[0])}</span>
+        ${i === 0 && html`<button class="link" onClick=${onInterrupt} title="Stops the answer, and sends this">Send now</button>`}
+        <button class="quiet" title="Edit" aria-label="Edit the waiting message" onClick=${() => void queue.edit(run)}><${Icon} name="pen" /></button>
+        <button class="quiet" title="Remove" aria-label="Remove the waiting message" onClick=${() => void queue.remove(run)}><${Icon} name="close" /></button>
+      </li>`
+    )}
+  </ol>`
+}

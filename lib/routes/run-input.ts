@@ -1,0 +1,53 @@
+// A message for the agent at work, which takes it before its next model call.
+import * as v from 'valibot'
+import { fail } from '../base/errors.ts'
+import type { HumanMessage } from '../base/types.ts'
+import { describedAs, jsonObject, listOf, objectOf } from '../http/schema.ts'
+import { type Call, type Reply, type Route, route } from '../http/route.ts'
+import { readInput, refusedValue } from './input.ts'
+import { runOf } from './run-of.ts'
+import type { Services } from './services.ts'
+
+const MESSAGES_MAX = 16
+
+const inputBody = v.pipe(
+  objectOf({
+    messages: v.pipe(
+      listOf(jsonObject, MESSAGES_MAX),
+      v.minLength(1),
+      describedAs({ examples: [[{ role: 'user', content: 'In French, please' }]] })
+    )
+  }),
+  describedAs({ title: 'RunInput' })
+)
+type InputBody = v.InferOutput<typeof inputBody>
+
+export function runInputRoutes(services: Services): Route[] {
+  const { agent, registry, config } = services
+
+  /** Answered when the agent has taken it; 409 when it never will, and the message is still its sender's. */
+  const give = async (call: Call<InputBody>): Promise<Reply> => {
+    const run = await runOf(services, call)
+    const messages = readInput(call.body.messages, 'messages').filter(
+      (one): one is HumanMessage => one.type === 'human'
+    )
+    if (messages.length !== call.body.messages.length) throw refusedValue(['body', 'messages'], 'only human messages')
+    const actor = agent.takesInput ? registry.find(run.run_id) : undefined
+    const left = new AbortController()
+    call.res.once('close', () => left.abort())
+    if (!(await actor?.inbox.put(messages, left.signal))) throw fail('input_not_taken', { id: run.run_id })
+    return { status: 204 }
+  }
+
+  return [
+    route({
+      method: 'POST',
+      path: '/api/threads/{thread_id}/runs/{run_id}/input',
+      permission: 'runs:create',
+      thread: 'write',
+      body: inputBody,
+      bodyLimit: config.server.body_bytes,
+      handler: give
+    })
+  ]
+}

@@ -1,0 +1,101 @@
+// What a person does while an answer is under way, and after it was cut: queue, tell, go on, and come back.
+import { demoWord } from '../../lib/agent/demo.ts'
+import { isAccessible } from '../fixtures/axe.ts'
+import { account, browserTest, visit } from '../fixtures/browser.ts'
+import { openSite, until } from '../fixtures/gateway.ts'
+import { openProxy } from '../fixtures/proxy.ts'
+
+const text = (deltas: number) =>
+  Array.from({ length: deltas }, (_, n) => demoWord(n))
+    .join('')
+    .trim()
+
+browserTest('Enter queues while an answer is under way: seen in another tab, edited, removed, sent now', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  await visitor.say('/demo deltas=100000 rate=20')
+  await visitor.hasWords('w0003')
+  const other = await visitor.tab()
+  await other.open(`#/t/${await visitor.threadId()}`)
+  await visitor.say('/demo deltas=3 rate=0 size=7')
+  await visitor.say('to be removed')
+  const waiting = page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
+  await waiting.nth(1).waitFor()
+  const elsewhere = other.page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
+  await elsewhere.nth(1).waitFor()
+  await isAccessible(t, visitor, 'a queue')
+  await waiting.nth(1).getByRole('button', { name: 'Remove' }).click()
+  await elsewhere.nth(1).waitFor({ state: 'detached' })
+  await waiting.first().getByRole('button', { name: 'Edit' }).click()
+  await until(async () => (await page.inputValue('#composer')).startsWith('/demo deltas=3'), 'the text again')
+  await visitor.say('/demo deltas=4 rate=0 size=7')
+  await waiting.first().getByRole('button', { name: 'Send now' }).click()
+  await visitor.hasWords('w00003')
+  await visitor.answered()
+  t.equal(await page.locator('.message.human').count(), 2)
+  t.equal(await visitor.lastAnswer(), 'w00000 w00001 w00002 w00003')
+})
+
+browserTest('a stopped answer is marked and goes on from its half, as one message', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  await visitor.say('/demo deltas=60 rate=30')
+  await visitor.hasWords('w0004')
+  await page.keyboard.press('Escape')
+  await visitor.answered()
+  await page.locator('.cut').getByText('Stopped.').waitFor()
+  await page.getByRole('button', { name: 'Continue' }).click()
+  await visitor.hasWords('w0059')
+  await visitor.answered()
+  t.equal(await visitor.lastAnswer(), text(60))
+  t.equal(await page.locator('.message.ai').count(), 1)
+  t.equal(await page.locator('.cut').count(), 0)
+})
+
+browserTest('who comes back to a growing answer finds where it was left, and how much came', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  visitor.expect(/ERR_ABORTED/)
+  await visitor.open()
+  await visitor.say('/demo deltas=300 rate=100')
+  await visitor.hasWords('w0002')
+  const threadId = await visitor.threadId()
+  await page.goto('about:blank')
+  await until(async () => (await person.get(`/api/threads/${threadId}`)).text.includes('"idle"'), 'the end')
+  await visitor.open(`#/t/${threadId}`)
+  await page.locator('.left-off').waitFor()
+  const left = await page.locator('.left-off').getAttribute('data-left')
+  t.match(left, /^\d+ words came while you were away$/)
+  t.equal(await visitor.lastAnswer(), text(300), 'the words are as they were')
+})
+
+browserTest('offline, and a server that is not ready, are told apart', async (t) => {
+  const site = await openSite(t)
+  const proxy = await openProxy(t, site.url)
+  const visitor = await visit(t, proxy.url, { person: await account(site.url, 'ada@example.com') })
+  visitor.expect(/net::ERR_|WebSocket|503/)
+  const { page, context } = visitor
+  await visitor.open()
+  await visitor.say('/demo deltas=100000 rate=20')
+  await visitor.hasWords('w0003')
+  await context.setOffline(true)
+  proxy.reset()
+  await page.locator('.lost').getByText('You are offline').waitFor()
+  await context.setOffline(false)
+  await page.locator('.lost').waitFor({ state: 'detached' })
+  await page.route('**/readyz', (route) => route.fulfill({ status: 503, body: '{}' }))
+  proxy.down()
+  await page.locator('.lost').getByText('not ready').waitFor()
+  proxy.up()
+  await page.locator('.lost').waitFor({ state: 'detached' })
+  await page.keyboard.press('Escape')
+  await visitor.answered()
+})
