@@ -48,7 +48,6 @@ import { Registry } from './run/lifecycle/registry.ts'
 import { Runs } from './run/lifecycle/runs.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
 import { Assistants } from './thread/assistants.ts'
-import { shownBy } from './thread/shown-states.ts'
 import { StoredStates } from './thread/stored-states.ts'
 import { openStore } from './store/open.ts'
 import { scopedStore } from './store/scoped.ts'
@@ -155,7 +154,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const policy = agentServices.rules && new AccessPolicy(agentServices.rules)
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent
   const states: StatePort = agent.states ?? new StoredStates(store, writer)
-  const runStates = agent.states ? new WrittenStates(store, shownBy(agent.states)) : new BuiltStates(store, options)
+  const runStates = agent.states ? new WrittenStates(store, agent.states) : new BuiltStates(store, options)
   const registry = new Registry({ store, states: runStates, committer, agent, options, log })
 
   const removeFiles = async (threadId: string, owner: string | null): Promise<boolean> => {

@@ -11,7 +11,7 @@ import type {
   ToolMessage,
   UsageMetadata
 } from '../base/types.ts'
-import type { GraphWrite } from '../conversation/state.ts'
+import type { GraphWrite, StoredGraphCheckpoint } from '../conversation/state.ts'
 import type { StatePort } from './states.ts'
 
 /** Who called the model: the lead agent, a subagent, or a middleware (title, summary). */
@@ -157,8 +157,8 @@ export type AgentRecord =
   | { readonly type: 'summarization'; readonly text: string; readonly replacedIds: readonly string[] }
   | { readonly type: 'middleware'; readonly tag: string; readonly content: JsonObject; readonly metadata: JsonObject }
 
-/** A store op that writes the agent's own states. */
-export type StateWrite = GraphWrite
+/** A store op that writes the agent's own states; or the stored state it starts from, of which its values frames may name bodies. */
+export type StateWrite = GraphWrite | { readonly name: 'graph.open'; readonly checkpoint: StoredGraphCheckpoint }
 
 /** The sink validates everything once (check.ts): invalid output fails the run with a sentence that names the field. */
 export interface Sink {

@@ -11,26 +11,30 @@ const NEW_PARTS_MAX = 64
 const RANGES_MAX = 64
 
 /** A new version of a list: parts it shares with the one before, and new ones between them. */
-export interface DividedList {
-  readonly before: readonly ListPart[]
+export interface DividedList<Part extends ListPart = ListPart> {
+  readonly before: readonly Part[]
   readonly added: readonly string[]
-  readonly after: readonly ListPart[]
+  readonly after: readonly Part[]
 }
 
 /** Divides the text of a list, after a version of these parts; null: it is no list, or a short one, and stays one body. */
-export function divided({ type, data }: Omit<Body, 'name'>, known: readonly ListPart[]): DividedList | null {
-  if (type !== 'json' || data.length < LIST_LENGTH_MIN || !data.startsWith('[') || !data.endsWith(']')) return null
+export function divided<Part extends ListPart>(
+  { type, data }: Omit<Body, 'name'>,
+  known: readonly Part[],
+  lengthMin = LIST_LENGTH_MIN
+): DividedList<Part> | null {
+  if (type !== 'json' || data.length < lengthMin || !data.startsWith('[') || !data.endsWith(']')) return null
   const text = data.slice(1, -1)
   const list = shared(text, known)
   return rangesOf(list, 0).length > RANGES_MAX ? { before: [], added: inParts(text), after: [] } : list
 }
 
 /** What a list shares with the one before at its beginning, which may have gone on before it, and at its end. */
-function shared(text: string, known: readonly ListPart[]): DividedList {
+function shared<Part extends ListPart>(text: string, known: readonly Part[]): DividedList<Part> {
   // `startsWith` compares character by character, which takes ten times as long.
   const isNext = ({ data }: ListPart, at: number) =>
     text.slice(at, at + data.length) === data && (at + data.length === text.length || text[at + data.length] === ',')
-  const before: ListPart[] = []
+  const before: Part[] = []
   let at = 0
   let next = Math.max(
     0,
@@ -41,7 +45,7 @@ function shared(text: string, known: readonly ListPart[]): DividedList {
     at += known[next]!.data.length + 1
   }
   if (at > text.length) return { before, added: [], after: [] }
-  const after: ListPart[] = []
+  const after: Part[] = []
   let end = text.length
   for (let last = known.length - 1; last >= next; last--) {
     const from = end - known[last]!.data.length
@@ -73,6 +77,21 @@ function inParts(text: string): string[] {
     from = comma + 1
   }
   return [...parts, text.slice(from)]
+}
+
+/** The members of an object's JSON, each as its key, in quotes, and its value. null: it is not written as `JSON.stringify` writes it. */
+export function membersIn(text: string): [key: string, value: string][] | null {
+  if (!text.startsWith('{') || !text.endsWith('}')) return null
+  const inner = text.slice(1, -1)
+  const members: [string, string][] = []
+  let from = 0
+  for (const comma of inner === '' ? [] : [...commasIn(inner), inner.length]) {
+    const end = inner[from] === '"' ? endOfString(inner, from) : inner.length
+    if (inner[end + 1] !== ':') return null
+    members.push([inner.slice(from, end + 1), inner.slice(end + 2, comma)])
+    from = comma + 1
+  }
+  return members
 }
 
 /** The commas between elements, not those within one. */

@@ -108,6 +108,20 @@ export interface GraphPage {
   readonly before?: string
 }
 
+/** Where the bodies of a run itself are, which no checkpoint has: no graph has a namespace that begins so. They go with its frames. */
+export const RUN_NAMESPACE = ':'
+
+export function runNamespace(runKey: number): string {
+  return `${RUN_NAMESPACE}${runKey}`
+}
+
+/** Bodies of a run itself, to be stored. */
+export interface RunBodies {
+  readonly thread_id: string
+  readonly run_key: number
+  readonly bodies: readonly Body[]
+}
+
 /** Digits of a part's number: names sort as numbers do. */
 const DIGITS = 10
 

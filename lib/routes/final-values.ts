@@ -3,15 +3,14 @@ import type { StatePort } from '../agent/states.ts'
 import type { RunReaders } from '../run/lifecycle/run-readers.ts'
 import { Kind } from '../run/log/filter.ts'
 import { framesFrom } from '../run/log/oversized-reader.ts'
+import { isShownState } from '../run/log/rebuild-partial.ts'
 import type { RunLog } from '../run/log/run-log.ts'
+import type { RawFrame } from '../run/log/segment.ts'
 import { dataOf } from '../run/log/sse.ts'
 import type { JsonObject, Run } from '../base/types.ts'
 
 /** So many frames may follow it. */
 const LOOK_BACK = 100
-/** Not one of a graph inside of the graph, and none that only asks. */
-const SHOWN = 'event: values\ndata: '
-const ASKING = `${SHOWN}{"__interrupt__":`
 
 /** @returns JSON; null: it has none */
 export async function finalValuesOf(
@@ -29,11 +28,8 @@ export async function finalValuesOf(
 
 /** The state a run has shown last, which may have what no checkpoint keeps, as JSON; null: it is further back, or its frames are gone. */
 async function lastStateIn(log: RunLog): Promise<string | null> {
-  let last: string | null = null
-  for await (const { kind, bytes } of framesFrom(log, Math.max(0, log.head - LOOK_BACK))) {
-    if (kind !== Kind.state) continue
-    const head = bytes.toString('utf8', 0, ASKING.length)
-    if (head.startsWith(SHOWN) && head !== ASKING) last = dataOf(bytes)
-  }
-  return last
+  let last: RawFrame | null = null
+  for await (const frame of framesFrom(log, Math.max(0, log.head - LOOK_BACK))) if (isShownState(frame)) last = frame
+  if (last === null) return null
+  return last.kind === Kind.state ? dataOf(last.bytes) : ((await log.valuesOf(last))?.json ?? null)
 }

@@ -202,11 +202,11 @@ class BuiltState implements RunState {
 
 /** The states of all threads, from our checkpoints. */
 export class BuiltStates implements RunStates {
-  readonly #store: Pick<Store, 'checkpoints'>
+  readonly #store: Pick<Store, 'checkpoints' | 'graphStates'>
   readonly #options: BuiltStateOptions
   readonly #cache: StateCache
 
-  constructor(store: Pick<Store, 'checkpoints'>, options: BuiltStateOptions) {
+  constructor(store: Pick<Store, 'checkpoints' | 'graphStates'>, options: BuiltStateOptions) {
     this.#store = store
     this.#options = options
     this.#cache = new StateCache(store)
@@ -216,6 +216,8 @@ export class BuiltStates implements RunStates {
     const stored = await this.#store.checkpoints.load(threadId, checkpointId)
     return stored && streamedJson(stored)
   }
+
+  bodies: RunStates['bodies'] = (...of) => this.#store.graphStates.bodies(...of)
 
   async before(run: Run): Promise<StateBefore | null> {
     const base = baseOf(run)

@@ -1,21 +1,15 @@
 // The state of a thread that the run's graph writes itself: what the run knows of it are its newest checkpoint, and the values shown
 // last.
-import type { AgentRecord, StateWrite } from '../agent/runtime.ts'
+import type { AgentRecord } from '../agent/runtime.ts'
+import type { GraphWrite } from '../conversation/state.ts'
 import type { Store } from '../store/store.ts'
-import type { ShownStates } from '../thread/shown-states.ts'
+import type { StatePort } from '../agent/states.ts'
+import { wellFormedJson } from '../base/well-formed.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
 import { isObject, type Json, type Message, type Run, UNPLACED } from '../base/types.ts'
 import type { RunEnd } from './run-end.ts'
 import { baseOf } from './run-kwargs.ts'
-import {
-  isQuestion,
-  type RunState,
-  type RunStates,
-  type RunTail,
-  type StateBefore,
-  type StateInput,
-  type StateRecords
-} from './run-state.ts'
+import type { RunState, RunStates, RunTail, StateBefore, StateInput, StateRecords } from './run-state.ts'
 
 /** The graph reads all of it. */
 const NO_INPUT: StateInput = { messages: [], inputIds: [], channels: {}, interrupts: [], openCalls: [] }
@@ -50,7 +44,7 @@ class GraphState implements RunState {
     else journal.record(record)
   }
 
-  keep(write: StateWrite): void {
+  keep(write: GraphWrite): void {
     const { log, put } = this.#records
     put(write)
     if (write.name === 'graph.put') {
@@ -61,7 +55,7 @@ class GraphState implements RunState {
   }
 
   shown(json: string): void {
-    if (!isQuestion(json)) this.json = json
+    this.json = json
   }
 
   /** Unwritten parts are dropped, and a rollback takes back all that the run has written. */
@@ -96,16 +90,19 @@ class GraphState implements RunState {
 /** The states of all threads, from what their graphs have written. */
 export class WrittenStates implements RunStates {
   readonly #store: Pick<Store, 'graphStates'>
-  readonly #states: ShownStates
+  readonly #states: Pick<StatePort, 'values'>
 
-  constructor(store: Pick<Store, 'graphStates'>, states: ShownStates) {
+  constructor(store: Pick<Store, 'graphStates'>, states: Pick<StatePort, 'values'>) {
     this.#store = store
     this.#states = states
   }
 
-  shown(threadId: string, checkpointId: string | null): Promise<string | null> {
-    return this.#states.shown(threadId, checkpointId)
+  async shown(threadId: string, checkpointId: string | null): Promise<string | null> {
+    const values = await this.#states.values(threadId, checkpointId)
+    return values && wellFormedJson(values.json)
   }
+
+  bodies: RunStates['bodies'] = (...of) => this.#store.graphStates.bodies(...of)
 
   before(): Promise<StateBefore> {
     return Promise.resolve(NO_STATES)

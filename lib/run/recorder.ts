@@ -18,6 +18,7 @@ import { Journal, type JournalOptions } from './log/journal.ts'
 import { readJournal } from './log/rebuild-partial.ts'
 import { type LogOptions, RunLog, type Scheduler } from './log/run-log.ts'
 import { type Snapshot, snapshotOf } from './log/snapshot.ts'
+import { ShownValuesLog } from './log/shown-values.ts'
 import type { LogBounds } from './log/sse.ts'
 import type { SavedState } from './log/state-cache.ts'
 import type { LogStore } from './log/stored-frames.ts'
@@ -93,6 +94,8 @@ export class Recorder implements Source {
   readonly #run: Run
   readonly #journal: Journal
   readonly #state: RunState
+  /** The states that the agent shows itself. */
+  readonly #shown: ShownValuesLog
   /** All of these, for what is done once per run. */
   readonly #records: RunRecords
   readonly #deps: RecorderDeps
@@ -119,6 +122,7 @@ export class Recorder implements Source {
     this.#state = state
     this.#records = records
     this.#pending = pending
+    this.#shown = new ShownValuesLog(run, log, (op) => void pending.ops.push(op))
     this.#share = new BudgetShare(feeds.budget, deps.options.pendingBytes)
     this.#deps = deps
     this.#feeds = feeds
@@ -205,6 +209,7 @@ export class Recorder implements Source {
 
   #keep(write: StateWrite): void {
     if (!this.#isOpen) return
+    if (write.name === 'graph.open') return this.#shown.open(write.checkpoint)
     this.#state.keep(write)
     this.#appended()
   }
@@ -243,8 +248,7 @@ export class Recorder implements Source {
   #frame({ mode, event, json }: Frame): void {
     const text = wellFormedJson(json)
     if (mode !== 'values') this.log.append(Kind[mode], event, text)
-    else this.log.appendWhole(Kind.state, event, text)
-    if (event === 'values') this.#state.shown(text)
+    else if (this.#shown.append(event, text)) this.#state.shown(text)
   }
 
   #custom({ name, data }: StreamPart & { type: 'custom' }): void {
@@ -315,7 +319,7 @@ export class Recorder implements Source {
     })
     this.#ended = endedRow(this.#run, settlement)
     const settle: Op = { name: 'run.settle', ...settlement }
-    const frames = refused.filter((op) => op.name === 'frames.append')
+    const frames = refused.filter(({ name }) => name === 'frames.append' || name === 'run.bodies')
     const own = this.#frameOps(this.log.take())
     return [[...frames, ...own, settle], [...own, settle], [settle]]
   }
@@ -337,6 +341,7 @@ export class Recorder implements Source {
   release(): SavedState | null {
     this.log.release()
     this.#journal.release()
+    this.#shown.release()
     return this.#state.release()
   }
 

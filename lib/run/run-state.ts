@@ -1,13 +1,14 @@
 // The state of a thread as one run changes it, and where runs get theirs: one port, whether a run builds the state from its agent's
 // records or its graph writes it.
-import type { AgentInput, AgentRecord, StateWrite } from '../agent/runtime.ts'
+import type { AgentInput, AgentRecord } from '../agent/runtime.ts'
+import type { GraphWrite } from '../conversation/state.ts'
 import type { Op, Store } from '../store/store.ts'
-import type { ShownStates } from '../thread/shown-states.ts'
 import type { TitleOptions } from '../thread/title.ts'
 import type { Message, Run, RunEvent } from '../base/types.ts'
 import type { Journal } from './log/journal.ts'
 import type { RunLog } from './log/run-log.ts'
 import type { SavedState } from './log/state-cache.ts'
+import type { ShownStates } from './log/values-frame.ts'
 import type { RunEnd } from './run-end.ts'
 
 /** What a run starts from, read from the store. */
@@ -46,8 +47,8 @@ export interface RunState {
   /** Applies what the agent records, with the frames and events that follow from it. */
   record(record: AgentRecord): void
   /** Stores what a graph has written of it. */
-  keep(write: StateWrite): void
-  /** The agent has shown these values, as JSON, itself. */
+  keep(write: GraphWrite): void
+  /** The agent has shown this state, as JSON, itself. */
   shown(json: string): void
   /** Leaves a state the next run can start from. */
   close(end: RunEnd, title: TitleOptions): void
@@ -86,9 +87,4 @@ export interface RunStates extends ShownStates {
   left(threadId: string, saved: SavedState): void
   /** A thread was deleted, or its state changes elsewhere. */
   forget(threadId: string): void
-}
-
-/** A graph's values frame may hold nothing but its question. */
-export function isQuestion(json: string): boolean {
-  return json.startsWith('{"__interrupt__":')
 }

@@ -463,6 +463,7 @@ t.test(
         load: (...of) => store.graphStates.load(...of),
         list: (...of) => store.graphStates.list(...of),
         nextPart: (...of) => store.graphStates.nextPart(...of),
+        bodies: (...of) => store.graphStates.bodies(...of),
         // Somebody has changed the state since.
         version: async (threadId) => (asked++ < faster ? 'an older one' : store.graphStates.version(threadId))
       }

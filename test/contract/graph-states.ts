@@ -1,10 +1,13 @@
 // Obligations of GraphStateReads and the ops of graphs.
 import type { Test } from 'tap'
+import type { Run } from '../../lib/base/types.ts'
+import { partName, runNamespace } from '../../lib/conversation/state.ts'
 import type { GraphCheckpointWrite, Op, OpOf, Store, StoredGraphCheckpoint } from '../../lib/store/store.ts'
 import {
   addRun,
   addThread,
   apply,
+  aSettlement,
   checkpointId,
   durableRules,
   HOSTILE_TEXTS,
@@ -39,6 +42,11 @@ const placeOf = (thread_id: string, id: number, run_id: string | null) => ({
   run_id
 })
 const taskWrite = { task_id: 'task', task_path: '', idx: 0, channel: 'messages', type: 'json', data: '"b"' }
+
+const bodiesOf = (text: string) =>
+  [0, 1, 2].map((no) => ({ name: partName('', no), type: 'json', data: JSON.stringify(text + no) }))
+const keepBodies = (store: Store, { thread_id, key }: Run, text: string) =>
+  write(store, { name: 'run.bodies', thread_id, run_key: key, bodies: bodiesOf(text) })
 
 async function addGraph(store: Store): Promise<string> {
   const { thread_id } = await addThread(store)
@@ -501,10 +509,64 @@ export function graphStateContract(t: Test, open: Open): void {
     t.strictSame(await store.graphStates.list(thread_id, { ns: null, limit: 9 }), before, 'and nothing is written')
   })
 
+  test('bodies of a run itself are read by name, beside those of checkpoints, and are copied with no thread', async (t, store) => {
+    const thread_id = await addGraph(store)
+    const [run, other] = [await addRun(store, thread_id), await addRun(store, (await addThread(store)).thread_id)]
+    await keepBodies(store, run, 'x')
+    await keepBodies(store, other, 'y')
+    const all = [{ name: ' ', parts: [[0, 4]] }] as const
+    const dataOf = async (of: Run, from: Run = of) =>
+      (await store.graphStates.bodies(of.thread_id, runNamespace(from.key), all)).map(({ data }) => data).sort()
+    t.strictSame(await dataOf(run), ['"x0"', '"x1"', '"x2"'])
+    t.strictSame(await dataOf(run, other), [], 'each run has its own')
+    const some = [{ name: ' ', parts: [[1, 1]] }] as const
+    t.strictSame(await store.graphStates.bodies(thread_id, runNamespace(run.key), some), [bodiesOf('x')[1]])
+    t.strictSame(
+      await store.graphStates.bodies(thread_id, '', ['messages 1', 'none 1']),
+      [{ name: 'messages 1', type: 'json', data: '["a"]' }],
+      'a checkpoint names them so too'
+    )
+    await write(store, { name: 'state.prune', thread_id })
+    t.strictSame(await dataOf(run), ['"x0"', '"x1"', '"x2"'], 'they are of no checkpoint')
+    const copy = (await addThread(store)).thread_id
+    await write(store, { name: 'state.copy', from: thread_id, thread_id: copy })
+    t.strictSame(await store.graphStates.bodies(copy, runNamespace(run.key), all), [])
+    t.equal((await store.graphStates.load(copy, '', null))?.values.length, 2)
+  })
+
+  test('bodies of a run itself go with its frames: with the run, by the sweep, with a rollback', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const runs: Run[] = []
+    for (let no = 0; no < 4; no++) {
+      const run = await addRun(store, thread_id)
+      await startRun(store, run)
+      await keepBodies(store, run, `r${no}`)
+      if (no < 3) await write(store, aSettlement(run, { now: time(no) }))
+      runs.push(run)
+    }
+    const all = [{ name: ' ', parts: [[0, 2]] }] as const
+    const left = async () => {
+      const found: number[] = []
+      for (const [no, { key }] of runs.entries())
+        if ((await store.graphStates.bodies(thread_id, runNamespace(key), all)).length > 0) found.push(no)
+      return found
+    }
+    t.strictSame(await left(), [0, 1, 2, 3])
+    await write(store, { name: 'run.remove', run_id: runs[1]!.run_id, thread_id, user: null })
+    t.strictSame(await left(), [0, 2, 3])
+    await write(store, { name: 'frames.sweep', before: time(1), after: 0, limit: 100 })
+    t.strictSame(await left(), [2, 3], 'of those that ended before')
+    await write(store, { name: 'graph.removeRun', thread_id, run_id: runs[3]!.run_id })
+    t.strictSame(await left(), [2])
+    await write(store, { name: 'thread.remove', thread_id, user: null })
+    t.strictSame(await left(), [])
+  })
+
   test('nothing is written for a thread that does not exist [Store 8]', async (t, store) => {
     const thread_id = await addGraph(store)
     await write(store, { name: 'thread.remove', thread_id, user: null })
     await refuses(t, store, { name: 'graph.put', ...aGraphCheckpoint(thread_id) }, 'put')
+    await refuses(t, store, { name: 'run.bodies', thread_id, run_key: 1, bodies: bodiesOf('x') }, 'bodies')
     const place = { thread_id, ns: '', checkpoint_id: checkpointId(1), run_id: null }
     await refuses(t, store, { name: 'graph.write', ...place, writes: [taskWrite] }, 'write')
     t.equal(await store.graphStates.load(thread_id, '', null), null)

@@ -29,7 +29,7 @@ function shown({ kind, bytes, epoch, n }: RawFrame): Buffer | null {
 
 /** What a reader is told of the frames `from` up to the head, in one flush. */
 function told(accumulator: Accumulator, log: RunLog, from = 0): Told[] {
-  for (const frame of log.frames(from)) accumulator.take(frame, shown(frame))
+  for (const frame of log.frames(from)) accumulator.take(frame, shown(frame), frame.kind !== Kind.messages)
   return toldIn(accumulator.flush().toString())
 }
 const contents = (all: readonly Told[]) =>

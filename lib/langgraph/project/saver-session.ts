@@ -1,4 +1,5 @@
 // What LangGraph's checkpointer reads from and writes to: the session of a run, of an update, or of nobody.
+import type { StateWrite } from '../../agent/runtime.ts'
 import {
   bodiesByName,
   type Body,
@@ -51,7 +52,7 @@ export class PartNumbers {
 export class RunSession implements SaverSession {
   readonly runId: string
   readonly #reads: GraphReads
-  readonly #write: (write: GraphWrite) => Promise<void> | void
+  readonly #write: (write: StateWrite) => Promise<void> | void
   readonly #flushed: () => Promise<void>
   readonly numbers: PartNumbers
   /** The newest checkpoint per namespace. */
@@ -64,7 +65,7 @@ export class RunSession implements SaverSession {
   constructor(
     runId: string,
     reads: GraphReads,
-    write: (write: GraphWrite) => Promise<void> | void,
+    write: (write: StateWrite) => Promise<void> | void,
     flushed: () => Promise<void>
   ) {
     this.runId = runId
@@ -88,7 +89,10 @@ export class RunSession implements SaverSession {
     // Rare: an older checkpoint, which may not be stored yet.
     if (this.#newest.size > 0) await this.#flushed()
     const stored = await this.#reads.load(threadId, ns, checkpointId)
-    if (ns === '' && this.opened === undefined) this.opened = stored
+    if (ns === '' && this.opened === undefined) {
+      this.opened = stored
+      if (stored) await this.#write({ name: 'graph.open', checkpoint: stored })
+    }
     if (stored && checkpointId !== null) this.#addressed.set(ns, stored)
     else if (stored && !newest) this.#newest.set(ns, stored)
     return stored

@@ -131,6 +131,8 @@ const GAP = Buffer.from('event: gap\n')
 /** Translates the frames of a range. */
 class Translator implements FrameSink {
   readonly from = 0
+  /** What it has to know of a state that nobody wants stands in the frame. */
+  readonly readsValues = false
   readonly #run: Run
   readonly #events: ProtocolEvent[] = []
   #state: RunState

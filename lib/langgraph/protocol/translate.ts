@@ -3,7 +3,8 @@
 import { Kind } from '../../run/log/filter.ts'
 import type { RawFrame } from '../../run/log/segment.ts'
 import { dataOf, stopError } from '../../run/log/sse.ts'
-import { aboutIn, checkpointIn } from '../../run/log/values-frame.ts'
+import { isQuestion, type NamedValues, questionsIn } from '../../conversation/values.ts'
+import { aboutIn, checkpointIn, namedIn } from '../../run/log/values-frame.ts'
 import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import {
   type Channel,
@@ -80,8 +81,10 @@ function translateFrame(run: Run, state: RunState, frame: RawFrame, values: stri
   switch (frame.kind) {
     case Kind.metadata:
       return translateStart(run, state)
-    case Kind.values:
-      return translateValues(state, frame, values)
+    case Kind.values: {
+      const named = namedIn(frame.bytes)
+      return named ? translateNamed(state, named, values) : translateValues(state, frame, values)
+    }
     case Kind.messages:
       return translateMessages(state, namespacedFrame(frame))
     case Kind.updates:
@@ -245,8 +248,12 @@ function inNamespace(state: RunState, frame: NamespacedFrame, translateOne: Tran
 }
 
 function namespacedFrame({ bytes }: RawFrame): NamespacedFrame {
-  const [name = '', ...namespace] = eventOf(bytes).split('|')
-  return { name, namespace, json: () => dataOf(bytes) }
+  return { ...placeOf(eventOf(bytes)), json: () => dataOf(bytes) }
+}
+
+function placeOf(event: string): Pick<NamespacedFrame, 'name' | 'namespace'> {
+  const [name = '', ...namespace] = event.split('|')
+  return { name, namespace }
 }
 
 const BEFORE_NAME = 'event: '.length
@@ -309,19 +316,35 @@ const translateUpdates: Translate = (state, { namespace, json }) => {
   return { state: { ...state, open }, emitted: [...finished, emitted] }
 }
 
-/** Full values in the frame (graphs): open messages finish, then values and interrupts. */
+/** Values shown by the agent itself: open messages finish, then values and interrupts. */
+function translateNamed(state: RunState, named: NamedValues, values: string | null): TranslateResult {
+  const interrupts = interruptsIn(questionsIn(named) ?? null)
+  return inNamespace(state, { ...placeOf(named.event), json: () => '' }, (started, { namespace }) =>
+    translateShown(started, namespace, isQuestion(named) ? null : values, interrupts)
+  )
+}
+
+/** Full values in the frame, as earlier versions logged them. */
 const translateState: Translate = (state, { namespace, json }) => {
-  const { open, emitted: finished } =
-    namespace.length === 0 ? finishTasks(state.open) : { open: state.open, emitted: [] }
   const text = json()
   const hasQuestions = text.includes(`"${INTERRUPT}"`)
   const given = hasQuestions ? objectIn(text)[INTERRUPT] : undefined
-  const { requested, emitted: requests } = requestInput(state.requested, namespace, interruptsIn(given ?? null))
-  const values = withoutInterrupts(text)
   // A frame with interrupts alone has no state.
-  const isState = !(hasQuestions && values === '{}')
-  const emitted = [...finished, isState ? data('values', namespace, values) : null, ...requests]
-  return { state: { ...state, open, requested }, emitted }
+  const isState = !(hasQuestions && withoutInterrupts(text) === '{}')
+  return translateShown(state, namespace, isState ? text : null, interruptsIn(given ?? null))
+}
+
+function translateShown(
+  state: RunState,
+  namespace: Namespace,
+  values: string | null,
+  interrupts: readonly { readonly id: string; readonly value: Json }[]
+): TranslateResult {
+  const { open, emitted: finished } =
+    namespace.length === 0 ? finishTasks(state.open) : { open: state.open, emitted: [] }
+  const { requested, emitted: requests } = requestInput(state.requested, namespace, interrupts)
+  const shown = values === null ? null : data('values', namespace, withoutInterrupts(values))
+  return { state: { ...state, open, requested }, emitted: [...finished, shown, ...requests] }
 }
 
 /** The checkpoint directly before its state: open messages finish before both. */

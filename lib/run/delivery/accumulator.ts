@@ -18,6 +18,7 @@ import { Kind } from '../log/filter.ts'
 import type { RawFrame } from '../log/segment.ts'
 import { cursorText, dataOf, frameText } from '../log/sse.ts'
 import type { FrameSink } from '../log/stored-frames.ts'
+import { isNamed } from '../log/values-frame.ts'
 
 /** Prefix of a frame that holds a graph's own state. */
 const VALUES = 'event: values\n'
@@ -34,6 +35,7 @@ interface Growing {
 
 export class Accumulator implements FrameSink {
   readonly from: number
+  readonly readsValues = true
   /** Incomplete messages, by id. An agent may write several at a time. */
   readonly #growing = new Map<string, Growing>()
   readonly #introduced = new Set<string>()
@@ -50,13 +52,14 @@ export class Accumulator implements FrameSink {
   }
 
   /** Takes the next frame of the log; a delta is merged, not sent. */
-  take(frame: RawFrame, shown: Buffer | null): void {
+  take(frame: RawFrame, text: Buffer | null, isShown: boolean): void {
     if (frame.kind === Kind.messages) this.#fold(frame)
-    else if (shown) {
+    else if (text && isShown) {
       this.#showGrown()
-      this.#push(shown)
+      this.#push(text)
     }
-    if (frame.kind === Kind.state) this.#complete(frame)
+    if (frame.kind === Kind.state) this.#complete(frame, frame.bytes)
+    else if (frame.kind === Kind.values && text && isNamed(frame.bytes)) this.#complete(frame, text)
   }
 
   /** What to send for the frames taken since the last flush. */
@@ -103,10 +106,10 @@ export class Accumulator implements FrameSink {
   }
 
   /** Messages of a graph's state that are new in it. */
-  #complete(frame: RawFrame): void {
-    if (frame.bytes.toString('latin1', 0, VALUES.length) !== VALUES) return
+  #complete(frame: RawFrame, text: Buffer): void {
+    if (text.toString('latin1', 0, VALUES.length) !== VALUES) return
     // A state frame holds JSON: written by this process.
-    const values = JSON.parse(dataOf(frame.bytes)) as Json
+    const values = JSON.parse(dataOf(text)) as Json
     const messages = isObject(values) && Array.isArray(values.messages) ? values.messages.filter(isObject) : []
     const fresh = messages.filter(({ id }) => typeof id === 'string' && !this.#completed.has(id))
     for (const { id } of fresh) {

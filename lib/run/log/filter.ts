@@ -4,7 +4,7 @@
 /** Kinds of frames in a log. The numbers are stored: never change one. */
 export const Kind = {
   metadata: 0,
-  /** A reference to a checkpoint, rendered when somebody reads it. */
+  /** A reference to a checkpoint, or to the bodies of a state, rendered when somebody reads it. */
   values: 1,
   messages: 2,
   updates: 3,
@@ -20,7 +20,7 @@ export const Kind = {
   events: 11,
   /** What tools tell while they work, of a graph. */
   tools: 12,
-  /** Values word for word, of an agent that keeps its states itself. */
+  /** Values word for word, as earlier versions have logged those of agents that show them themselves. */
   state: 13,
   /** Names the checkpoint of the values frame that follows. No mode passes it. */
   envelope: 14,

@@ -9,18 +9,20 @@ import { framesOf, type RawFrame } from './segment.ts'
 import { Journal, type JournalOptions } from './journal.ts'
 import { type Snapshot, snapshotOf } from './snapshot.ts'
 import { dataOf } from './sse.ts'
-import { isQuestion, type RunStates, type RunTail } from '../run-state.ts'
+import { isQuestion } from '../../conversation/values.ts'
+import type { RunStates, RunTail } from '../run-state.ts'
 import { madeWhole } from './oversized-reader.ts'
-import { checkpointIn } from './values-frame.ts'
+import { checkpointIn, namedIn, ValuesReader } from './values-frame.ts'
 
 /** Events that hold replies and their models: the others are traces. */
 const RECALLED = ['ai_message', 'ai_tool_call', 'llm_request']
 const READ_BYTES = 1024 * 1024
 const VALUES_EVENT = 'event: values\n'
+const ASKING = `${VALUES_EVENT}data: {"__interrupt__":`
 
 export interface TailStore extends Pick<Store, 'events'> {
   readonly frames: Pick<Store['frames'], 'bounds' | 'read'>
-  readonly states: Pick<RunStates, 'followed'>
+  readonly states: Pick<RunStates, 'followed' | 'shown' | 'bodies'>
 }
 
 /** The journal of a run whose process is gone, and the events it was read from. */
@@ -44,17 +46,17 @@ export async function rebuildPartial(
   head: number,
   journal: Journal,
   events: readonly RunEvent[]
-): Promise<RunTail> {
+): Promise<Omit<RunTail, 'shown'> & { readonly shown: RawFrame | null }> {
   const replies = repliesIn(events)
   let checkpointId: string | null = null
-  let shown: string | null = null
+  let shown: RawFrame | null = null
   let tail: RawFrame[] = []
   for await (const frame of madeWhole(framesFrom(store, run, head))) {
-    if (frame.kind === Kind.values) {
+    if (isShownState(frame)) shown = frame
+    else if (frame.kind === Kind.values && namedIn(frame.bytes) === null) {
       checkpointId = checkpointIn(frame.bytes)
       tail = []
-    } else if (frame.kind === Kind.state) shown = valuesIn(frame) ?? shown
-    else if (frame.kind === Kind.messages) tail.push(frame)
+    } else if (frame.kind === Kind.messages) tail.push(frame)
   }
   const whole: Message[] = []
   const model = journal.modelName ?? run.model_name ?? 'unknown'
@@ -85,8 +87,24 @@ export async function storedSnapshot(store: TailStore, run: Run): Promise<Snapsh
   const all = { types: RECALLED, limit: Number.MAX_SAFE_INTEGER }
   const events = await store.events.listEvents(thread_id, run_id, all, null)
   const journal = Journal.resumed({ maxTraceContent: 0, trackTokens: false }, events)
-  const tail = await rebuildPartial(store, run, bounds.last + 1, journal, events)
-  return snapshotOf(run, { values: await withTail(tail), partial: journal.messages.chunks(), epoch, n: bounds.last })
+  const { shown, ...tail } = await rebuildPartial(store, run, bounds.last + 1, journal, events)
+  const json = shown && (await shownText(shown, run, store))
+  return snapshotOf(run, {
+    values: await withTail({ ...tail, shown: json }),
+    partial: journal.messages.chunks(),
+    epoch,
+    n: bounds.last
+  })
+}
+
+/** The JSON of a state that was shown; null: it is gone. */
+async function shownText(
+  { kind, bytes }: RawFrame,
+  run: Run,
+  { states }: Pick<TailStore, 'states'>
+): Promise<string | null> {
+  if (kind === Kind.state) return dataOf(bytes)
+  return (await new ValuesReader(run, states).read(bytes))?.json ?? null
 }
 
 /** The assistant's replies among the events of a run, by id. */
@@ -111,10 +129,13 @@ async function* framesFrom(store: Pick<TailStore, 'frames'>, run: Run, head: num
   }
 }
 
-/** The values of a graph itself, not of one below it; null: the frame has none. */
-function valuesIn({ bytes }: RawFrame): string | null {
-  const json = bytes.toString('latin1', 0, VALUES_EVENT.length) === VALUES_EVENT ? dataOf(bytes) : null
-  return json === null || isQuestion(json) ? null : json
+/** Shows the state of a graph itself: not that of one below it, and not only a question. */
+export function isShownState({ kind, bytes }: RawFrame): boolean {
+  if (kind !== Kind.values && kind !== Kind.state) return false
+  const named = kind === Kind.values ? namedIn(bytes) : null
+  if (named) return named.event === 'values' && !isQuestion(named)
+  const head = bytes.toString('latin1', 0, ASKING.length)
+  return kind === Kind.state && head.startsWith(VALUES_EVENT) && head !== ASKING
 }
 
 /** The first part of a messages frame: the chunk or message. */

@@ -24,8 +24,17 @@ import {
   type Position,
   stopError
 } from './sse.ts'
-import { type FrameSink, type Loaded, type LogStore, type Slice, sliceOf, StoredFrames } from './stored-frames.ts'
-import { type CheckpointAbout, valuesText } from './values-frame.ts'
+import {
+  type FrameSink,
+  isRead,
+  type Loaded,
+  type LogStore,
+  type Slice,
+  sliceOf,
+  StoredFrames
+} from './stored-frames.ts'
+import type { NamedValues } from '../../conversation/values.ts'
+import { type CheckpointAbout, namedText, type ShownValues, valuesText } from './values-frame.ts'
 
 /** Bytes per slice for readers that merge deltas, about. */
 const FOLDED_BYTES_MAX = 128 * 1024
@@ -240,6 +249,13 @@ export class RunLog {
     return n
   }
 
+  /** Appends a state that an agent has shown, by the names of its bodies. `stateBytes`: of those that nothing has named before. */
+  appendNamed(values: NamedValues, state: StateText, stateBytes: number): number {
+    const n = this.#appendText(Kind.values, namedText(values))
+    this.#slabs.addState(n, state, stateBytes)
+    return n
+  }
+
   #appendText(kind: Kind, text: string): number {
     return this.#appended(this.#slabs.addText(this.#head, kind, text))
   }
@@ -318,8 +334,13 @@ export class RunLog {
         this.#hasUnplaced = false
         return
       }
-      const withStates = [...this.#readers].some(({ filter }) => (filter.mask & bit(Kind.values)) !== 0)
-      const loaded = await this.#stored.complete(from, segments, withStates, 0, () => this.first)
+      const isWanted = [...this.#readers].some(({ filter }) => (filter.mask & bit(Kind.values)) !== 0)
+      const loaded = await this.#stored.complete(
+        from,
+        segments,
+        () => isWanted,
+        () => this.first
+      )
       for (const { epoch, first, last } of segments) {
         if (epoch !== this.epoch) this.#epochs = [...this.#epochs, { epoch, first }]
         this.#head = last + 1
@@ -383,7 +404,8 @@ export class RunLog {
     let next = from
     let count = 0
     for (const frame of this.frames(from)) {
-      sink.take(frame, this.#shownOf(frame, filter, sink))
+      const isShown = frame.n >= sink.from && (filter.mask & bit(frame.kind)) !== 0
+      sink.take(frame, isShown || isRead(frame, sink) ? this.#textOf(frame) : null, isShown)
       next = frame.n + 1
       count++
       if (sink.bytes >= FOLDED_BYTES_MAX) break
@@ -391,10 +413,13 @@ export class RunLog {
     return { bytes: sink.flush(), next, count }
   }
 
-  #shownOf({ n, kind, bytes }: RawFrame, { mask }: Filter, sink: FrameSink): Buffer | null {
-    if (n < sink.from || (mask & bit(kind)) === 0) return null
-    if (kind !== Kind.values) return bytes
-    return this.#slabs.valuesFrame(n)
+  #textOf({ n, kind, bytes }: RawFrame): Buffer {
+    return kind === Kind.values ? this.#slabs.valuesFrame(n) : bytes
+  }
+
+  /** The state that a values frame shows; null: it is gone. */
+  async valuesOf({ n, bytes }: RawFrame): Promise<ShownValues | null> {
+    return n >= this.first ? this.#slabs.valuesOf(n) : this.#stored.valuesOf(bytes)
   }
 
   /** The visible frames in memory from `from` on, one by one: for the inspector. */

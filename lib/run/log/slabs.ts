@@ -17,6 +17,8 @@ const SLICE_BYTES_MAX = 48 * 1024
 
 /** A state that a values frame refers to: rendered when somebody reads the frame. */
 export interface StateText {
+  /** Its event; absent: `values`. */
+  readonly event?: string
   json(): string
 }
 
@@ -184,7 +186,15 @@ export class Slabs {
   }
 
   #values(slab: Slab, i: number): Buffer {
-    return Buffer.from(frameText('values', slab.states.get(i)!.json(), this.#prefix + (slab.first + i)))
+    const state = slab.states.get(i)!
+    return Buffer.from(frameText(state.event ?? 'values', state.json(), this.#prefix + (slab.first + i)))
+  }
+
+  /** The state that values frame `n` refers to. */
+  valuesOf(n: number): { readonly event: string; readonly json: string } {
+    const slab = this.#slabs[this.#indexOf(n)]!
+    const state = slab.states.get(n - slab.first)!
+    return { event: state.event ?? 'values', json: state.json() }
   }
 
   /** Values frame `n` as readers get it: with its state. */

@@ -1,7 +1,6 @@
 // Reads one run's log from the store for readers that are behind memory: segments, and the states their values frames
 // refer to. Each load is bounded and takes turns with the loads of all other readers.
 import type { Segment, Store } from '../../store/store.ts'
-import type { ShownStates } from '../../thread/shown-states.ts'
 import { type Run, timestamp } from '../../base/types.ts'
 import { counters } from './counters.ts'
 import { bit, type Filter, Kind } from './filter.ts'
@@ -9,7 +8,7 @@ import { readWhole } from './oversized.ts'
 import { readTurns } from '../../base/loop-turns.ts'
 import { type FrameRange, frameRangesOf, framesOf, type RawFrame } from './segment.ts'
 import { cursorText, frameText } from './sse.ts'
-import { checkpointIn } from './values-frame.ts'
+import { isNamed, type ShownStates, type ShownValues, ValuesReader } from './values-frame.ts'
 
 export interface LogStore extends Pick<Store, 'frames'> {
   readonly states: ShownStates
@@ -34,17 +33,23 @@ export interface FrameSink {
   readonly from: number
   /** Bytes waiting for `flush`. */
   readonly bytes: number
-  /** `shown`: the frame as it would be sent; null if the filter drops it. */
-  take(frame: RawFrame, shown: Buffer | null): void
+  /** It reads the states that agents have shown themselves, also those that its filter drops. */
+  readonly readsValues: boolean
+  /** `text`: the frame as it would be sent; null where it is neither shown nor read. `isShown`: the filter passes it. */
+  take(frame: RawFrame, text: Buffer | null, isShown: boolean): void
   flush(): Buffer
+}
+
+export function isRead({ kind, bytes }: RawFrame, sink: FrameSink | null): boolean {
+  return sink?.readsValues === true && kind === Kind.values && isNamed(bytes)
 }
 
 /** Result of one load. */
 export interface Loaded {
   readonly from: number
   readonly segments: readonly Segment[]
-  /** By checkpoint: the JSON of its state, or bytes to send in its place because it is gone. Checkpoints not in the map were not read. */
-  readonly states: ReadonlyMap<string, string | Buffer>
+  /** By n of a values frame: its state, or bytes to send in its place because it is gone. Frames not in the map were not read. */
+  readonly states: ReadonlyMap<number, ShownValues | Buffer>
   /** The frames at `from` are gone: the gap frame, the run's final state, and where the log continues. */
   readonly gap: { readonly bytes: Buffer; readonly values: string | null; readonly next: number } | null
 }
@@ -69,13 +74,14 @@ export class StoredFrames {
 
   /** The frames from `from` on, as far as one load goes. `goesOn`: where the log continues if none of them are left. */
   load(from: number, filter: Filter, sink: FrameSink | null, goesOn: () => number): Promise<Loaded> {
+    const isShown = (filter.mask & bit(Kind.values)) !== 0
     const shownFrom = sink?.from ?? 0
-    const withStates = (filter.mask & bit(Kind.values)) !== 0
-    const key = `${from} ${withStates} ${shownFrom}`
+    const isWanted = (frame: RawFrame) => (isShown && frame.n >= shownFrom) || isRead(frame, sink)
+    const key = `${from} ${isShown} ${shownFrom} ${sink?.readsValues ?? false}`
     const underWay = this.#loading.get(key)
     if (underWay) return underWay
     const loading = this.read(from)
-      .then((segments) => this.complete(from, segments, withStates, shownFrom, goesOn))
+      .then((segments) => this.complete(from, segments, isWanted, goesOn))
       .finally(() => this.#loading.delete(key))
     this.#loading.set(key, loading)
     return loading
@@ -89,12 +95,11 @@ export class StoredFrames {
     })
   }
 
-  /** Segments, with the states a reader at `from` needs. */
+  /** Segments, with the states a reader at `from` wants. */
   async complete(
     from: number,
     segments: readonly Segment[],
-    withStates: boolean,
-    shownFrom: number,
+    isWanted: (frame: RawFrame) => boolean,
     goesOn: () => number
   ): Promise<Loaded> {
     const first = segments[0]
@@ -102,26 +107,34 @@ export class StoredFrames {
       const gap = await this.gap(from)
       return { from, segments: [], states: new Map(), gap: { ...gap, next: first?.first ?? goesOn() } }
     }
-    const states = withStates ? await this.#statesOf(segments, Math.max(from, shownFrom)) : new Map<string, string>()
-    return { from, segments, states, gap: null }
+    return { from, segments, states: await this.#statesOf(segments, from, isWanted), gap: null }
   }
 
-  async #statesOf(segments: readonly Segment[], from: number): Promise<Map<string, string | Buffer>> {
-    const states = new Map<string, string | Buffer>()
+  async #statesOf(
+    segments: readonly Segment[],
+    from: number,
+    isWanted: (frame: RawFrame) => boolean
+  ): Promise<Loaded['states']> {
+    const states = new Map<number, ShownValues | Buffer>()
+    const reader = new ValuesReader(this.run, this.#store.states)
     let bytes = 0
     for (const segment of segments) {
       // Only values frames, and those that describe parts, which `frameRangesOf` never leaves out.
-      for (const { kind, n, bytes: id } of frameRangesOf(segment, from, bit(Kind.values))) {
-        if (kind !== Kind.values) continue
+      for (const frame of frameRangesOf(segment, from, bit(Kind.values))) {
+        if (frame.kind !== Kind.values || !isWanted(frame)) continue
         if (bytes >= STATE_BYTES) return states
         await readTurns.next()
-        const checkpointId = checkpointIn(id)
-        const state = (await this.shown(checkpointId)) ?? (await this.gap(n)).bytes
-        states.set(checkpointId, state)
-        bytes += state.length
+        const state = (await reader.read(frame.bytes)) ?? (await this.gap(frame.n)).bytes
+        states.set(frame.n, state)
+        bytes += 'json' in state ? state.json.length : state.length
       }
     }
     return states
+  }
+
+  /** The state that a values frame shows; null: it is gone. */
+  valuesOf(bytes: Buffer): Promise<ShownValues | null> {
+    return new ValuesReader(this.run, this.#store.states).read(bytes)
   }
 
   /** The JSON of a stored state; `checkpointId` null: the newest of the thread. */
@@ -166,8 +179,8 @@ export function sliceOf(loaded: Loaded, from: number, filter: Filter, sink: Fram
     // A hole: the next load tells.
     if (segment.first > next) return done()
     for (const range of sink ? eachOf(segment, next) : frameRangesOf(segment, next, filter.mask)) {
-      const isTaken = (filter.mask & bit(range.kind)) !== 0 && range.n >= (sink?.from ?? 0)
-      const shown = isTaken ? shownOf(range, loaded) : null
+      const isShown = (filter.mask & bit(range.kind)) !== 0 && range.n >= (sink?.from ?? 0)
+      const shown = isShown || isRead(range, sink) ? textOf(range, loaded) : null
       // A state this load did not read: the next one starts with it.
       if (shown === undefined) {
         next = range.n
@@ -180,9 +193,9 @@ export function sliceOf(loaded: Loaded, from: number, filter: Filter, sink: Fram
         return done()
       }
       size += length
-      if (sink) sink.take(range, shown)
+      if (sink) sink.take(range, shown, isShown)
       else if (shown) parts.push(shown)
-      if (shown) count += range.last - range.n + 1
+      if (isShown) count += range.last - range.n + 1
       next = Math.max(next, range.last + 1 + (range.kind === Kind.whole ? readWhole(range.bytes).parts : 0))
     }
     // The reader is past this segment, whatever was in it.
@@ -197,10 +210,11 @@ function* eachOf(segment: Segment, from: number): Generator<FrameRange> {
 }
 
 /** A range as it is sent; undefined: not known. */
-function shownOf({ kind, n, epoch, bytes }: FrameRange, { states }: Loaded): Buffer | undefined {
+function textOf({ kind, n, epoch, bytes }: FrameRange, { states }: Loaded): Buffer | undefined {
   if (kind !== Kind.values) return bytes
-  const state = states.get(checkpointIn(bytes))
-  return typeof state === 'string' ? Buffer.from(frameText('values', state, cursorText(epoch, n))) : state
+  const state = states.get(n)
+  if (state === undefined || !('json' in state)) return state
+  return Buffer.from(frameText(state.event, state.json, cursorText(epoch, n)))
 }
 
 // ------------------------------------------------------------------------------------------------- segments in memory

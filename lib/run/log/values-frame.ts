@@ -1,6 +1,10 @@
-// A values frame as logged: the id of its checkpoint, and a few facts about it for readers that do not want the whole
-// state. The rest is rendered when somebody reads the frame.
-import type { Interrupt } from '../../base/types.ts'
+// A values frame as logged: a reference to the state, and a few facts about it for readers that do not want the whole state. What refers
+// to a checkpoint of ours is its id; what an agent has shown itself names the bodies it consists of. The rest is rendered when somebody
+// reads the frame.
+import { bodyNames, type ChannelVersion, runNamespace } from '../../conversation/state.ts'
+import { type NamedValues, ShownBodies, versionsIn } from '../../conversation/values.ts'
+import type { GraphStateReads } from '../../store/store.ts'
+import type { Interrupt, Run } from '../../base/types.ts'
 
 /** Facts about a checkpoint besides its state. */
 export interface CheckpointAbout {
@@ -12,9 +16,25 @@ export interface CheckpointAbout {
 }
 
 const BLANK = 0x20
+const BRACE = 0x7b
 
 export function valuesText(checkpointId: string, about: CheckpointAbout | null): string {
   return about === null ? checkpointId : `${checkpointId} ${JSON.stringify(about)}`
+}
+
+export function namedText(values: NamedValues): string {
+  return JSON.stringify(values)
+}
+
+/** It names bodies, not a checkpoint. */
+export function isNamed(bytes: Buffer): boolean {
+  return bytes[0] === BRACE
+}
+
+/** The names of its bodies; null: it refers to a checkpoint. */
+export function namedIn(bytes: Buffer): NamedValues | null {
+  // Written by `namedText`.
+  return isNamed(bytes) ? (JSON.parse(bytes.toString('utf8')) as NamedValues) : null
 }
 
 /** The id of its checkpoint. */
@@ -28,4 +48,49 @@ export function aboutIn(bytes: Buffer): CheckpointAbout | null {
   const end = bytes.indexOf(BLANK)
   // Written by `valuesText`.
   return end < 0 ? null : (JSON.parse(bytes.toString('utf8', end + 1)) as CheckpointAbout)
+}
+
+/** What readers are shown of a values frame. */
+export interface ShownValues {
+  readonly event: string
+  readonly json: string
+}
+
+/** The states of threads as streams show them. */
+export interface ShownStates extends Pick<GraphStateReads, 'bodies'> {
+  /** JSON of a state, with open questions; `checkpointId` null: the thread's newest. null: there is none. */
+  shown(threadId: string, checkpointId: string | null): Promise<string | null>
+}
+
+/** Renders values frames of one run; bodies that several of them name are read once. */
+export class ValuesReader {
+  readonly #run: Pick<Run, 'thread_id' | 'key'>
+  readonly #states: ShownStates
+  readonly #bodies = new ShownBodies()
+
+  constructor(run: Pick<Run, 'thread_id' | 'key'>, states: ShownStates) {
+    this.#run = run
+    this.#states = states
+  }
+
+  /** null: a part of the state is gone. */
+  async read(bytes: Buffer): Promise<ShownValues | null> {
+    const named = namedIn(bytes)
+    const json = named ? await this.#named(named) : await this.#states.shown(this.#run.thread_id, checkpointIn(bytes))
+    return json === null ? null : { event: named?.event ?? 'values', json }
+  }
+
+  async #named(named: NamedValues): Promise<string | null> {
+    const { own, base } = versionsIn(named)
+    await this.#find(runNamespace(this.#run.key), own, this.#bodies.own)
+    await this.#find('', base, this.#bodies.base)
+    return this.#bodies.json(named)
+  }
+
+  async #find(ns: string, versions: readonly ChannelVersion[], known: ShownBodies['own']): Promise<void> {
+    const wanted = versions.filter((version) => bodyNames(version).some((name) => !known.has(name)))
+    if (wanted.length === 0) return
+    const found = await this.#states.bodies(this.#run.thread_id, ns, wanted)
+    for (const body of found) known.set(body.name, body)
+  }
 }

@@ -9,6 +9,7 @@ import { Remover } from '../sqlite/removal.ts'
 import { migrate } from '../sqlite/schema.ts'
 import { batchWriter } from '../sqlite/worker.ts'
 import { Refused } from '../ports/ops.ts'
+import { runBodiesRemoval } from '../sql/removal.ts'
 import type { Group, Op, Outcome, Store } from '../store.ts'
 
 // ----------------------------------------------------------------------------------------------------
@@ -28,11 +29,13 @@ export class FrameBound {
   readonly #ended = new Map<string, string>()
   readonly #byThread = new Map<string, Set<string>>()
   readonly #remove: Database.Statement<[string], { bytes: number }>
+  readonly #removeBodies: Database.Statement<[string]>
   readonly #count: Database.Statement<[], number>
   #bytes = 0
 
   constructor(db: Database.Database, max: number) {
     this.#max = max
+    this.#removeBodies = db.prepare(runBodiesRemoval('run_id = ?'))
     this.#remove = db.prepare(`DELETE FROM frames WHERE run_key = (SELECT key FROM runs WHERE run_id = ?)
       RETURNING length(idx) + length(data) AS bytes`)
     this.#count = db.prepare<[], number>('SELECT coalesce(sum(length(idx) + length(data)), 0) FROM frames').pluck()
@@ -68,6 +71,7 @@ export class FrameBound {
     for (const runId of this.#ended.keys()) {
       if (this.#bytes <= this.#max) return
       for (const { bytes } of this.#remove.all(runId)) this.#bytes -= bytes
+      this.#removeBodies.run(runId)
       this.#drop(runId)
     }
   }
@@ -140,6 +144,7 @@ function threadOf(op: Op): string | null {
     case 'state.update':
     case 'state.copy':
     case 'graph.put':
+    case 'run.bodies':
     case 'graph.write':
     case 'graph.update':
       return op.thread_id

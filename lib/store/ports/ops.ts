@@ -3,7 +3,7 @@ import type { ApiToken, Assistant, Cron, Feedback, JsonObject, Thread, Timestamp
 import type { Owner } from '../../base/scope.ts'
 import type { AssistantCreation, AssistantPatch, CronPatch } from './assistants.ts'
 import type { CheckpointWrite, StateUpdate } from './checkpoints.ts'
-import type { GraphCheckpointWrite, GraphTaskWrites, GraphUpdate } from './graph-states.ts'
+import type { GraphCheckpointWrite, GraphTaskWrites, GraphUpdate, RunBodies } from './graph-states.ts'
 import type { NewEvent } from './events.ts'
 import type { Admission, NewRun, Segment, Settlement } from './runs.ts'
 import type { ItemLimits, ItemWrite, Namespace } from './items.ts'
@@ -155,8 +155,10 @@ export interface Ops {
    * the expected one any more.
    */
   'graph.update': { in: GraphUpdate & { readonly now: Timestamp }; out: 'written' | 'busy' | 'conflict' }
-  /** Takes back what a run that is rolled back has written: its checkpoints with their values, and its pending writes anywhere. */
+  /** Takes back what a run that is rolled back has written: its checkpoints with their values, its pending writes anywhere, and its own bodies. */
   'graph.removeRun': { in: { thread_id: string; run_id: string }; out: null }
+  /** Stores bodies of the run itself, which its frames name. They go with its frames, or when it is rolled back. A name that exists stays. */
+  'run.bodies': { in: RunBodies; out: null }
   /** Writes the caller's only feedback on a run: a second one replaces rating, comment, message_id and created_at, not the id. */
   'feedback.upsert': { in: { feedback: Feedback }; out: Feedback }
   /** Writes an item or its new value; too_many: its user would exceed a limit, and nothing is changed. */

@@ -1,7 +1,7 @@
 // Frames in PostgreSQL: the bytes joiners were sent.
 import { BLOCK_BYTES, blockOf, Format, type FrameRow, pack, toSegment } from '../packing.ts'
 import { Refused } from '../ports/ops.ts'
-import { isRunPresent, SWEPT_RUNS } from '../sql/removal.ts'
+import { isRunPresent, runBodiesRemoval, SWEPT_RUNS } from '../sql/removal.ts'
 import type { FrameReads } from '../store.ts'
 import type { Db } from './db.ts'
 import type { Writers } from './batch.ts'
@@ -88,8 +88,10 @@ export const frameWrites: Writers<'frames.append' | 'frames.compact' | 'frames.s
       if (removed === limit) break
       swept.push(key)
     }
-    if (swept.length > 0)
+    if (swept.length > 0) {
+      await batch.changes(runBodiesRemoval('key = ANY($1::bigint[])'), [numbers(swept)])
       await batch.changes('UPDATE runs SET is_swept = true WHERE key = ANY($1::bigint[])', [numbers(swept)])
+    }
     return { removed, next: removed === limit || ended.length === SWEPT_RUNS ? after + 1 : null }
   }
 }

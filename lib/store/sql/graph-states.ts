@@ -5,7 +5,9 @@ import {
   type ChannelVersion,
   partName,
   partNumber,
-  type PartRange
+  type PartRange,
+  RUN_NAMESPACE,
+  runNamespace
 } from '../../conversation/state.ts'
 import type {
   Body,
@@ -20,7 +22,7 @@ import type {
 } from '../store.ts'
 import { ask, askOne, parseObject, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 import { needsThread } from './threads.ts'
-import { PRESENT } from './removal.ts'
+import { PRESENT, runBodiesRemoval } from './removal.ts'
 import { hasRunInFlight } from './runs.ts'
 
 const COLUMNS = 'thread_id, ns, checkpoint_id, parent_id, run_id, checkpoint, metadata, names_json'
@@ -75,7 +77,7 @@ function* filled(threadId: string, heads: readonly GraphCheckpointHead[]): Steps
 }
 
 /** The bodies that heads name, each once; more of a namespace than its own head names, where heads of others have the same names. */
-function* bodiesOf(threadId: string, heads: readonly GraphCheckpointHead[]): Steps<BodyRow[]> {
+function* bodiesOf(threadId: string, heads: readonly Pick<GraphCheckpointHead, 'ns' | 'names'>[]): Steps<BodyRow[]> {
   const named = heads.flatMap(({ names }) => names).filter((version) => typeof version === 'string')
   const found = yield* among<BodyRow>('ns, name, type, data', 'graph_values', 'name', threadId, [...new Set(named)])
   const sql = `SELECT ns, name, type, data FROM graph_values
@@ -85,6 +87,12 @@ function* bodiesOf(threadId: string, heads: readonly GraphCheckpointHead[]): Ste
       for (const row of yield* ask<BodyRow>(sql, threadId, ns, partName(channel, from), partName(channel, to)))
         found.push(row)
   return found
+}
+
+function* bodies(threadId: string, ns: string, versions: readonly ChannelVersion[]): Steps<Body[]> {
+  if ((yield* ask('SELECT 1 FROM removed_threads WHERE thread_id = $1', threadId)).length > 0) return []
+  const found = yield* bodiesOf(threadId, [{ ns, names: versions }])
+  return found.flatMap(({ ns: of, ...body }) => (of === ns ? [body] : []))
 }
 
 interface List {
@@ -174,16 +182,20 @@ function* nextPart(threadId: string, ns: string, channel: string): Steps<number>
   return row?.name ? partNumber(row.name) + 1 : 0
 }
 
-export const graphStateReads: StepReads<GraphStateReads> = { load, list, version, nextPart }
+export const graphStateReads: StepReads<GraphStateReads> = { load, list, bodies, version, nextPart }
 
-function* putCheckpoint(given: GraphCheckpointWrite): Steps<void> {
-  const { thread_id, ns, checkpoint_id, parent_id, run_id, checkpoint, metadata, names, values } = given
-  for (const { name, type, data } of values)
+function* putBodies(threadId: string, ns: string, given: readonly Body[]): Steps<void> {
+  for (const { name, type, data } of given)
     yield* ask(
       `INSERT INTO graph_values (thread_id, ns, name, type, data) VALUES (${places(5)})
        ON CONFLICT (thread_id, ns, name) DO NOTHING`,
-      ...[thread_id, ns, name, type, data]
+      ...[threadId, ns, name, type, data]
     )
+}
+
+function* putCheckpoint(given: GraphCheckpointWrite): Steps<void> {
+  const { thread_id, ns, checkpoint_id, parent_id, run_id, checkpoint, metadata, names, values } = given
+  yield* putBodies(thread_id, ns, values)
   yield* ask(
     `INSERT INTO graph_checkpoints (${COLUMNS}) VALUES (${places(8)})
      ON CONFLICT (thread_id, ns, checkpoint_id) DO UPDATE
@@ -263,7 +275,7 @@ function* hasPartOf(threadId: string, writes: readonly GraphWrite[]): Steps<bool
   return false
 }
 
-type GraphOps = 'graph.put' | 'graph.write' | 'graph.update' | 'graph.removeRun'
+type GraphOps = 'graph.put' | 'graph.write' | 'graph.update' | 'graph.removeRun' | 'run.bodies'
 
 export const graphWrites: StepWrites<GraphOps> = {
   *'graph.put'(checkpoint) {
@@ -290,8 +302,15 @@ export const graphWrites: StepWrites<GraphOps> = {
     return 'written'
   },
 
+  *'run.bodies'({ thread_id, run_key, bodies }) {
+    yield* needsThread(thread_id)
+    yield* putBodies(thread_id, runNamespace(run_key), bodies)
+    return null
+  },
+
   *'graph.removeRun'({ thread_id, run_id }) {
     yield* removeRun(thread_id, run_id)
+    yield* ask(runBodiesRemoval('run_id = $1'), run_id)
     return null
   }
 }
@@ -350,7 +369,7 @@ export const GRAPH_COPIES = [
   `INSERT INTO graph_checkpoints (${COLUMNS})
    SELECT $2, ${COLUMNS.replace('thread_id, ', '')} FROM graph_checkpoints WHERE thread_id = $1 ORDER BY key`,
   `INSERT INTO graph_values (thread_id, ns, name, type, data)
-   SELECT $2, ns, name, type, data FROM graph_values WHERE thread_id = $1`,
+   SELECT $2, ns, name, type, data FROM graph_values WHERE thread_id = $1 AND substr(ns, 1, 1) <> '${RUN_NAMESPACE}'`,
   `INSERT INTO graph_writes (thread_id, ${WRITE_COLUMNS})
    SELECT $2, ${WRITE_COLUMNS} FROM graph_writes WHERE thread_id = $1 ORDER BY key`
 ] as const

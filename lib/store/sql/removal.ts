@@ -1,4 +1,5 @@
 // Removed threads: their data is hidden at once, and deleted step by step.
+import { RUN_NAMESPACE } from '../../conversation/state.ts'
 
 /** Condition on rows with a thread_id: the thread was not removed. Frames only have a run key, see `isRunPresent`. */
 export const PRESENT = 'thread_id NOT IN (SELECT thread_id FROM removed_threads)'
@@ -6,6 +7,12 @@ export const PRESENT = 'thread_id NOT IN (SELECT thread_id FROM removed_threads)
 /** Condition: the thread of a run was not removed; `key` is its parameter. */
 export function isRunPresent(key: string): string {
   return `NOT EXISTS (SELECT 1 FROM runs AS r JOIN removed_threads AS gone ON gone.thread_id = r.thread_id WHERE r.key = ${key})`
+}
+
+/** Deletes the bodies that frames of these runs name, see `RunBodies`: they go with the frames. `runs`: a condition on their rows. */
+export function runBodiesRemoval(runs: string): string {
+  return `DELETE FROM graph_values WHERE (thread_id, ns) IN
+    (SELECT thread_id, '${RUN_NAMESPACE}' || CAST(key AS text) FROM runs WHERE ${runs})`
 }
 
 /** Rows deleted per step, by table: few enough for a step to take milliseconds. */

@@ -1,4 +1,5 @@
 // Runs as rows of both databases.
+import { runNamespace } from '../../conversation/state.ts'
 import { type Feedback, type FeedbackStats, NO_TOTALS, type Run, type RunTotals, UNPLACED } from '../../base/types.ts'
 import type { Admission, FeedbackReads, NewRun, RunReads, Settlement, TokenUsage } from '../store.ts'
 import {
@@ -128,6 +129,7 @@ export const runRemoval: StepWrites<'run.remove'> = {
     const [row] = yield* ask<{ key: number }>(sql, user, run_id, thread_id)
     if (!row) return false
     yield* ask('DELETE FROM frames WHERE run_key = $1', row.key)
+    yield* ask('DELETE FROM graph_values WHERE thread_id = $1 AND ns = $2', thread_id, runNamespace(row.key))
     yield* ask('DELETE FROM feedback WHERE run_id = $1', run_id)
     return true
   }

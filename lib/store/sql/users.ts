@@ -2,6 +2,7 @@
 import type { ApiToken, Permission, User } from '../../base/types.ts'
 import type { ApiTokenReads, UserReads } from '../store.ts'
 import { putJob } from './jobs.ts'
+import { runBodiesRemoval } from './removal.ts'
 import { ask, lock, ownedBy, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
 const COLUMNS =
@@ -60,6 +61,7 @@ const FORGET = [
   'DELETE FROM feedback WHERE user_id = $1',
   "DELETE FROM jobs WHERE user_id = $1 AND kind <> 'departure'",
   `DELETE FROM frames WHERE run_key IN (SELECT key FROM runs WHERE ${SHARED})`,
+  runBodiesRemoval(SHARED),
   // Others never saw them: without a name they would.
   `DELETE FROM run_events WHERE ${SHARED}`,
   `DELETE FROM runs WHERE ${SHARED}`

@@ -3,7 +3,7 @@ import type Database from 'better-sqlite3'
 import { Sqlite } from '../../base/sqlite-driver.ts'
 import { blockOf, Format, type FrameRow, packSync, toSegment } from '../packing.ts'
 import { Refused } from '../ports/ops.ts'
-import { isRunPresent, SWEPT_RUNS } from '../sql/removal.ts'
+import { isRunPresent, runBodiesRemoval, SWEPT_RUNS } from '../sql/removal.ts'
 import type { FrameReads, Segment } from '../store.ts'
 import type { Writers } from './batch-codec.ts'
 
@@ -51,6 +51,7 @@ export function frameWrites(db: Database.Database): Writers<'frames.append' | 'f
       WHERE is_swept = 0 AND status NOT IN ('pending', 'running') AND updated_at < ? ORDER BY updated_at LIMIT ${SWEPT_RUNS}`)
     .pluck()
   const removeSome = db.prepare('DELETE FROM frames WHERE id IN (SELECT id FROM frames WHERE run_key = ? LIMIT ?)')
+  const removeBodies = db.prepare(runBodiesRemoval('key = ?'))
   const setSwept = db.prepare('UPDATE runs SET is_swept = 1 WHERE key = ?')
   const remove = db.prepare('DELETE FROM frames WHERE id = ?')
   const from = db.prepare<[number, number], FrameRow>(FROM_N('TRUE'))
@@ -70,6 +71,7 @@ export function frameWrites(db: Database.Database): Writers<'frames.append' | 'f
       for (const key of keys) {
         removed += removeSome.run(key, limit - removed).changes
         if (removed === limit) return { removed, next: after + 1 }
+        removeBodies.run(key)
         setSwept.run(key)
       }
       return { removed, next: keys.length === SWEPT_RUNS ? after + 1 : null }
