@@ -269,7 +269,7 @@ t.test(
     })
     const path = join(home, 'colloquy.db')
     copyFileSync(madeBy(t, 5), path)
-    const program = `const { lockPremises } = await import(${JSON.stringify(new URL('../../lib/files/lock.js', import.meta.url).href)})
+    const program = `const { lockPremises } = await import(${JSON.stringify(new URL('../../lib/files/home.js', import.meta.url).href)})
     lockPremises({ home: process.argv[1], canShare: false, databaseFile: process.argv[2] || null })
     console.log('locked'); setInterval(() => {}, 1000)`
     const database = { backend: 'sqlite', sqlite_path: path } as const

@@ -40,8 +40,8 @@ export interface FrameSink {
   flush(): Buffer
 }
 
-export function isRead({ kind, bytes }: RawFrame, sink: FrameSink | null): boolean {
-  return sink?.readsValues === true && kind === Kind.values && isNamed(bytes)
+export function isRead({ kind, bytes }: RawFrame, { readsValues }: FrameSink): boolean {
+  return readsValues && kind === Kind.values && isNamed(bytes)
 }
 
 /** Result of one load. */
@@ -76,7 +76,7 @@ export class StoredFrames {
   load(from: number, filter: Filter, sink: FrameSink | null, goesOn: () => number): Promise<Loaded> {
     const isShown = (filter.mask & bit(Kind.values)) !== 0
     const shownFrom = sink?.from ?? 0
-    const isWanted = (frame: RawFrame) => (isShown && frame.n >= shownFrom) || isRead(frame, sink)
+    const isWanted = (frame: RawFrame) => (isShown && frame.n >= shownFrom) || (sink !== null && isRead(frame, sink))
     const key = `${from} ${isShown} ${shownFrom} ${sink?.readsValues ?? false}`
     const underWay = this.#loading.get(key)
     if (underWay) return underWay
@@ -180,7 +180,7 @@ export function sliceOf(loaded: Loaded, from: number, filter: Filter, sink: Fram
     if (segment.first > next) return done()
     for (const range of sink ? eachOf(segment, next) : frameRangesOf(segment, next, filter.mask)) {
       const isShown = (filter.mask & bit(range.kind)) !== 0 && range.n >= (sink?.from ?? 0)
-      const shown = isShown || isRead(range, sink) ? textOf(range, loaded) : null
+      const shown = isShown || (sink && isRead(range, sink)) ? textOf(range, loaded) : null
       // A state this load did not read: the next one starts with it.
       if (shown === undefined) {
         next = range.n

@@ -66,7 +66,7 @@ export interface ShownStates extends Pick<GraphStateReads, 'bodies'> {
 export class ValuesReader {
   readonly #run: Pick<Run, 'thread_id' | 'key'>
   readonly #states: ShownStates
-  readonly #bodies = new ShownBodies()
+  #bodies: ShownBodies | null = null
 
   constructor(run: Pick<Run, 'thread_id' | 'key'>, states: ShownStates) {
     this.#run = run
@@ -75,12 +75,13 @@ export class ValuesReader {
 
   /** null: a part of the state is gone. */
   async read(bytes: Buffer): Promise<ShownValues | null> {
-    const named = namedIn(bytes)
+    const named = isNamed(bytes) ? namedIn(bytes) : null
     const json = named ? await this.#named(named) : await this.#states.shown(this.#run.thread_id, checkpointIn(bytes))
     return json === null ? null : { event: named?.event ?? 'values', json }
   }
 
   async #named(named: NamedValues): Promise<string | null> {
+    this.#bodies ??= new ShownBodies()
     const { own, base } = versionsIn(named)
     await this.#find(runNamespace(this.#run.key), own, this.#bodies.own)
     await this.#find('', base, this.#bodies.base)
