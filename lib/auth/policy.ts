@@ -96,6 +96,12 @@ export class AccessPolicy {
     return wantedOf(told)
   }
 
+  /** The same for one caller. Nobody is asked about a call without a user. */
+  askFor({ user, grant }: { readonly user: User | null; readonly grant: Grant | null }) {
+    return async (resource: string, action: string, value: JsonObject): Promise<JsonObject | null> =>
+      user && this.authorize(resource, action, value, { user, grant })
+  }
+
   /** An exception with a status is a refusal; anything else is a bug in the rules. */
   async #asked(ask: () => unknown): Promise<unknown> {
     let timer: NodeJS.Timeout | undefined

@@ -166,7 +166,7 @@ export interface Route {
   readonly refusals: readonly number[]
   readonly reads: ReadParameters
   /** What the project's auth rules are asked before the handler; null: nothing. */
-  readonly rule: Rule | null | undefined
+  readonly rule: Rule | null
   /** `contract`: `{"detail": ...}`, or what the client's dialect makes of it. */
   readonly errors: 'contract' | ErrorForm
   readonly handler: Handler
@@ -198,9 +198,9 @@ export interface RouteSpec<Body, Query, Who extends Access = Access>
   > {
   readonly method: Method
   readonly path: string
-  readonly summary?: string
-  readonly answers?: Answers
-  readonly rule?: Rule | null
+  readonly summary: string
+  readonly answers: Answers
+  readonly rule: Rule | null
   /** Default: user, so that a new route is closed. */
   readonly access?: Who
   readonly body?: Body
@@ -234,6 +234,8 @@ export function route<
   if (access === 'public' && spec.bodyLimit !== undefined && !(Number(spec.bodyLimit) <= PUBLIC_BODY_BYTES))
     complain(`a public route may not take more than ${PUBLIC_BODY_BYTES} bytes`)
   if (spec.bodyLimit === 'streamed' && spec.body) complain('a body that is streamed has no schema')
+  if (spec.rule && access === 'public') complain('a rule is asked about a user')
+  if (spec.rule === null && access === 'user' && /\{(thread|run)_id\}/.test(path)) complain('a thread has a rule')
   if (spec.tail && !/\{\w+\}$/.test(path)) complain('a tail needs a {name} at the end of the path')
   return {
     method,
@@ -250,8 +252,8 @@ export function route<
     tail: spec.tail ?? false,
     isStream: spec.isStream ?? false,
     part: spec.part ?? partOf(path),
-    summary: spec.summary ?? '',
-    answers: spec.answers ?? {},
+    summary: spec.summary,
+    answers: spec.answers,
     refusals: spec.refusals ?? [],
     reads: spec.reads ?? {},
     rule: spec.rule,

@@ -1,13 +1,47 @@
-// What many rows answer, and what many handlers read by themselves: parts of rows, for the reference.
+// Parts of rows for the reference: JSON schemas, what many rows answer, and what many handlers read by themselves.
 import type { Answer, Answers, ReadParameters } from '../http/route.ts'
 import type { JsonObject } from '../base/types.ts'
-import { anObject, integer, listOf, oneOf, ref, shaped, text } from './openapi-schemas.ts'
+
+// --------------------------------------------------------------------------------------------------- schemas
+
+export const ref = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` })
+export const arrayOf = (items: JsonObject): JsonObject => ({ type: 'array', items })
+export const orNull = (schema: JsonObject): JsonObject => ({ anyOf: [schema, { type: 'null' }] })
+export const mapOf = (values: JsonObject): JsonObject => ({ type: 'object', additionalProperties: values })
+export const oneOf = (...values: (string | number)[]): JsonObject => ({ enum: values })
+/** An object with required and optional members. */
+export const shaped = (required: Record<string, JsonObject>, more: Record<string, JsonObject> = {}): JsonObject => ({
+  type: 'object',
+  properties: { ...required, ...more },
+  required: Object.keys(required)
+})
+/** A noun, or the members that `select` names. */
+export const selectable = (name: string): JsonObject => ({
+  anyOf: [ref(name), { type: 'object', additionalProperties: true, description: 'With `select`: only those members' }]
+})
+/** An object that may have other members, from an agent or a graph. */
+export const openly = (required: Record<string, JsonObject>, more: Record<string, JsonObject> = {}): JsonObject => ({
+  ...shaped(required, more),
+  additionalProperties: true
+})
+
+export const anything: JsonObject = {}
+/** Any object: metadata, the state of a graph. */
+export const anObject: JsonObject = { type: 'object', additionalProperties: true }
+export const text: JsonObject = { type: 'string' }
+export const int: JsonObject = { type: 'integer' }
+export const number: JsonObject = { type: 'number' }
+export const yesNo: JsonObject = { type: 'boolean' }
+export const time: JsonObject = { type: 'string', format: 'date-time' }
+export const optionalText: JsonObject = { type: ['string', 'null'] }
+export const int64: JsonObject = { ...int, format: 'int64' }
+
+// --------------------------------------------------------------------------------------------------- answers
 
 export const one = (schema: JsonObject = anObject, status = 200): Answers => ({ [status]: { schema } })
 export const nothing: Answers = { 204: null }
 export const success = one(ref('Success'))
 export const message = one(shaped({ message: text }))
-export const count: JsonObject = { ...integer, format: 'int64' }
 /** Events until the end of a run. */
 export const stream: Answers = { 200: { description: 'Events until `end`', events: true } }
 
@@ -63,7 +97,7 @@ export const position = {
     last_event_id: 'Resume after this cursor, for clients that cannot set Last-Event-ID',
     stream_mode: {
       description: 'Stream modes, repeated or separated by commas: messages-tuple, values, updates, custom...',
-      schema: listOf(text)
+      schema: arrayOf(text)
     },
     mode: { description: '`snapshot`: start with the current state of the run', schema: oneOf('snapshot') }
   },

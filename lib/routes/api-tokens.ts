@@ -4,6 +4,7 @@ import type { ApiTokens } from '../auth/api-tokens.ts'
 import { fail } from '../base/errors.ts'
 import { type Call, type Route, route, type UserCall } from '../http/route.ts'
 import { integer, listOf, objectOf } from '../http/schema.ts'
+import { arrayOf, one, ref, shaped, success } from './answers.ts'
 import { type ApiToken, type JsonObject, PERMISSIONS } from '../base/types.ts'
 
 const NAME_MAX = 100
@@ -42,8 +43,31 @@ export function apiTokenRoutes({ apiTokens }: { readonly apiTokens: ApiTokens })
 
   const path = '/api/v1/auth/tokens'
   return [
-    route({ method: 'POST', path, body: createBody, handler: create }),
-    route({ method: 'GET', path, handler: list }),
-    route({ method: 'DELETE', path: `${path}/{token_id}`, handler: revoke })
+    route({
+      method: 'POST',
+      path,
+      body: createBody,
+      rule: null,
+      summary: 'Create an API token; it is shown only once',
+      answers: one(ref('ApiToken'), 201),
+      refusals: [409],
+      handler: create
+    }),
+    route({
+      method: 'GET',
+      path,
+      rule: null,
+      summary: 'List the caller’s API tokens',
+      answers: one(shaped({ tokens: arrayOf(ref('ApiToken')) })),
+      handler: list
+    }),
+    route({
+      method: 'DELETE',
+      path: `${path}/{token_id}`,
+      rule: null,
+      summary: 'Revoke an API token and end its streams',
+      answers: success,
+      handler: revoke
+    })
   ]
 }

@@ -7,6 +7,7 @@ import { PathError } from '../files/paths.ts'
 import { type HANDLED, type Route, route, type UserCall } from '../http/route.ts'
 import { sendRanged } from '../http/range.ts'
 import { objectOf, queryBoolean } from '../http/schema.ts'
+import { partly, ranged } from './answers.ts'
 import type { Services } from './services.ts'
 
 const artifactQuery = objectOf({ download: v.optional(queryBoolean, 'false') })
@@ -35,6 +36,11 @@ export function artifactRoutes({ artifacts, config }: Pick<Services, 'artifacts'
       thread: 'read',
       tail: true,
       query: artifactQuery,
+      rule: 'threads:read',
+      summary: 'A file of the thread',
+      answers: partly('*/*', { type: 'string', format: 'binary' }),
+      refusals: [416, 429],
+      reads: ranged,
       handler: get
     })
   ]

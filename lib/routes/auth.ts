@@ -22,6 +22,7 @@ import { Allowance, Cooldown, LoginLimiter } from '../http/admission.ts'
 import { describedAs, minCharacters, objectOf, queryBoolean } from '../http/schema.ts'
 import type { UserReads, Writer } from '../store/store.ts'
 import { isObject, type JsonObject, timestamp, type User } from '../base/types.ts'
+import { anything, arrayOf, int, message, one, oneOf, ref, shaped, text, yesNo } from './answers.ts'
 
 export interface AuthServices {
   readonly config: Config
@@ -297,24 +298,88 @@ export function authRoutes(services: AuthServices): Route[] {
   }
 
   const at = (path: string) => `/api/v1/auth${path}`
-  const entry = { method: 'POST', access: 'public', csrf: 'exempt' } as const
+  const entry = { method: 'POST', access: 'public', csrf: 'exempt', rule: null } as const
+  const open = { method: 'GET', access: 'public', rule: null } as const
+  const provider = { ...open, answers: { 501: { schema: ref('Refusal') } }, handler: oauth } as const
   return [
-    route({ ...entry, path: at('/login/local'), body: loginBody, form: true, handler: countedLogin }),
-    route({ ...entry, path: at('/register'), body: registerBody, handler: register }),
-    route({ ...entry, path: at('/initialize'), body: accountBody, handler: initialize }),
-    route({ ...entry, path: at('/logout'), handler: logout }),
-    route({ method: 'POST', path: at('/sessions/end'), handler: endSessions }),
-    route({ method: 'POST', path: at('/change-password'), body: changeBody, handler: changePassword }),
+    route({
+      ...entry,
+      path: at('/login/local'),
+      body: loginBody,
+      form: true,
+      summary: 'Sign in; sets the session cookies',
+      answers: {
+        200: {
+          schema: shaped({ expires_in: int, needs_setup: yesNo }),
+          headers: { 'Set-Cookie': 'access_token, csrf_token' }
+        }
+      },
+      refusals: [401],
+      handler: countedLogin
+    }),
+    route({
+      ...entry,
+      path: at('/register'),
+      body: registerBody,
+      summary: 'Create an account and sign in',
+      answers: one(ref('User'), 201),
+      handler: register
+    }),
+    route({
+      ...entry,
+      path: at('/initialize'),
+      body: accountBody,
+      summary: 'Create the first administrator and sign in',
+      answers: one(ref('User'), 201),
+      refusals: [409],
+      handler: initialize
+    }),
+    route({ ...entry, path: at('/logout'), summary: 'Sign out', answers: message, handler: logout }),
+    route({
+      method: 'POST',
+      path: at('/sessions/end'),
+      rule: null,
+      summary: 'End all other sessions of the caller, on any device',
+      answers: message,
+      handler: endSessions
+    }),
+    route({
+      method: 'POST',
+      path: at('/change-password'),
+      body: changeBody,
+      rule: null,
+      summary: 'Change the password and end all other sessions',
+      answers: one(shaped({ message: text, tokens_revoked: int, tokens_standing: int })),
+      handler: changePassword
+    }),
     route({
       method: 'GET',
       path: at('/me'),
       permission: 'any',
+      rule: null,
+      summary: 'The signed-in user',
+      answers: one(ref('User')),
       handler: (call) => ({ json: userView(requireUser(call)) })
     }),
-    route({ method: 'GET', path: at('/setup-status'), access: 'public', handler: setupStatus }),
-    route({ method: 'GET', path: at('/providers'), access: 'public', handler: () => ({ json: { providers: [] } }) }),
-    route({ method: 'GET', path: at('/oauth/{provider}'), access: 'public', handler: oauth }),
-    route({ method: 'GET', path: at('/callback/{provider}'), access: 'public', handler: oauth })
+    route({
+      ...open,
+      path: at('/setup-status'),
+      summary: 'Whether there is an administrator yet; limited to one request per minute and address',
+      answers: one(
+        shaped({ needs_setup: yesNo, registration_enabled: yesNo, registration: oneOf('open', 'invite', 'closed') })
+      ),
+      refusals: [429],
+      handler: setupStatus
+    }),
+    route({
+      ...open,
+      path: at('/providers'),
+      summary: 'Sign-in providers',
+      answers: one(shaped({ providers: arrayOf(anything) })),
+      handler: () => ({ json: { providers: [] } })
+    }),
+    route({ ...provider, path: at('/oauth/{provider}'), summary: 'Sign in with a provider; not implemented' }),
+    route({ ...provider, path: at('/callback/{provider}'), summary: 'Redirect target of a provider; not implemented' })
   ]
 }
 

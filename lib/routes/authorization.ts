@@ -1,27 +1,100 @@
-// The operator's own auth rules in front of the routes. They are asked about each action in LangGraph's terms before the handler runs. A
+// The project's auth rules in front of the routes. They are asked about each action in LangGraph's terms before the handler runs. A
 // filter they return applies to what is found, and is written into the metadata of what is created.
 import { isDeepStrictEqual } from 'node:util'
-import type { AccessPolicy } from '../auth/policy.ts'
-import { fail, Refused } from '../base/errors.ts'
-import type { Call, HANDLED, Reply, Route, UserCall } from '../http/route.ts'
-import { searchParams } from '../http/request.ts'
-import { isObject, type Json, type JsonObject, type Permission } from '../base/types.ts'
-import {
-  type AskServices,
-  type Authorization,
-  Authorizer,
-  bodyOf,
-  objectIn,
-  shown,
-  stamped,
-  withBody
-} from './authorizer.ts'
-import { ITEM_AUTHORIZATIONS } from './item-authorization.ts'
+import { fail } from '../base/errors.ts'
+import { isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
+import type { AskRules, Authorization, Call, HANDLED, Reply, Route, UserCall } from '../http/route.ts'
+import { Containment } from '../thread/contains.ts'
 import { type RunBody, threadIdIn } from './run-request.ts'
+import type { AccessRules, Services } from './services.ts'
 
-type Answer = Reply | typeof HANDLED
+type AskServices = Pick<Services, 'store'>
 
-/** The caller's filter combined with the handlers'; null: nothing can match both. */
+/** The rules, asked for one caller. */
+export class Authorizer {
+  readonly #store: Services['store']
+  readonly ask: AskRules
+
+  constructor({ store }: AskServices, ask: AskRules) {
+    this.#store = store
+    this.ask = ask
+  }
+
+  /** For an existing thread. @throws Failure thread_not_found if the rules hide it */
+  async thread(action: string, threadId: string, more: JsonObject = {}): Promise<JsonObject> {
+    const value: JsonObject = { thread_id: threadId, ...more }
+    const wanted = await this.ask('threads', action, value)
+    if (!(await this.isMine(threadId, wanted))) throw fail('thread_not_found', { id: threadId })
+    return value
+  }
+
+  /** Whether the rules let the caller delete a thread; false: they hide it. @throws Failure what they refuse with */
+  async mayRemove(thread_id: string): Promise<boolean> {
+    return this.isMine(thread_id, await this.ask('threads', 'delete', { thread_id }))
+  }
+
+  /** Also true for a thread without a record, which has nothing to hide. */
+  async isMine(threadId: string, wanted: JsonObject | null): Promise<boolean> {
+    if (wanted === null) return true
+    const thread = await this.#store.threads.get(threadId)
+    return thread === null || holds(thread.metadata, wanted)
+  }
+
+  /** The runs to cancel whose threads match the filter. */
+  async runs({ thread_id, run_ids }: JsonObject, status: Json, wanted: JsonObject): Promise<string[]> {
+    const { runs } = this.#store
+    const named = Array.isArray(run_ids) ? run_ids.map((id) => runs.get(String(id))) : null
+    const isMeant = (run: Run) =>
+      (typeof thread_id !== 'string' || run.thread_id === thread_id) && (status === 'all' || run.status === status)
+    const found = named ? await Promise.all(named) : (await runs.unfinished()).filter(isMeant)
+    const kept: string[] = []
+    for (const run of found)
+      if (run && (await this.isMine(run.thread_id, wanted))) kept.push(run.run_id)
+      else if (named) throw fail('run_not_found', { id: run?.run_id ?? '' })
+    return kept
+  }
+
+  /** The body of a new run, as the rules changed it. */
+  async run(body: RunBody, threadId: string | null): Promise<RunBody> {
+    const { assistant_id, metadata, multitask_strategy, if_not_exists, after_seconds, ...kwargs } = body
+    const value: JsonObject = {
+      thread_id: threadId,
+      assistant_id: assistant_id ?? null,
+      run_id: null,
+      status: 'pending',
+      metadata: { ...metadata },
+      multitask_strategy: multitask_strategy ?? 'reject',
+      if_not_exists: if_not_exists ?? 'reject',
+      after_seconds: after_seconds ?? 0,
+      // A body is JSON.
+      kwargs: structuredClone(kwargs) as JsonObject
+    }
+    const wanted = await this.ask('threads', 'create_run', value)
+    if (threadId !== null && !(await this.isMine(threadId, wanted))) throw fail('thread_not_found', { id: threadId })
+    const changed = isObject(value.kwargs) ? value.kwargs : {}
+    return { ...body, ...changed, metadata: stamped(value.metadata, wanted) }
+  }
+}
+
+// ------------------------------------------------------------------------------------------------- filters, bodies
+
+/** Whether metadata matches a filter. */
+export function holds(metadata: JsonObject, wanted: JsonObject): boolean {
+  return new Containment().holds(metadata, wanted)
+}
+
+/** The metadata of a new record, which the filter will find whatever the caller says; a list holds what the filter wants besides. */
+export function stamped(metadata: Json | undefined, wanted: JsonObject | null): JsonObject {
+  const made: JsonObject = isObject(metadata) ? { ...metadata } : {}
+  for (const [key, one] of Object.entries(wanted ?? {})) {
+    const given = made[key]
+    made[key] =
+      Array.isArray(one) && Array.isArray(given) ? [...given, ...one.filter((item) => !given.includes(item))] : one
+  }
+  return made
+}
+
+/** The caller's filter combined with the rules'; null: nothing can match both. */
 function both(given: JsonObject, wanted: JsonObject): JsonObject | null {
   const merged: JsonObject = { ...given }
   for (const [key, one] of Object.entries(wanted)) {
@@ -33,183 +106,95 @@ function both(given: JsonObject, wanted: JsonObject): JsonObject | null {
   return merged
 }
 
-// ------------------------------------------------------------------------------------------------- what routes do
+export const bodyOf = ({ body }: UserCall): JsonObject => (isObject(body) ? body : {})
+export const withBody = (call: UserCall, more: object): UserCall => ({ ...call, body: { ...bodyOf(call), ...more } })
+/** Members of a body, copied for the rules. */
+export const shown = (body: JsonObject, ...names: string[]): JsonObject =>
+  Object.fromEntries(names.map((name) => [name, structuredClone(body[name] ?? null)]))
 
-const creating =
-  (resource: string, ...names: string[]): Authorization =>
-  async (call, ask) => {
-    const value = { ...shown(bodyOf(call), ...names), metadata: { ...objectIn(call, 'metadata') } }
-    const wanted = await ask.ask(resource, 'create', value)
-    const { assistant_id } = bodyOf(call)
-    // An existing assistant is only returned to a caller who may see it.
-    if (resource === 'assistants' && typeof assistant_id === 'string' && !(await ask.isFree(assistant_id, wanted)))
-      throw fail('assistant_exists')
-    return withBody(call, { metadata: stamped(value.metadata, wanted) })
-  }
-
-/** Adds the handlers' filter to a search. */
-const searching =
-  (resource: string, none: Reply): Authorization =>
-  async (call, ask) => {
-    const wanted = await ask.ask(resource, 'search', structuredClone(bodyOf(call)))
-    if (wanted === null) return call
-    const metadata = both(objectIn(call, 'metadata'), wanted)
-    return metadata === null ? { reply: none } : withBody(call, { metadata })
-  }
-
-const ofAssistant =
-  (action: string, ...names: string[]): Authorization =>
-  async (call, ask) =>
-    changed(call, await ask.assistant(action, call.params.assistant_id!, shown(bodyOf(call), ...names)))
-
-const ofCron =
-  (action: string): Authorization =>
-  async (call, ask) => {
-    await ask.cron(action, call.params.cron_id!, action === 'update' ? { payload: structuredClone(bodyOf(call)) } : {})
-    return call
-  }
-
-const ofThread =
-  (action: string, ...names: string[]): Authorization =>
-  async (call, ask) =>
-    changed(call, await ask.thread(action, call.params.thread_id!, shown(bodyOf(call), ...names)))
-
-/** Replaces the request's metadata, if it has any, with what the handlers made of it. */
-function changed(call: UserCall, { metadata }: JsonObject): UserCall {
+/** Replaces the request's metadata, if it has any, with what the rules made of it. */
+export function changed(call: UserCall, { metadata }: JsonObject): UserCall {
   return isObject(metadata) && 'metadata' in bodyOf(call) ? withBody(call, { metadata }) : call
 }
 
-const startingRun: Authorization = async (call, ask) => {
-  // Checked by the route's schema.
-  const body = call.body as RunBody
-  return { ...call, body: await ask.run(body, call.params.thread_id ?? threadIdIn(body)) }
+function metadataIn(call: UserCall): JsonObject {
+  const { metadata } = bodyOf(call)
+  return isObject(metadata) ? metadata : {}
 }
 
-const startingRuns: Authorization = async (call, ask) => {
-  const bodies: RunBody[] = []
-  for (const body of call.body as RunBody[]) bodies.push(await ask.run(body, threadIdIn(body)))
-  return { ...call, body: bodies }
-}
+// ------------------------------------------------------------------------------------------------- rules of rows
 
-/** Cancelling several runs is one event for the handlers; runs they hide are not found. */
-const cancelling: Authorization = async (call, ask) => {
-  const { thread_id = null, run_ids = null, status = null } = bodyOf(call)
-  const { action = 'interrupt' } = call.query as JsonObject // checked by the route's schema
-  const value: JsonObject = { thread_id, action, metadata: { run_ids, status: 'pending' } }
-  const wanted = await ask.ask('threads', 'update', value)
-  return wanted === null ? call : withBody(call, { run_ids: await ask.runs(bodyOf(call), status, wanted) })
-}
-
-const pruning: Authorization = async (call, ask) => {
-  const kept: Json[] = []
-  for (const thread_id of (call.body as { thread_ids: string[] }).thread_ids)
-    if (await ask.mayRemove(thread_id)) kept.push(thread_id)
-  return withBody(call, { thread_ids: kept })
-}
-
-const copying: Authorization = async (call, ask) => {
-  const value = await ask.thread('read', call.params.thread_id!)
-  const copy = { ...value, metadata: {} }
-  // The route takes no body: what the copy bears beside the metadata of the original.
-  return withBody(call, { metadata: stamped(copy.metadata, await ask.ask('threads', 'create', copy)) })
-}
-
-const NONE: Reply = { json: [], headers: { 'X-Pagination-Total': '0' } }
-const ZERO: Reply = { json: 0 }
-
-/** Authorization by method and path, for routes that are not about one thread. */
-const ASKED: Readonly<Record<string, Authorization>> = {
-  'POST /api/threads': async (call, ask) => {
-    const { thread_id } = bodyOf(call)
-    const value = { ...shown(bodyOf(call), 'thread_id', 'if_exists'), metadata: { ...objectIn(call, 'metadata') } }
-    const wanted = await ask.ask('threads', 'create', value)
-    // An existing thread is only returned to a caller who may see it.
-    if (typeof thread_id === 'string' && !(await ask.isMine(thread_id, wanted))) throw fail('thread_exists')
-    return withBody(call, { metadata: stamped(value.metadata, wanted) })
-  },
-  'POST /api/threads/search': searching('threads', NONE),
-  'POST /api/threads/count': searching('threads', ZERO),
-  'POST /api/threads/prune': pruning,
-  'POST /api/threads/{thread_id}/copy': copying,
-  'PATCH /api/threads/{thread_id}': ofThread('update', 'metadata'),
-  'POST /api/assistants': creating('assistants', 'assistant_id', 'graph_id', 'name', 'config', 'context', 'if_exists'),
-  'POST /api/assistants/search': searching('assistants', NONE),
-  'POST /api/assistants/count': searching('assistants', ZERO),
-  'GET /api/assistants/{assistant_id}': ofAssistant('read'),
-  'PATCH /api/assistants/{assistant_id}': ofAssistant('update', 'graph_id', 'name', 'config', 'context', 'metadata'),
-  'DELETE /api/assistants/{assistant_id}': ofAssistant('delete'),
-  'POST /api/assistants/{assistant_id}/versions': ofAssistant('read'),
-  'POST /api/assistants/{assistant_id}/latest': ofAssistant('update', 'version'),
-  'GET /api/assistants/{assistant_id}/graph': ofAssistant('read'),
-  'GET /api/assistants/{assistant_id}/schemas': ofAssistant('read'),
-  'GET /api/assistants/{assistant_id}/subgraphs': ofAssistant('read'),
-  'GET /api/assistants/{assistant_id}/subgraphs/{namespace}': ofAssistant('read'),
-  ...ITEM_AUTHORIZATIONS,
-  'POST /api/runs/crons': creating('crons', 'schedule', 'assistant_id', 'end_time', 'input', 'config'),
-  'POST /api/threads/{thread_id}/runs/crons': async (call, ask) => {
-    await ask.thread('read', call.params.thread_id!)
-    return creating('crons', 'schedule', 'assistant_id', 'end_time', 'input', 'config')(call, ask)
-  },
-  'POST /api/runs/crons/search': searching('crons', NONE),
-  'POST /api/runs/crons/count': searching('crons', ZERO),
-  'PATCH /api/runs/crons/{cron_id}': ofCron('update'),
-  'DELETE /api/runs/crons/{cron_id}': ofCron('delete'),
-  'GET /api/stream': async (call, ask) => {
-    const threads = searchParams(call).get('threads') ?? '*'
-    if (threads === '*') throw new Refused(403, 'Where the project has rules of its own, a stream names its threads')
-    for (const id of threads.split(',').filter(Boolean)) await ask.thread('read', id)
-    return call
-  },
-  'POST /api/runs': startingRun,
-  'POST /api/runs/stream': startingRun,
-  'POST /api/runs/wait': startingRun,
-  'POST /api/runs/batch': startingRuns,
-  'POST /api/runs/cancel': cancelling,
-  'POST /api/threads/{thread_id}/runs': startingRun,
-  'POST /api/threads/{thread_id}/runs/stream': startingRun,
-  'POST /api/threads/{thread_id}/runs/wait': startingRun
-}
-
-/** For routes about one thread: the action, derived from the permission the route needs. */
-const BY_PERMISSION: Readonly<Record<Permission, string>> = {
-  'threads:read': 'read',
-  'threads:write': 'update',
-  'threads:delete': 'delete',
-  'runs:create': 'read',
-  'runs:read': 'read',
-  'runs:cancel': 'update',
-  'store:read': 'read',
-  'store:write': 'update'
-}
-
-/** The authorization to run before a route's handler; null: none. */
-function authorizationOf({ method, path, permission, rule }: Route, { store }: AskServices): Authorization | null {
-  if (typeof rule === 'function') return (call, ask) => rule(call, ask.ask.bind(ask))
-  if (rule === null) return null
-  if (rule && path.includes('{thread_id}')) return ofThread(rule.slice('threads:'.length))
-  const named = ASKED[`${method} ${path}`]
-  if (named) return named
-  if (path.includes('{thread_id}')) {
-    const known = permission === null || permission === 'any' ? undefined : BY_PERMISSION[permission]
-    return ofThread(known ?? (method === 'GET' ? 'read' : 'update'))
-  }
-  if (!path.includes('{run_id}')) return null
+/**
+ * A record is created from these members of the body.
+ * @param check throws when a record of this id is there that the rules hide from the caller: it is not returned
+ */
+export function creating(
+  resource: string,
+  names: readonly string[],
+  check?: (call: UserCall, ask: AskRules, wanted: JsonObject | null) => Promise<void>
+): Authorization {
   return async (call, ask) => {
-    const run = await store.runs.get(call.params.run_id!)
-    if (run) await ask.thread('read', run.thread_id).catch(() => fail('run_not_found', { id: run.run_id }))
+    const value = { ...shown(bodyOf(call), ...names), metadata: { ...metadataIn(call) } }
+    const wanted = await ask(resource, 'create', value)
+    await check?.(call, ask, wanted)
+    return withBody(call, { metadata: stamped(value.metadata, wanted) })
+  }
+}
+
+/** Adds the rules' filter to a search. `none`: the reply when nothing can match. */
+function narrowing(resource: string, none: Reply): Authorization {
+  return async (call, ask) => {
+    const wanted = await ask(resource, 'search', structuredClone(bodyOf(call)))
+    if (wanted === null) return call
+    const metadata = both(metadataIn(call), wanted)
+    return metadata === null ? { reply: none } : withBody(call, { metadata })
+  }
+}
+export const searching = (resource: string) => narrowing(resource, { json: [], headers: { 'X-Pagination-Total': '0' } })
+export const counting = (resource: string) => narrowing(resource, { json: 0 })
+
+/** About the thread in the path, with these members of the body. */
+export function onThread(services: AskServices, action: string, ...names: string[]): Authorization {
+  return async (call, ask) => {
+    const authorizer = new Authorizer(services, ask)
+    return changed(call, await authorizer.thread(action, call.params.thread_id!, shown(bodyOf(call), ...names)))
+  }
+}
+
+/** About the thread of the run in the path. */
+function onThreadOfRun(services: AskServices): Authorization {
+  return async (call, ask) => {
+    const run = await services.store.runs.get(call.params.run_id!)
+    const hidden = () => fail('run_not_found', { id: call.params.run_id! })
+    if (run) await new Authorizer(services, ask).thread('read', run.thread_id).catch(hidden)
     return call
   }
 }
 
-/** Puts the operator's auth handlers in front of the routes. */
-export function withPolicy(routes: readonly Route[], policy: AccessPolicy | null, services: AskServices): Route[] {
-  if (policy === null) return [...routes]
+export function startingRun(services: AskServices): Authorization {
+  return async (call, ask) => {
+    // Checked by the route's schema.
+    const body = call.body as RunBody
+    const threadId = call.params.thread_id ?? threadIdIn(body)
+    return { ...call, body: await new Authorizer(services, ask).run(body, threadId) }
+  }
+}
+
+function authorizationOf({ rule, path }: Route, services: AskServices): Authorization | null {
+  if (typeof rule !== 'string') return rule
+  if (!path.includes('{thread_id}')) return onThreadOfRun(services)
+  return onThread(services, rule.slice('threads:'.length))
+}
+
+/** Puts the project's auth rules in front of the rows' handlers. */
+export function withRules(routes: readonly Route[], rules: AccessRules | null, services: AskServices): Route[] {
+  if (rules === null) return [...routes]
   return routes.map((route) => {
-    const authorization = route.access === 'user' ? authorizationOf(route, services) : null
+    const authorization = authorizationOf(route, services)
     if (!authorization) return route
-    const handler = async (call: Call<unknown, unknown>): Promise<Answer> => {
-      // Routes for signed-in users have a user; the query was validated by its schema.
-      const asked = await authorization(call as UserCall, new Authorizer(policy, services, call))
+    const handler = async (call: Call<unknown, unknown>): Promise<Reply | typeof HANDLED> => {
+      // A row with a rule has a user; the query was validated by its schema.
+      const asked = await authorization(call as UserCall, rules.askFor(call))
       return 'reply' in asked ? asked.reply : route.handler(asked)
     }
     return { ...route, handler }

@@ -7,8 +7,9 @@ import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { fail } from '../base/errors.ts'
 import { type Asset, sendAsset } from '../http/asset.ts'
-import { type Call, HANDLED, type Reply, type Route, route } from '../http/route.ts'
+import { type Call, HANDLED, type Reply, route, type Route } from '../http/route.ts'
 import { acceptedTypes } from '../http/request.ts'
+import { file, shaped, text } from './answers.ts'
 import type { Services } from './services.ts'
 
 /** This file is compiled to dist/lib/routes. */
@@ -81,19 +82,58 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
     return HANDLED
   }
 
-  const open = { method: 'GET', access: 'public' } as const
+  const open = { method: 'GET', access: 'public', rule: null } as const
+  const links = shaped({ service: text, openapi: text, docs: text, client: text })
   return [
-    route({ ...open, path: '/', handler: home }),
-    route({ ...open, path: '/docs', handler: (call) => send(call, 'docs.html') }),
-    route({ ...open, path: '/colloquy.js', handler: (call) => send(call, 'colloquy.js') }),
+    route({
+      ...open,
+      path: '/',
+      summary: 'The page in a browser; a few links as JSON',
+      answers: { 200: { schema: links, also: { 'text/html': text }, headers: { Vary: 'Accept' } }, 304: null },
+      handler: home
+    }),
+    route({
+      ...open,
+      path: '/docs',
+      summary: 'This reference as a page: search it, try calls, copy them as code',
+      answers: file('text/html'),
+      handler: (call) => send(call, 'docs.html')
+    }),
+    route({
+      ...open,
+      path: '/colloquy.js',
+      summary: 'The client library for browsers',
+      answers: file('text/javascript'),
+      handler: (call) => send(call, 'colloquy.js')
+    }),
     // Browsers request it when they show a response of the API.
-    route({ ...open, path: '/favicon.ico', handler: (call) => send(call, 'icon.svg') }),
-    route({ ...open, path: '/console/diagrams.js', handler: diagrams }),
-    route({ ...open, path: '/console/sandbox', handler: (call) => send(call, 'sandbox.html') }),
+    route({
+      ...open,
+      path: '/favicon.ico',
+      summary: 'The icon of the page',
+      answers: file('image/svg+xml'),
+      handler: (call) => send(call, 'icon.svg')
+    }),
+    route({
+      ...open,
+      path: '/console/diagrams.js',
+      summary: 'The optional library that draws diagrams; empty where it is not installed',
+      answers: { ...file('text/javascript'), 204: null },
+      handler: diagrams
+    }),
+    route({
+      ...open,
+      path: '/console/sandbox',
+      summary: 'The sandbox in which the page shows HTML documents of agents',
+      answers: file('text/html'),
+      handler: (call) => send(call, 'sandbox.html')
+    }),
     route({
       ...open,
       path: '/console/{path}',
       tail: true,
+      summary: 'A file of the page',
+      answers: file('text/javascript', 'text/css', 'image/svg+xml'),
       handler: (call) => send(call, `console/${call.params.path}`)
     })
   ]

@@ -2,6 +2,8 @@
 // retry a 404.
 import { type Call, type Reply, type Route, route } from '../http/route.ts'
 import { fail } from '../base/errors.ts'
+import type { JsonObject } from '../base/types.ts'
+import { anObject, anything, arrayOf, int, mapOf, one, ref, shaped, yesNo } from './answers.ts'
 import type { Services } from './services.ts'
 
 const NO_CHANGES = {
@@ -12,31 +14,70 @@ const NO_CHANGES = {
   limits: {}
 }
 
-/** Empty answers by path. */
-const ABSENT: Readonly<Record<string, Reply['json']>> = {
-  '/api/agents': { agents: [] },
-  '/api/channels': { service_running: false, channels: {} },
-  '/api/channels/providers': { enabled: false, providers: [] },
-  '/api/channels/connections': { connections: [] },
-  '/api/scheduled-tasks': []
-}
+const OFF = { enabled: false }
+const FEATURES = { agents_api: OFF, browser_control: OFF, mcp_tasks: OFF }
+const nothings = arrayOf(anything)
+
+/** Path, what is always answered, the words for the reference, and its schema. */
+type Constant = readonly [path: string, json: Reply['json'], summary: string, schema: JsonObject]
+
+const CONSTANTS: readonly Constant[] = [
+  ['/api/features', FEATURES, 'Optional features of this installation', mapOf(shaped({ enabled: yesNo }))],
+  ['/api/agents', { agents: [] }, 'Agents of users: always empty here', shaped({ agents: nothings })],
+  [
+    '/api/channels',
+    { service_running: false, channels: {} },
+    'Channels: always empty here',
+    shaped({ service_running: yesNo, channels: anObject })
+  ],
+  [
+    '/api/channels/providers',
+    { enabled: false, providers: [] },
+    'Providers of channels: always empty here',
+    shaped({ enabled: yesNo, providers: nothings })
+  ],
+  [
+    '/api/channels/connections',
+    { connections: [] },
+    'Connections of channels: always empty here',
+    shaped({ connections: nothings })
+  ],
+  ['/api/scheduled-tasks', [], 'Scheduled tasks: always empty here', nothings]
+]
 
 /** The same, below a thread. */
-const ABSENT_OF_THREAD: Readonly<Record<string, Reply['json']>> = {
-  '/goal': { goal: null },
-  '/scheduled-tasks': [],
-  '/runs/{run_id}/workspace-changes': NO_CHANGES
-}
+const CONSTANTS_OF_THREAD: readonly Constant[] = [
+  ['/goal', { goal: null }, 'The goal of a thread: always null here', shaped({ goal: { type: 'null' } })],
+  ['/scheduled-tasks', [], 'Scheduled tasks of a thread: always empty here', nothings],
+  [
+    '/runs/{run_id}/workspace-changes',
+    NO_CHANGES,
+    'Changes of a workspace: always empty here',
+    shaped({
+      available: yesNo,
+      version: int,
+      summary: mapOf({ type: ['integer', 'boolean'] }),
+      files: nothings,
+      limits: anObject
+    })
+  ]
+]
 
 export function featureRoutes(): Route[] {
-  const off = { enabled: false }
-  const features = { agents_api: off, browser_control: off, mcp_tasks: off }
-  const answers = Object.entries({ '/api/features': features, ...ABSENT })
-  const below = { method: 'GET', permission: 'threads:read', thread: 'read' } as const
+  const any = { method: 'GET', permission: 'any', rule: null } as const
+  const below = { method: 'GET', permission: 'threads:read', thread: 'read', rule: 'threads:read' } as const
   return [
-    ...answers.map(([path, json]) => route({ method: 'GET', path, permission: 'any', handler: () => ({ json }) })),
-    ...Object.entries(ABSENT_OF_THREAD).map(([path, json]) =>
-      route({ ...below, path: `/api/threads/{thread_id}${path}`, handler: () => ({ json }) })
+    ...CONSTANTS.map(([path, json, summary, schema]) =>
+      route({ ...any, path, summary, answers: one(schema), handler: () => ({ json }) })
+    ),
+    ...CONSTANTS_OF_THREAD.map(([path, json, summary, schema]) =>
+      route({
+        ...below,
+        path: `/api/threads/{thread_id}${path}`,
+        summary,
+        answers: one(schema),
+        handler: () => ({ json })
+      })
     )
   ]
 }
@@ -54,9 +95,21 @@ export function modelRoutes({ agent, config }: Services): Route[] {
     return { json: model }
   }
 
-  const reading = { method: 'GET', permission: 'any' } as const
+  const reading = { method: 'GET', permission: 'any', rule: null } as const
   return [
-    route({ ...reading, path: '/api/models', handler: list }),
-    route({ ...reading, path: '/api/models/{model_name}', handler: get })
+    route({
+      ...reading,
+      path: '/api/models',
+      summary: 'List the configured models',
+      answers: one(shaped({ models: arrayOf(ref('Model')), token_usage: shaped({ enabled: yesNo }) })),
+      handler: list
+    }),
+    route({
+      ...reading,
+      path: '/api/models/{model_name}',
+      summary: 'A model',
+      answers: one(ref('Model')),
+      handler: get
+    })
   ]
 }

@@ -6,6 +6,7 @@ import { type Call, type Route, route } from '../http/route.ts'
 import { describedAs, integer, objectOf } from '../http/schema.ts'
 import type { ScopedStore } from '../store/scoped.ts'
 import { timestamp } from '../base/types.ts'
+import { arrayOf, one, ref, success } from './answers.ts'
 import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
 
@@ -73,16 +74,46 @@ export function feedbackRoutes({ store, writer }: Services): Route[] {
   }
 
   const path = '/api/threads/{thread_id}/runs/{run_id}/feedback'
-  const reading = { method: 'GET', permission: 'threads:read', thread: 'read' } as const
-  const writing = { path, permission: 'threads:write', thread: 'write', body: feedbackBody, handler: put } as const
-  const removing = { method: 'DELETE', permission: 'threads:delete', thread: 'write' } as const
+  const reading = { method: 'GET', permission: 'threads:read', thread: 'read', rule: 'threads:read' } as const
+  const writing = {
+    path,
+    permission: 'threads:write',
+    thread: 'write',
+    rule: 'threads:update',
+    body: feedbackBody,
+    summary: 'Rate a run',
+    answers: one(ref('Feedback')),
+    handler: put
+  } as const
+  const removing = {
+    method: 'DELETE',
+    permission: 'threads:delete',
+    thread: 'write',
+    rule: 'threads:delete',
+    answers: success
+  } as const
+  const ratings = one(arrayOf(ref('Feedback')))
   return [
     route({ ...writing, method: 'PUT' }),
     route({ ...writing, method: 'POST' }),
-    route({ ...removing, path, handler: removeOwn }),
-    route({ ...reading, path, handler: list }),
-    route({ ...reading, path: `${path}/stats`, handler: stats }),
-    route({ ...removing, path: `${path}/{feedback_id}`, handler: removeById }),
-    route({ method: 'GET', path: '/api/runs/{run_id}/feedback', permission: 'runs:read', handler: listOfRun })
+    route({ ...removing, path, summary: 'Delete the caller’s feedback on a run', handler: removeOwn }),
+    route({ ...reading, path, summary: 'The caller’s feedback on a run', answers: ratings, handler: list }),
+    route({
+      ...reading,
+      path: `${path}/stats`,
+      summary: 'Number of ratings of a run',
+      answers: one(ref('FeedbackStats')),
+      handler: stats
+    }),
+    route({ ...removing, path: `${path}/{feedback_id}`, summary: 'Delete one feedback', handler: removeById }),
+    route({
+      method: 'GET',
+      path: '/api/runs/{run_id}/feedback',
+      permission: 'runs:read',
+      rule: 'threads:read',
+      summary: 'Feedback on a run without knowing its thread',
+      answers: ratings,
+      handler: listOfRun
+    })
   ]
 }

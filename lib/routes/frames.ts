@@ -3,6 +3,7 @@ import { fail } from '../base/errors.ts'
 import { type Call, type HANDLED, type Reply, type Route, route } from '../http/route.ts'
 import { sendRanged } from '../http/range.ts'
 import { findWhole, wholeBytes } from '../run/log/oversized-reader.ts'
+import { anything, arrayOf, one, partly, ranged, shaped, text, yesNo } from './answers.ts'
 import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
 
@@ -43,9 +44,24 @@ export function frameRoutes(services: Pick<Services, 'config' | 'store' | 'regis
   }
 
   const run = '/api/threads/{thread_id}/runs/{run_id}'
-  const reading = { method: 'GET', permission: 'runs:read', thread: 'read' } as const
+  const reading = { method: 'GET', permission: 'runs:read', thread: 'read', rule: 'threads:read' } as const
+  const joiner = shaped({ since: text, modes: arrayOf(text), next: { type: ['integer', 'null'] }, is_full: yesNo })
   return [
-    route({ ...reading, path: `${run}/joiners`, handler: joiners }),
-    route({ ...reading, path: `${run}/frames/{n}`, handler: get })
+    route({
+      ...reading,
+      path: `${run}/joiners`,
+      summary: 'Readers of a run that are connected to this process',
+      answers: one(shaped({ joiners: arrayOf(joiner) })),
+      handler: joiners
+    }),
+    route({
+      ...reading,
+      path: `${run}/frames/{n}`,
+      summary: 'The whole of a frame that was cut because of its size',
+      answers: partly('application/json', anything),
+      refusals: [416],
+      reads: ranged,
+      handler: get
+    })
   ]
 }

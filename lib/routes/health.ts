@@ -1,6 +1,7 @@
 // Liveness and readiness.
 import { type Reply, type Route, route } from '../http/route.ts'
 import { COMMIT, VERSION } from '../base/version.ts'
+import { mapOf, one, oneOf, shaped, text, yesNo } from './answers.ts'
 import type { Services } from './services.ts'
 
 export function healthRoutes({ unready }: Services): Route[] {
@@ -10,13 +11,44 @@ export function healthRoutes({ unready }: Services): Route[] {
     return { status: 503, json: { status: 'not ready', reason }, headers: { 'Retry-After': '5' } }
   }
 
-  const open = { method: 'GET', access: 'public' } as const
+  const open = { method: 'GET', access: 'public', rule: null } as const
   return [
-    route({ ...open, path: '/health', handler: () => ({ json: { status: 'healthy', service: 'colloquy' } }) }),
-    route({ ...open, path: '/readyz', handler: readyz }),
+    route({
+      ...open,
+      path: '/health',
+      summary: 'Liveness: the process answers',
+      answers: one(shaped({ status: oneOf('healthy'), service: text })),
+      handler: () => ({ json: { status: 'healthy', service: 'colloquy' } })
+    }),
+    route({
+      ...open,
+      path: '/readyz',
+      summary: 'Readiness: new runs can be started',
+      answers: {
+        200: { schema: shaped({ status: oneOf('ready') }) },
+        503: {
+          description: 'Not ready',
+          schema: shaped({ status: oneOf('not ready'), reason: text }),
+          headers: { 'Retry-After': 'Seconds' }
+        }
+      },
+      handler: readyz
+    }),
     // LangGraph's own tools ask for these, also below the prefix they are given.
-    route({ ...open, path: '/ok', handler: () => ({ json: { ok: true } }) }),
-    route({ ...open, path: '/info', handler: () => ({ json: INFO }) })
+    route({
+      ...open,
+      path: '/ok',
+      summary: 'Health check of LangGraph’s tools',
+      answers: one(shaped({ ok: yesNo })),
+      handler: () => ({ json: { ok: true } })
+    }),
+    route({
+      ...open,
+      path: '/info',
+      summary: 'Version and flags',
+      answers: one(shaped({ version: text, commit: text, context: text, flags: mapOf(yesNo) })),
+      handler: () => ({ json: INFO })
+    })
   ]
 }
 

@@ -1,9 +1,8 @@
 // The API, one file per line. Each file is a table of method, path, access, schemas and handler. Tables of other rooms are handed in.
-import type { AccessPolicy } from '../auth/policy.ts'
 import type { Route } from '../http/route.ts'
 import { apiTokenRoutes } from './api-tokens.ts'
 import { artifactRoutes } from './artifacts.ts'
-import { withPolicy } from './authorization.ts'
+import { withRules } from './authorization.ts'
 import { type AuthServices, authRoutes } from './auth.ts'
 import { consoleRoutes } from './console.ts'
 import { feedbackRoutes } from './feedback.ts'
@@ -11,7 +10,6 @@ import { runInputRoutes } from './run-input.ts'
 import { featureRoutes } from './features.ts'
 import { frameRoutes } from './frames.ts'
 import { healthRoutes } from './health.ts'
-import { itemRoutes } from './items.ts'
 import { invitationRoutes } from './invitations.ts'
 import { jobRoutes } from './jobs.ts'
 import { mcpRoutes } from './mcp.ts'
@@ -21,7 +19,7 @@ import { adminMetricsRoutes } from './metrics.ts'
 import { modelRoutes } from './features.ts'
 import { withOpenApi } from './openapi.ts'
 import { runRoutes } from './runs.ts'
-import type { Services } from './services.ts'
+import type { AccessRules, Services } from './services.ts'
 import { skillRoutes } from './skills.ts'
 import { stateRoutes } from './state.ts'
 import { suggestionRoutes } from './suggestions.ts'
@@ -35,7 +33,7 @@ interface TableRules {
   /** Parts that are not served. */
   readonly disabled?: readonly string[]
   /** Asked before a user's action. */
-  readonly policy?: AccessPolicy | null
+  readonly policy?: AccessRules | null
   /** Tables of other rooms, which know routes/. */
   readonly rooms?: readonly Route[]
 }
@@ -69,10 +67,9 @@ export function routes(
     ...mcpRoutes(services), //      /api/mcp
     ...memoryRoutes(services), //   /api/memory
     ...skillRoutes(services), //    /api/skills
-    ...itemRoutes(services), //     /api/store/items, /api/store/namespaces
     ...featureRoutes(), //           /api/features
     ...rooms
   ]
   const served = all.filter(({ part }) => !disabled.includes(part))
-  return withOpenApi(withPolicy(served, policy ?? null, services))
+  return withOpenApi(withRules(served, policy ?? null, services))
 }

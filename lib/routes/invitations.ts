@@ -4,6 +4,7 @@ import type { Invitations } from '../auth/api-tokens.ts'
 import { fail } from '../base/errors.ts'
 import { type Route, route, type UserCall } from '../http/route.ts'
 import { integer, objectOf } from '../http/schema.ts'
+import { arrayOf, one, ref, shaped, success } from './answers.ts'
 import type { ApiToken, JsonObject } from '../base/types.ts'
 
 const DAY_MS = 86_400_000
@@ -34,9 +35,33 @@ export function invitationRoutes({ invitations }: { readonly invitations: Invita
   }
 
   const path = '/api/v1/auth/invitations'
+  const forAdmins = { admin: true, rule: null } as const
   return [
-    route({ method: 'POST', path, admin: true, body: createBody, bodyOptional: true, handler: create }),
-    route({ method: 'GET', path, admin: true, handler: list }),
-    route({ method: 'DELETE', path: `${path}/{invitation_id}`, admin: true, handler: revoke })
+    route({
+      ...forAdmins,
+      method: 'POST',
+      path,
+      body: createBody,
+      bodyOptional: true,
+      summary: 'Create an invitation; administrators only',
+      answers: one(ref('Invitation'), 201),
+      handler: create
+    }),
+    route({
+      ...forAdmins,
+      method: 'GET',
+      path,
+      summary: 'List invitations; administrators only',
+      answers: one(shaped({ invitations: arrayOf(ref('Invitation')) })),
+      handler: list
+    }),
+    route({
+      ...forAdmins,
+      method: 'DELETE',
+      path: `${path}/{invitation_id}`,
+      summary: 'Revoke an invitation; administrators only',
+      answers: success,
+      handler: revoke
+    })
   ]
 }

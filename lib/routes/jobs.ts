@@ -4,8 +4,7 @@ import { type Call, type Route, route } from '../http/route.ts'
 import { objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import type { Job } from '../store/store.ts'
 import type { JsonObject } from '../base/types.ts'
-import { one } from './answers.ts'
-import { listOf, ref, shaped } from './openapi-schemas.ts'
+import { arrayOf, one, ref, shaped } from './answers.ts'
 import type { Services } from './services.ts'
 
 const listQuery = objectOf({
@@ -33,7 +32,7 @@ export function jobRoutes({ store }: Pick<Services, 'store'>): Route[] {
       query: listQuery,
       summary:
         'List jobs: webhooks, turns of crons, removals of threads and of what removed accounts have left; administrators only',
-      answers: one(shaped({ jobs: listOf(ref('Job')), counts: listOf(ref('JobCount')) })),
+      answers: one(shaped({ jobs: arrayOf(ref('Job')), counts: arrayOf(ref('JobCount')) })),
       rule: null,
       handler: list
     })

@@ -3,11 +3,11 @@
 //
 // An id is `<run_id>:<cursor>`, or `@<place>`, the place in the list of begun runs. A client's cursor is the newest place and the newest
 // id of each run that it has not read to the end, or a run's id alone if it has seen nothing of it, all joined by commas.
-import { fail, Invalid } from '../base/errors.ts'
-import { type Call, HANDLED, mayAccess, type Route, route } from '../http/route.ts'
+import { fail, Invalid, Refused } from '../base/errors.ts'
+import { type Authorization, type Call, HANDLED, mayAccess, route, type Route } from '../http/route.ts'
 import { searchParams } from '../http/request.ts'
+import { acceptWebSocket, isUpgrade, PING, textFrames, type TextSocket } from '../http/web-socket.ts'
 import { badId, isId } from '../http/schema.ts'
-import { acceptWebSocket, isUpgrade, PING, type TextSocket, textFrames } from '../http/web-socket.ts'
 import { FrameFeed } from '../run/delivery/frame-feed.ts'
 import type { Place } from '../run/delivery/streams.ts'
 import type { Fed, RunFeed, ThreadsJoiner } from '../run/delivery/thread-joiner.ts'
@@ -19,6 +19,8 @@ import { isUnplaced } from '../run/run-kwargs.ts'
 import { newsKey } from '../run/lifecycle/thread-watchers.ts'
 import type { Run } from '../base/types.ts'
 import { warnUnexpected } from '../base/unexpected.ts'
+import { stream } from './answers.ts'
+import { Authorizer } from './authorization.ts'
 import { modesIn, openEvents, positionText, readerOf } from './join-request.ts'
 import type { Services } from './services.ts'
 import { firstUnfinished } from './thread-stream.ts'
@@ -62,7 +64,28 @@ export function liveStreamRoutes(services: Services): Route[] {
       return HANDLED
     })
 
-  return [route({ method: 'GET', path: '/api/stream', permission: 'runs:read', isStream: true, handler: live })]
+  return [
+    route({
+      method: 'GET',
+      path: '/api/stream',
+      permission: 'runs:read',
+      isStream: true,
+      rule: readingThreads(services),
+      summary: 'The runs of many threads as one stream, and news of all threads; also over a WebSocket',
+      answers: { ...stream, 101: null },
+      refusals: [404, 422, 429],
+      reads: {
+        query: {
+          threads: '`*` (default): runs in flight and all that begin; or up to 64 thread ids, separated by commas',
+          cursor: 'Resume: ids of frames, separated by commas',
+          last_event_id: 'The same',
+          stream_mode: 'Only these modes'
+        },
+        headers: { 'Last-Event-ID': 'The same' }
+      },
+      handler: live
+    })
+  ]
 }
 
 interface Wanted {
@@ -288,6 +311,17 @@ function threadsIn(call: Call): readonly string[] | null {
   const ids = [...new Set(text.split(',').filter(Boolean))]
   if (ids.length > THREADS_MAX || !ids.every(isId)) throw new Invalid([badId(['query', 'threads'])])
   return ids
+}
+
+/** The rules of a project know no filter for all threads: they are asked about each that is named. */
+function readingThreads(services: Services): Authorization {
+  return async (call, ask) => {
+    const threads = searchParams(call).get('threads') ?? '*'
+    if (threads === '*') throw new Refused(403, 'Where the project has rules of its own, a stream names its threads')
+    const authorizer = new Authorizer(services, ask)
+    for (const id of threads.split(',').filter(Boolean)) await authorizer.thread('read', id)
+    return call
+  }
 }
 
 function cursorIn(call: Call): Cursor {

@@ -7,6 +7,7 @@ import { fail } from '../base/errors.ts'
 import type { ExtensionsFile } from '../files/extensions.ts'
 import { type Call, type Reply, type Route, route } from '../http/route.ts'
 import { fewKeys, integer, listOf, objectOf } from '../http/schema.ts'
+import { one, ref } from './answers.ts'
 import type { Services } from './services.ts'
 
 const text = v.nullish(v.string(), null)
@@ -106,21 +107,42 @@ export function mcpRoutes({ config, extensions, toolServers, log }: McpServices)
   }
 
   const path = '/api/mcp/config'
+  const servers = { rule: null, answers: one(ref('ToolServers')) } as const
+  const changing = { ...servers, admin: true } as const
   return [
     route({
+      ...servers,
       method: 'GET',
       path,
+      summary: 'Tool servers with their states; for administrators also their configuration, with secrets masked',
       handler: async ({ user }) => {
         const file = await extensions.read()
         return user?.system_role === 'admin' ? view(file) : outline(file)
       }
     }),
-    route({ method: 'PUT', path, body: Body, bodyLimit: BODY_BYTES, admin: true, handler: replace }),
-    route({ method: 'PATCH', path, body: Switch, admin: true, handler: toggle }),
     route({
+      ...changing,
+      method: 'PUT',
+      path,
+      body: Body,
+      bodyLimit: BODY_BYTES,
+      summary: 'Replace the tool servers; administrators only',
+      handler: replace
+    }),
+    route({
+      ...changing,
+      method: 'PATCH',
+      path,
+      body: Switch,
+      summary: 'Enable or disable a tool server; administrators only',
+      refusals: [404],
+      handler: toggle
+    }),
+    route({
+      ...changing,
       method: 'POST',
       path: '/api/mcp/cache/reset',
-      admin: true,
+      summary: 'Reconnect all tool servers; administrators only',
       handler: async () => {
         const file = await extensions.read()
         toolServers.configure({})

@@ -15,6 +15,7 @@ import {
 } from '../memory/memory.ts'
 import type { MemoryOwner } from '../memory/memories.ts'
 import { isObject } from '../base/types.ts'
+import { one, ref, shaped } from './answers.ts'
 import type { Services } from './services.ts'
 
 const CONTENT_MAX = 10_000
@@ -72,15 +73,30 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
 
   const path = '/api/memory'
   const oneFact = `${path}/facts/{fact_id}`
+  const whole = { rule: null, answers: one(ref('Memory')) } as const
   return [
-    route({ method: 'GET', path, handler: read }),
+    route({ ...whole, method: 'GET', path, summary: 'The memory about the caller', handler: read }),
     // Memories are never cached; this is for clients that expect a cache.
-    route({ method: 'POST', path: `${path}/reload`, handler: read }),
-    route({ method: 'GET', path: `${path}/export`, handler: read }),
-    route({ method: 'DELETE', path, handler: (call) => changed(call, (_memory, now) => emptyMemory(now)) }),
     route({
+      ...whole,
+      method: 'POST',
+      path: `${path}/reload`,
+      summary: 'The same, read from disk again',
+      handler: read
+    }),
+    route({ ...whole, method: 'GET', path: `${path}/export`, summary: 'Export the memory', handler: read }),
+    route({
+      ...whole,
+      method: 'DELETE',
+      path,
+      summary: 'Delete the memory',
+      handler: (call) => changed(call, (_memory, now) => emptyMemory(now))
+    }),
+    route({
+      ...whole,
       method: 'POST',
       path: `${path}/import`,
+      summary: 'Import an exported memory',
       body: imported,
       bodyLimit: config.server.body_bytes,
       handler: (call) =>
@@ -89,8 +105,10 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
         })
     }),
     route({
+      ...whole,
       method: 'POST',
       path: `${path}/facts`,
+      summary: 'Add a fact',
       body: NewFact,
       handler: (call) => {
         const fact = { ...call.body, content: filled(call.body.content), source: 'manual' }
@@ -98,8 +116,10 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
       }
     }),
     route({
+      ...whole,
       method: 'PATCH',
       path: oneFact,
+      summary: 'Update a fact',
       body: ChangedFact,
       handler: (call) => {
         const fields = fieldsOf(call.body)
@@ -107,14 +127,26 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
       }
     }),
     route({
+      ...whole,
       method: 'DELETE',
       path: oneFact,
+      summary: 'Delete a fact',
       handler: (call) => changed(call, (memory, now) => withoutFact(memory, call.params.fact_id!, now))
     }),
-    route({ method: 'GET', path: `${path}/config`, handler: () => ({ json: shown }) }),
+    route({
+      method: 'GET',
+      path: `${path}/config`,
+      rule: null,
+      summary: 'Configuration of the memory',
+      answers: one(ref('MemoryConfig')),
+      handler: () => ({ json: shown })
+    }),
     route({
       method: 'GET',
       path: `${path}/status`,
+      rule: null,
+      summary: 'Configuration and content of the memory',
+      answers: one(shaped({ config: ref('MemoryConfig'), data: ref('Memory') })),
       handler: async (call) => ({ json: { config: shown, data: await memories.read(ownerOf(call)) } })
     })
   ]

@@ -7,6 +7,7 @@ import { issue, objectOf, queryInteger } from '../http/schema.ts'
 import type { SeqPage } from '../store/store.ts'
 import { feedbackView } from '../thread/checkpoint.ts'
 import type { Feedback, RunEvent } from '../base/types.ts'
+import { arrayOf, one, ref } from './answers.ts'
 import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
 
@@ -130,19 +131,56 @@ export function messageRoutes({ store }: Services): Route[] {
   })
 
   const thread = '/api/threads/{thread_id}'
-  const reading = { method: 'GET', permission: 'runs:read' } as const
+  const reading = { method: 'GET', permission: 'runs:read', rule: 'threads:read' } as const
   const below = { ...reading, thread: 'read' } as const
   return [
-    route({ ...below, path: `${thread}/messages`, query: pageQuery, handler: ofThread }),
-    route({ ...below, path: `${thread}/messages/page`, query: backwardQuery, handler: pageOfThread }),
+    route({
+      ...below,
+      path: `${thread}/messages`,
+      query: pageQuery,
+      summary: 'Messages of a thread, across its runs',
+      answers: one(arrayOf(ref('ThreadMessage'))),
+      handler: ofThread
+    }),
+    route({
+      ...below,
+      path: `${thread}/messages/page`,
+      query: backwardQuery,
+      summary: 'Messages of a thread, paged backwards',
+      answers: one(ref('ThreadMessagePage')),
+      handler: pageOfThread
+    }),
     route({
       ...below,
       path: `${thread}/runs/{run_id}/messages`,
       query: pageQuery,
+      summary: 'Messages of a run',
+      answers: one(ref('MessagePage')),
       handler: ({ params, query }) => ofRun(params.thread_id!, params.run_id!, query)
     }),
-    route({ ...reading, path: '/api/runs/{run_id}/messages', query: pageQuery, handler: ofRunAlone }),
-    route({ ...below, path: `${thread}/runs/{run_id}/events`, query: eventsQuery, handler: events }),
-    route({ ...below, permission: 'threads:read', path: `${thread}/token-usage`, handler: usage })
+    route({
+      ...reading,
+      path: '/api/runs/{run_id}/messages',
+      query: pageQuery,
+      summary: 'Messages of a run without knowing its thread',
+      answers: one(ref('MessagePage')),
+      handler: ofRunAlone
+    }),
+    route({
+      ...below,
+      path: `${thread}/runs/{run_id}/events`,
+      query: eventsQuery,
+      summary: 'All recorded events of a run',
+      answers: one(arrayOf(ref('RunEvent'))),
+      handler: events
+    }),
+    route({
+      ...below,
+      permission: 'threads:read',
+      path: `${thread}/token-usage`,
+      summary: 'Token usage of a thread, by model and caller',
+      answers: one(ref('TokenUsage')),
+      handler: usage
+    })
   ]
 }

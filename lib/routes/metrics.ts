@@ -2,9 +2,8 @@
 import * as v from 'valibot'
 import { type Answers, type Call, type Route, route } from '../http/route.ts'
 import { objectOf, queryInteger } from '../http/schema.ts'
-import { one } from './answers.ts'
+import { arrayOf, mapOf, number, one, shaped, text } from './answers.ts'
 import { healthRoutes } from './health.ts'
-import { listOf, mapOf, number, shaped, text } from './openapi-schemas.ts'
 import type { Services } from './services.ts'
 
 const hourQuery = objectOf({ after: v.optional(queryInteger({ min: 0 }), '0') })
@@ -27,7 +26,7 @@ export function adminMetricsRoutes({ metrics, metricsHour }: Services): Route[] 
       path: '/metrics/hour',
       query: hourQuery,
       summary: 'Metrics of the last hour as columns, recorded from the first request on; administrators only',
-      answers: one(shaped({ at: listOf(number), values: mapOf(listOf({ type: ['number', 'null'] })) })),
+      answers: one(shaped({ at: arrayOf(number), values: mapOf(arrayOf({ type: ['number', 'null'] })) })),
       handler: hour
     })
   ]

@@ -1,19 +1,6 @@
 // The events of a stream, each with its schema and an example. A test compares them with real streams.
 import type { Json, JsonObject } from '../base/types.ts'
-import {
-  anObject,
-  anything,
-  integer,
-  listOf,
-  mapOf,
-  oneOf,
-  openly,
-  orNull,
-  ref,
-  shaped,
-  text,
-  time
-} from './openapi-schemas.ts'
+import { anObject, anything, arrayOf, int, mapOf, oneOf, openly, orNull, ref, shaped, text, time } from './answers.ts'
 
 interface ToldEvent {
   readonly summary: string
@@ -57,15 +44,15 @@ const stored = {
 }
 const config = openly({ configurable: anObject })
 const checkpoint = openly(
-  { values: anObject, metadata: anObject, next: listOf(text) },
-  { config, parent_config: orNull(config), tasks: listOf(anObject) }
+  { values: anObject, metadata: anObject, next: arrayOf(text) },
+  { config, parent_config: orNull(config), tasks: arrayOf(anObject) }
 )
 const task = openly(
   { id: text, name: text },
   {
-    interrupts: listOf(openly({ value: anything })),
+    interrupts: arrayOf(openly({ value: anything })),
     input: anything,
-    triggers: listOf(text),
+    triggers: arrayOf(text),
     result: anything,
     error: anything
   }
@@ -77,7 +64,7 @@ export const EVENTS: Readonly<Record<string, ToldEvent>> = {
     summary: 'Sent first: the run and its attempt number. In the stream of a thread also at the end of each run',
     data: {
       anyOf: [
-        shaped({ run_id: text, thread_id: text, attempt: integer }),
+        shaped({ run_id: text, thread_id: text, attempt: int }),
         // In the stream of a whole thread, between its runs.
         shaped({ status: oneOf('run_done'), run_id: text, thread_id: text })
       ]
@@ -86,7 +73,7 @@ export const EVENTS: Readonly<Record<string, ToldEvent>> = {
   },
   snapshot: {
     summary: 'Sent first with mode=snapshot: the state and the messages in progress, as of its id',
-    data: shaped({ run_id: text, thread_id: text, values: orNull(ref('Values')), partial: listOf(message) }),
+    data: shaped({ run_id: text, thread_id: text, values: orNull(ref('Values')), partial: arrayOf(message) }),
     example: { ...ids, values: { messages: [said], thread_data: folders, title: 'Hello' }, partial: [] }
   },
   values: { summary: 'The whole state after each step', data: ref('Values'), example: values },
@@ -103,12 +90,12 @@ export const EVENTS: Readonly<Record<string, ToldEvent>> = {
   },
   'messages/partial': {
     summary: 'With mode messages: messages in progress, as far as they have arrived',
-    data: listOf(message),
+    data: arrayOf(message),
     example: [{ ...answered, content: 'Hello ', response_metadata: {}, usage_metadata: null }]
   },
   'messages/complete': {
     summary: 'With mode messages: complete messages',
-    data: listOf(message),
+    data: arrayOf(message),
     example: [answered]
   },
   updates: {
@@ -130,7 +117,7 @@ export const EVENTS: Readonly<Record<string, ToldEvent>> = {
   checkpoints: { summary: 'Checkpoints as they are stored', data: checkpoint, example: stored },
   debug: {
     summary: 'Tasks and checkpoints, with step and time',
-    data: openly({ step: integer, type: text, timestamp: time, payload: { anyOf: [checkpoint, task] } }),
+    data: openly({ step: int, type: text, timestamp: time, payload: { anyOf: [checkpoint, task] } }),
     example: { step: 1, type: 'checkpoint', timestamp: '2026-11-22T19:17:15.758+00:00', payload: stored }
   },
   events: {
@@ -181,13 +168,13 @@ export const EVENTS: Readonly<Record<string, ToldEvent>> = {
   },
   open: {
     summary: 'Many threads: the stream is open; a comment or an event comes at least every `heartbeat_ms`',
-    data: shaped({ heartbeat_ms: integer }),
+    data: shaped({ heartbeat_ms: int }),
     example: { heartbeat_ms: 5000 },
     isWithoutId: true
   },
   begun: {
     summary: 'Many threads: runs that have begun; frames of each follow',
-    data: shaped({ runs: listOf(shaped({ run_id: text, thread_id: text })) }),
+    data: shaped({ runs: arrayOf(shaped({ run_id: text, thread_id: text })) }),
     example: { runs: [ids] }
   },
   run: {
@@ -204,8 +191,57 @@ export const EVENTS: Readonly<Record<string, ToldEvent>> = {
   },
   resync: {
     summary: 'Many threads: the cursor was too old. Load the list again, and these; the stream continues from now',
-    data: shaped({ threads: listOf(text) }),
+    data: shaped({ threads: arrayOf(text) }),
     example: { threads: [] }
   },
   end: { summary: 'Always the last event', data: { type: 'null' }, example: null, isWithoutId: true }
+}
+
+/** The name of an event's schema, without the slash, which a $ref would take for a path. */
+function eventName(event: string): string {
+  return `Event_${event.replace('/', '_')}`
+}
+
+/** The data of an event is a line of JSON text. */
+const asText = (data: JsonObject): JsonObject => ({
+  type: 'string',
+  contentMediaType: 'application/json',
+  contentSchema: data
+})
+
+const cursor: JsonObject = {
+  type: 'string',
+  pattern: '^(@[0-9]+|([A-Za-z0-9_-]+:)?[0-9]+-[0-9]+)$',
+  description:
+    'Its cursor, <epoch>-<n>, for resuming after it; prefixed by the number of its run in the stream of a thread, by the id of its run in the stream of many; there, @<place> is the place in the list of begun runs'
+}
+
+/** Events of subgraphs, with stream_subgraphs. */
+const INNER = 'Event_of_subgraph'
+export const INNER_EVENT: JsonObject = {
+  type: 'object',
+  description: 'An event of a subgraph: the name of the event, followed by the namespace of the subgraph',
+  properties: {
+    event: { type: 'string', pattern: '^[a-z/]+\\|.+$' },
+    data: { type: 'string', contentMediaType: 'application/json' },
+    id: cursor
+  },
+  required: ['event', 'data'],
+  examples: [{ event: 'updates|inner:7f3c', data: '{}', id: '1795375035467-2' }]
+}
+
+/** Schemas of all events by name, with an example each, and of any of them (`Event`). */
+export function eventSchemas(): Record<string, JsonObject> {
+  const entries = Object.entries(EVENTS).map(([event, { summary, data, example, isWithoutId }]) => {
+    const schema: JsonObject = {
+      type: 'object',
+      description: summary,
+      properties: { event: { const: event }, data: asText(data), ...(!isWithoutId && { id: cursor }) },
+      required: ['event', 'data'],
+      examples: [{ event, data: JSON.stringify(example), ...(!isWithoutId && { id: '1795375035467-2' }) }]
+    }
+    return [eventName(event), schema] as const
+  })
+  const schemas = { ...Object.fromEntries(entries), [INNER]: INNER_EVENT }
+  return { Event: { oneOf: Object.keys(schemas).map(ref) }, ...schemas }
 }

@@ -1,37 +1,23 @@
-// JSON schemas of responses: the API's nouns by name, and helpers for the responses of single routes. A test calls every
-// route and fails on a member of a response that is not described here.
+// JSON schemas of responses: the API's nouns by name. A test calls every route and fails on a member of a response that is not described.
 import type { JsonObject } from '../base/types.ts'
+import {
+  anObject,
+  anything,
+  arrayOf,
+  int,
+  mapOf,
+  number,
+  oneOf,
+  openly,
+  optionalText,
+  orNull,
+  ref,
+  shaped,
+  text,
+  time,
+  yesNo
+} from './answers.ts'
 
-export const ref = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` })
-export const listOf = (items: JsonObject): JsonObject => ({ type: 'array', items })
-export const orNull = (schema: JsonObject): JsonObject => ({ anyOf: [schema, { type: 'null' }] })
-export const mapOf = (values: JsonObject): JsonObject => ({ type: 'object', additionalProperties: values })
-export const oneOf = (...values: (string | number)[]): JsonObject => ({ enum: values })
-/** An object with required and optional members. */
-export const shaped = (required: Record<string, JsonObject>, more: Record<string, JsonObject> = {}): JsonObject => ({
-  type: 'object',
-  properties: { ...required, ...more },
-  required: Object.keys(required)
-})
-/** A noun, or the members that `select` names. */
-export const selected = (name: string): JsonObject => ({
-  anyOf: [ref(name), { type: 'object', additionalProperties: true, description: 'With `select`: only those members' }]
-})
-/** An object that may have other members, from an agent or a graph. */
-export const openly = (required: Record<string, JsonObject>, more: Record<string, JsonObject> = {}): JsonObject => ({
-  ...shaped(required, more),
-  additionalProperties: true
-})
-
-export const anything: JsonObject = {}
-/** Any object: metadata, the state of a graph. */
-export const anObject: JsonObject = { type: 'object', additionalProperties: true }
-export const text: JsonObject = { type: 'string' }
-export const integer: JsonObject = { type: 'integer' }
-export const number: JsonObject = { type: 'number' }
-export const yesNo: JsonObject = { type: 'boolean' }
-export const time: JsonObject = { type: 'string', format: 'date-time' }
-export const optionalText: JsonObject = { type: ['string', 'null'] }
 const optionalTime: JsonObject = orNull(time)
 export const cron = shaped({
   cron_id: text,
@@ -50,7 +36,7 @@ export const cron = shaped({
   updated_at: time
 })
 export const storeItem = shaped({
-  namespace: listOf(text),
+  namespace: arrayOf(text),
   key: text,
   value: anObject,
   created_at: time,
@@ -83,7 +69,7 @@ const assistantContent = {
   graph_id: text,
   name: text,
   description: optionalText,
-  version: integer,
+  version: int,
   config: anObject,
   context: anObject,
   metadata: anObject,
@@ -97,14 +83,14 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
         anyOf: [
           text,
           { ...shaped({ code: text, message: text }), description: 'For authentication errors' },
-          { ...listOf(ref('Issue')), description: 'For validation errors' }
+          { ...arrayOf(ref('Issue')), description: 'For validation errors' }
         ]
       }
     },
     { message: { type: 'string', description: 'The detail as one text, if it is not a text itself' } }
   ),
   Issue: shaped(
-    { type: text, loc: listOf({ type: ['string', 'integer'] }), msg: text },
+    { type: text, loc: arrayOf({ type: ['string', 'integer'] }), msg: text },
     { input: { description: 'The rejected value, if it is small and not a secret' }, ctx: anObject }
   ),
   Success: shaped({ success: yesNo }, { message: text }),
@@ -116,7 +102,7 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     {
       token_id: text,
       name: text,
-      scopes: listOf(text),
+      scopes: arrayOf(text),
       created_at: time,
       expires_at: optionalTime,
       last_used_at: optionalTime
@@ -130,7 +116,7 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
 
   Assistant: shaped({ ...assistantContent, updated_at: time }),
   AssistantVersion: shaped(assistantContent),
-  Drawing: shaped({ nodes: listOf(openly({})), edges: listOf(openly({ source: text, target: text })) }),
+  Drawing: shaped({ nodes: arrayOf(openly({})), edges: arrayOf(openly({ source: text, target: text })) }),
   GraphSchemas: openly(
     {},
     {
@@ -150,7 +136,7 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
       updated_at: time,
       metadata: anObject,
       values: ref('Values'),
-      interrupts: { ...mapOf(listOf(interrupt)), description: 'Open interrupts by task' }
+      interrupts: { ...mapOf(arrayOf(interrupt)), description: 'Open interrupts by task' }
     },
     {
       state_updated_at: { ...time, description: 'For LangGraph’s clients' },
@@ -159,15 +145,15 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     }
   ),
   Values: {
-    ...openly({}, { messages: listOf(ref('Message')), title: optionalText, thread_data: anObject }),
+    ...openly({}, { messages: arrayOf(ref('Message')), title: optionalText, thread_data: anObject }),
     description: 'The state of a thread; graphs define their own channels'
   },
   FinalValues: {
     ...openly(
       {},
       {
-        messages: listOf(ref('Message')),
-        __interrupt__: listOf(openly({ value: anything })),
+        messages: arrayOf(ref('Message')),
+        __interrupt__: arrayOf(openly({ value: anything })),
         __error__: shaped({ error: text, message: text }),
         status: text,
         error: optionalText
@@ -178,16 +164,16 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
   State: shaped(
     {
       values: { anyOf: [ref('Values'), anything] },
-      next: listOf(text),
+      next: arrayOf(text),
       metadata: anObject,
       checkpoint: checkpointRef,
       checkpoint_id: text,
       parent_checkpoint_id: optionalText,
       parent_checkpoint: orNull(checkpointRef),
       created_at: time,
-      tasks: listOf(openly({ id: text, name: text }, { interrupts: listOf(openly({ value: anything })) }))
+      tasks: arrayOf(openly({ id: text, name: text }, { interrupts: arrayOf(openly({ value: anything })) }))
     },
-    { interrupts: listOf(interrupt) }
+    { interrupts: arrayOf(interrupt) }
   ),
   Run: shaped({
     run_id: text,
@@ -202,34 +188,34 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     follow_up_to_run_id: optionalText,
     created_at: time,
     updated_at: time,
-    total_tokens: integer,
-    total_input_tokens: integer,
-    total_output_tokens: integer,
-    llm_call_count: integer,
-    lead_agent_tokens: integer,
-    subagent_tokens: integer,
-    middleware_tokens: integer,
-    message_count: integer
+    total_tokens: int,
+    total_input_tokens: int,
+    total_output_tokens: int,
+    llm_call_count: int,
+    lead_agent_tokens: int,
+    subagent_tokens: int,
+    middleware_tokens: int,
+    message_count: int
   }),
   RunEvent: shaped(runEvent),
   ThreadMessage: {
     ...shaped({ ...runEvent, feedback: orNull(givenFeedback) }),
     description: 'A message with its feedback'
   },
-  MessagePage: shaped({ data: listOf(ref('RunEvent')), has_more: yesNo }),
+  MessagePage: shaped({ data: arrayOf(ref('RunEvent')), has_more: yesNo }),
   ThreadMessagePage: shaped({
-    data: listOf(ref('ThreadMessage')),
+    data: arrayOf(ref('ThreadMessage')),
     has_more: yesNo,
     next_before_seq: { type: ['integer', 'null'] }
   }),
   TokenUsage: shaped({
     thread_id: text,
-    total_tokens: integer,
-    total_input_tokens: integer,
-    total_output_tokens: integer,
-    total_runs: integer,
-    by_model: mapOf(shaped({ tokens: integer, runs: integer })),
-    by_caller: shaped({ lead_agent: integer, subagent: integer, middleware: integer })
+    total_tokens: int,
+    total_input_tokens: int,
+    total_output_tokens: int,
+    total_runs: int,
+    by_model: mapOf(shaped({ tokens: int, runs: int })),
+    by_caller: shaped({ lead_agent: int, subagent: int, middleware: int })
   }),
   Feedback: shaped({
     feedback_id: text,
@@ -241,18 +227,18 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     comment: optionalText,
     created_at: time
   }),
-  FeedbackStats: shaped({ run_id: text, total: integer, positive: integer, negative: integer }),
+  FeedbackStats: shaped({ run_id: text, total: int, positive: int, negative: int }),
   Message: openly(
-    { type: text, content: { anyOf: [text, listOf({ anyOf: [text, anObject] })] } },
+    { type: text, content: { anyOf: [text, arrayOf({ anyOf: [text, anObject] })] } },
     {
       id: optionalText,
       name: optionalText,
-      tool_calls: listOf(openly({ name: text, args: anObject, id: optionalText })),
-      invalid_tool_calls: listOf(anObject),
+      tool_calls: arrayOf(openly({ name: text, args: anObject, id: optionalText })),
+      invalid_tool_calls: arrayOf(anObject),
       tool_call_id: text,
       artifact: anything,
       status: oneOf('success', 'error'),
-      usage_metadata: orNull(openly({ input_tokens: integer, output_tokens: integer, total_tokens: integer })),
+      usage_metadata: orNull(openly({ input_tokens: int, output_tokens: int, total_tokens: int })),
       additional_kwargs: anObject,
       response_metadata: anObject,
       run_id: text,
@@ -270,8 +256,8 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
             { type: text, content: anything, id: text },
             {
               chunk_position: oneOf('last'),
-              tool_call_chunks: listOf(
-                openly({ index: integer }, { id: optionalText, name: optionalText, args: optionalText })
+              tool_call_chunks: arrayOf(
+                openly({ index: int }, { id: optionalText, name: optionalText, args: optionalText })
               )
             }
           )
@@ -283,7 +269,7 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
   },
 
   Upload: shaped(
-    { filename: text, size: integer, path: text, virtual_path: text, artifact_url: text },
+    { filename: text, size: int, path: text, virtual_path: text, artifact_url: text },
     {
       original_filename: text,
       markdown_file: text,
@@ -300,11 +286,11 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     user_id: optionalText,
     thread_id: optionalText,
     due_at: { ...optionalTime, description: 'null: it has failed as often as it may' },
-    attempts: integer,
+    attempts: int,
     last_error: optionalText,
     is_in_progress: yesNo
   }),
-  JobCount: shaped({ kind: text, is_dead: yesNo, jobs: integer }),
+  JobCount: shaped({ kind: text, is_dead: yesNo, jobs: int }),
   StoreItem: storeItem,
   Cron: cron,
   Model: shaped({
@@ -321,7 +307,7 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     lastUpdated: text,
     user: mapOf(ref('MemoryContext')),
     history: mapOf(ref('MemoryContext')),
-    facts: listOf(ref('MemoryFact'))
+    facts: arrayOf(ref('MemoryFact'))
   }),
   MemoryContext: shaped({ summary: text, updatedAt: text }),
   MemoryFact: shaped({ id: text, content: text, category: text, confidence: number, createdAt: text, source: text }),
@@ -329,10 +315,10 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     enabled: yesNo,
     storage_path: optionalText,
     debounce_seconds: number,
-    max_facts: integer,
+    max_facts: int,
     fact_confidence_threshold: number,
     injection_enabled: yesNo,
-    max_injection_tokens: integer
+    max_injection_tokens: int
   }),
   ToolServers: shaped({ mcp_servers: mapOf(ref('ToolServer')) }),
   ToolServer: shaped(
@@ -342,12 +328,12 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
       description: text,
       status: shaped(
         { state: oneOf('off', 'connecting', 'ready', 'failed') },
-        { last_error: optionalText, tools: listOf(text) }
+        { last_error: optionalText, tools: arrayOf(text) }
       )
     },
     {
       command: optionalText,
-      args: listOf(text),
+      args: arrayOf(text),
       env: mapOf(text),
       url: optionalText,
       headers: mapOf(text),

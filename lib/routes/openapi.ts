@@ -1,13 +1,9 @@
-// Generates the OpenAPI 3.1 document from the table that serves the API: paths, guards and schemas are the ones that
-// validate. Descriptions are in openapi-words.ts.
-import { toJsonSchema } from '@valibot/to-json-schema'
-import type * as v from 'valibot'
-import { type Answer, type Method, type Route, route } from '../http/route.ts'
-import { ID_PATTERN } from '../http/schema.ts'
-import { isObject, type Json, type JsonObject } from '../base/types.ts'
-import { EVENTS } from './openapi-events.ts'
+// The reference: the OpenAPI document of the whole table, and the route that serves it.
+import { documentOf, type Reference } from '../http/openapi.ts'
+import { type Route, route } from '../http/route.ts'
+import { one } from './answers.ts'
+import { eventSchemas } from './openapi-events.ts'
 import { SCHEMAS } from './openapi-schemas.ts'
-import { PARAMETERS, type Told, WORDS } from './openapi-words.ts'
 
 /** Adds the route that serves the document, which is generated on the first request and kept. */
 export function withOpenApi(routes: readonly Route[]): Route[] {
@@ -16,8 +12,11 @@ export function withOpenApi(routes: readonly Route[]): Route[] {
     method: 'GET',
     path: '/openapi.json',
     access: 'public',
+    rule: null,
+    summary: 'This reference as an OpenAPI document',
+    answers: one({ type: 'object', additionalProperties: true, required: ['openapi', 'paths'] }),
     handler: () => {
-      text ??= JSON.stringify(documentOf(all))
+      text ??= JSON.stringify(documentOf(all, REFERENCE))
       return { jsonText: text, headers: { 'Cache-Control': 'public, max-age=300' } }
     }
   })
@@ -25,299 +24,48 @@ export function withOpenApi(routes: readonly Route[]): Route[] {
   return all
 }
 
-export function documentOf(routes: readonly Route[]): JsonObject {
-  const paths: Record<string, JsonObject> = {}
-  for (const one of routes) {
-    const at = paths[one.path] ?? {}
-    at[one.method.toLowerCase()] = operationOf(one)
-    paths[one.path] = at
-  }
-  const bodies = routes.flatMap(({ body }) => (body === null ? [] : [jsonSchemaOf(body)]))
-  const named = bodies
-    .filter(({ title }) => title !== undefined)
-    .map((schema) => [String(schema.title), schema] as const)
-  return {
-    openapi: '3.1.0',
-    info: {
-      title: 'Colloquy',
-      version: '0.1.0',
-      description:
-        'Threads, runs of an agent on them, and streams that can be joined, left and rejoined at the exact frame. With a session cookie, requests that change something must repeat the csrf_token cookie in X-CSRF-Token; with an API token they need not.'
-    },
-    servers: [{ url: '/' }],
-    paths,
-    components: {
-      securitySchemes: {
-        session: { type: 'apiKey', in: 'cookie', name: 'access_token' },
-        token: { type: 'http', scheme: 'bearer', description: 'An API token, clq_...' }
-      },
-      responses: refusals(),
-      schemas: {
-        ...SCHEMAS,
-        ...Object.fromEntries(named),
-        Event: {
-          oneOf: [...Object.keys(EVENTS).map(eventName), INNER].map((name) => ({
-            $ref: `#/components/schemas/${name}`
-          }))
-        },
-        ...eventSchemas(),
-        [INNER]: INNER_EVENT
-      }
-    }
-  }
+/** Descriptions of parameters by name, the same on every route. */
+const PARAMETERS: Reference['parameters'] = {
+  assistant_id: 'Id of an assistant, or the name of a graph for its default assistant',
+  delete_threads: 'Also delete the threads of the assistant',
+  xray: 'Include subgraphs: true, or how many levels',
+  recurse: 'Also include subgraphs of subgraphs',
+  namespace: 'Of an item: its labels, separated by dots. Of a subgraph: the names of its nodes',
+  key: 'Key of an item',
+  refresh_ttl: 'Accepted without effect: the TTL of an item counts from its last write',
+  cron_id: 'Id of a cron',
+  subgraphs: 'Include the states of subgraphs',
+  thread_id: 'Id of a thread: letters, digits, - and _, at most 64',
+  run_id: 'Id of a run',
+  checkpoint_id: 'Id of a checkpoint, as in states and histories',
+  feedback_id: 'Id of a feedback',
+  fact_id: 'Id of a fact',
+  token_id: 'Id of an API token, not the token itself',
+  invitation_id: 'Id of an invitation, not its secret',
+  filename: 'Name of an uploaded file',
+  model_name: 'Name of a configured model',
+  skill_name: 'Name of a skill',
+  provider: 'Name of a sign-in provider',
+  n: 'Number of a frame in its run: the part of its cursor after the dash',
+  limit: 'Maximum number of results',
+  after: 'Only samples after this time, in Unix seconds',
+  offset: 'Number of results to skip',
+  dead: 'Only jobs that have failed as often as they may',
+  status: 'Only runs with this status',
+  include: '`ttl`: include how long the thread is kept',
+  before_seq: 'Only events before this one',
+  after_seq: 'Only events after this one',
+  event_types: 'Only events of these types, separated by commas',
+  action: '`interrupt` keeps what the run has written so far, `rollback` undoes it',
+  wait: 'Answer only when the run has ended',
+  download: 'Send the file as an attachment'
 }
 
-/** The name of an event's schema, without the slash, which a $ref would take for a path. */
-function eventName(event: string): string {
-  return `Event_${event.replace('/', '_')}`
-}
-
-/** The data of an event is a line of JSON text. */
-const asText = (data: JsonObject): JsonObject => ({
-  type: 'string',
-  contentMediaType: 'application/json',
-  contentSchema: data
-})
-
-const cursor: JsonObject = {
-  type: 'string',
-  pattern: '^(@[0-9]+|([A-Za-z0-9_-]+:)?[0-9]+-[0-9]+)$',
+export const REFERENCE: Reference = {
+  title: 'Colloquy',
+  version: '0.1.0',
   description:
-    'Its cursor, <epoch>-<n>, for resuming after it; prefixed by the number of its run in the stream of a thread, by the id of its run in the stream of many; there, @<place> is the place in the list of begun runs'
-}
-
-/** Events of subgraphs, with stream_subgraphs. */
-const INNER = 'Event_of_subgraph'
-export const INNER_EVENT: JsonObject = {
-  type: 'object',
-  description: 'An event of a subgraph: the name of the event, followed by the namespace of the subgraph',
-  properties: {
-    event: { type: 'string', pattern: '^[a-z/]+\\|.+$' },
-    data: { type: 'string', contentMediaType: 'application/json' },
-    id: cursor
-  },
-  required: ['event', 'data'],
-  examples: [{ event: 'updates|inner:7f3c', data: '{}', id: '1795375035467-2' }]
-}
-
-/** Schemas of all events, with an example each. */
-function eventSchemas(): Record<string, JsonObject> {
-  const entries = Object.entries(EVENTS).map(([event, { summary, data, example, isWithoutId }]) => {
-    const schema: JsonObject = {
-      type: 'object',
-      description: summary,
-      properties: { event: { const: event }, data: asText(data), ...(!isWithoutId && { id: cursor }) },
-      required: ['event', 'data'],
-      examples: [{ event, data: JSON.stringify(example), ...(!isWithoutId && { id: '1795375035467-2' }) }]
-    }
-    return [eventName(event), schema] as const
-  })
-  return Object.fromEntries(entries)
-}
-
-function operationOf(one: Route): JsonObject {
-  const words = wordsOf(one)
-  const parameters = [...pathParameters(one), ...queryParameters(one, words), ...headerParameters(one, words)]
-  const body = bodyOf(one, words)
-  return {
-    operationId: operationId(one.method, one.path),
-    summary: words?.summary ?? '',
-    tags: [tagOf(one.path)],
-    ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: body }),
-    responses: responsesOf(one, words),
-    security:
-      one.access === 'public' ? [] : one.permission === null ? [{ session: [] }] : [{ session: [] }, { token: [] }],
-    ...(one.permission !== null && { 'x-scope': one.permission })
-  }
-}
-
-/** The row's own, or those of the table beside it. */
-function wordsOf({ method, path, summary, answers, refusals, reads, bodyLimit }: Route): Told | undefined {
-  if (summary === '') return WORDS[`${method} ${path}`]
-  return { summary, answers, refusals, ...reads, ...(bodyLimit === 'streamed' && { upload: true }) }
-}
-
-function operationId(method: Method, path: string): string {
-  const parts = path.split(/[^A-Za-z0-9]+/).filter((part) => part !== '' && part !== 'api' && part !== 'v1')
-  return [method.toLowerCase(), ...parts].join('_')
-}
-
-function tagOf(path: string): string {
-  const [first, second, , fourth] = path.split('/').slice(1)
-  if (first !== 'api') return 'service'
-  if (second === 'v1') return 'accounts'
-  if (second !== 'threads') return second ?? 'service'
-  return fourth === undefined || fourth === 'search' ? 'threads' : fourth.replace(/^history$/, 'state')
-}
-
-function parameter(
-  where: 'path' | 'query' | 'header',
-  name: string,
-  schema: JsonObject,
-  description?: string
-): JsonObject {
-  const words = description ?? PARAMETERS[name]
-  return { name, in: where, ...(words && { description: words }), ...(where === 'path' && { required: true }), schema }
-}
-
-function pathParameters({ path, tail }: Route): JsonObject[] {
-  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => {
-    const isId = name === 'thread_id' || name === 'run_id'
-    const isRest = tail && path.endsWith(`{${name}}`)
-    const schema = { type: 'string', minLength: 1, ...(isId && { pattern: ID_PATTERN }) }
-    return parameter('path', name, schema, isRest ? 'The rest of the path, including slashes' : undefined)
-  })
-}
-
-function queryParameters({ query }: Route, words: Told | undefined): JsonObject[] {
-  const fromSchema = query === null ? {} : jsonSchemaOf(query).properties
-  const entries = isObject(fromSchema) ? Object.entries(fromSchema) : []
-  const own = Object.entries(words?.query ?? {}).map(([name, told]) => {
-    const { description, schema } = typeof told === 'string' ? { description: told, schema: { type: 'string' } } : told
-    return parameter('query', name, schema, description)
-  })
-  // A member of a schema of ours is an object.
-  return [...entries.map(([name, schema]) => parameter('query', name, inQuery(schema as JsonObject))), ...own]
-}
-
-/** Defaults of a query are texts that are parsed: the document shows the parsed value. */
-function inQuery(schema: JsonObject): JsonObject {
-  const { type, default: given } = schema
-  if (given === undefined || type === 'string') return schema
-  return { ...schema, default: JSON.parse(String(given)) as Json }
-}
-
-function headerParameters({ method, csrf, access }: Route, words: Told | undefined): JsonObject[] {
-  const isChecked = method !== 'GET' && csrf === 'required' && access === 'user'
-  const named = {
-    ...(isChecked && { 'X-CSRF-Token': 'Value of the csrf_token cookie; required with a session cookie' }),
-    ...words?.headers
-  }
-  return Object.entries(named).map(([name, description]) => parameter('header', name, { type: 'string' }, description))
-}
-
-function bodyOf({ body, bodyOptional, form }: Route, words: Told | undefined): JsonObject | null {
-  if (words?.upload)
-    return {
-      required: true,
-      content: {
-        'multipart/form-data': {
-          schema: {
-            type: 'object',
-            properties: { files: { type: 'array', items: { type: 'string', format: 'binary' } } },
-            required: ['files']
-          }
-        }
-      }
-    }
-  if (body === null) return null
-  const made = jsonSchemaOf(body)
-  // Named schemas are components.
-  const schema = made.title === undefined ? made : { $ref: `#/components/schemas/${String(made.title)}` }
-  return {
-    required: !bodyOptional,
-    content: { 'application/json': { schema }, ...(form && { 'application/x-www-form-urlencoded': { schema } }) }
-  }
-}
-
-/** Responses of a route: its own, and those of the guards in front of it. */
-function responsesOf(one: Route, words: Told | undefined): JsonObject {
-  const responses: Record<string, Json> = {}
-  for (const [status, answer] of Object.entries(words?.answers ?? { 200: null }))
-    responses[status] = contentOf(status, answer)
-  for (const status of refusalsOf(one, words)) responses[status] ??= { $ref: `#/components/responses/${status}` }
-  return responses
-}
-
-/** Error responses, which all routes share. */
-function refusals(): JsonObject {
-  const entries = Object.entries(REFUSALS).map(([status, description]) => {
-    const isLater = status === '429' || status === '503'
-    const response = {
-      description,
-      ...(isLater && { headers: headersOf({ 'Retry-After': 'Seconds to wait, if known' }) }),
-      content: { 'application/json': { schema: { $ref: '#/components/schemas/Refusal' } } }
-    }
-    return [status, response] as const
-  })
-  return Object.fromEntries(entries)
-}
-
-function headersOf(words: Readonly<Record<string, string>>): JsonObject {
-  const entries = Object.entries(words).map(
-    ([name, description]) => [name, { description, schema: { type: 'string' } }] as const
-  )
-  return Object.fromEntries(entries)
-}
-
-const DESCRIPTIONS: Readonly<Record<string, string>> = {
-  101: 'The connection is a WebSocket now',
-  202: 'Accepted',
-  204: 'Done',
-  206: 'The requested range',
-  304: 'Not modified'
-}
-
-function contentOf(status: string, answer: Answer | null): JsonObject {
-  const description = answer?.description ?? DESCRIPTIONS[status] ?? 'The answer'
-  if (answer === null) return { description }
-  const { schema, type = 'application/json', events, also = {}, headers } = answer
-  const forms: Readonly<Record<string, JsonObject>> = {
-    ...((schema || !events) && { [type]: schema ?? {} }),
-    ...also,
-    ...(events && { 'text/event-stream': { $ref: '#/components/schemas/Event' } })
-  }
-  const content = Object.fromEntries(Object.entries(forms).map(([form, schema]) => [form, { schema }]))
-  return { description, ...(headers && { headers: headersOf(headers) }), content }
-}
-
-const REFUSALS: Readonly<Record<string, string>> = {
-  400: 'Invalid request',
-  401: 'Not signed in, or the credential is not valid',
-  403: 'Not allowed, or X-CSRF-Token is missing or wrong',
-  404: 'Not found, or not visible to the caller',
-  409: 'Conflicts with something that exists or is in progress',
-  408: 'The request body did not arrive in time',
-  413: 'The request body is too large',
-  416: 'The range lies outside of the content',
-  422: 'Validation failed; each entry of `detail` names the value',
-  426: 'This address needs a WebSocket upgrade',
-  429: 'Too many requests; try again after Retry-After',
-  503: 'Temporarily unavailable; try again after Retry-After'
-}
-
-function refusalsOf({ access, method, path, body, query, csrf }: Route, words: Told | undefined): string[] {
-  const hasIds = /\{(thread_id|run_id)\}/.test(path)
-  const isUser = access === 'user'
-  return [
-    ...(isUser ? ['401', '403'] : []),
-    ...(isUser || method !== 'GET' ? ['503'] : []),
-    // Their Origin is checked.
-    ...(csrf === 'exempt' ? ['403'] : []),
-    // The path may not be UTF-8.
-    ...(path.includes('{') ? ['400', '404'] : []),
-    ...(body !== null || query !== null || hasIds ? ['422'] : []),
-    ...(body !== null ? ['400', '408', '413', '429'] : []),
-    ...(words?.refusals ?? []).map(String)
-  ]
-}
-
-// --------------------------------------------------------------------------------------------------- schemas
-
-function jsonSchemaOf(schema: v.GenericSchema): JsonObject {
-  const { $schema: _, ...made } = toJsonSchema(schema, {
-    errorMode: 'ignore',
-    typeMode: 'output',
-    target: 'draft-2020-12',
-    // Schema parts that are code are described by http/schema.ts; the library only sees `unknown`.
-    overrideAction: ({ valibotAction, jsonSchema }) => {
-      const { metadata } = valibotAction as { readonly metadata?: { readonly schema?: object } }
-      // The library copies all metadata by name.
-      const { schema: _, ...made } = jsonSchema as object as JsonObject
-      return metadata?.schema ? { ...made, ...metadata.schema } : undefined
-    }
-  })
-  // It is JSON by construction.
-  return made as unknown as JsonObject
+    'Threads, runs of an agent on them, and streams that can be joined, left and rejoined at the exact frame. With a session cookie, requests that change something must repeat the csrf_token cookie in X-CSRF-Token; with an API token they need not.',
+  schemas: { ...SCHEMAS, ...eventSchemas() },
+  parameters: PARAMETERS
 }

@@ -4,6 +4,7 @@ import { fail } from '../base/errors.ts'
 import type { HumanMessage } from '../base/types.ts'
 import { describedAs, jsonObject, listOf, objectOf } from '../http/schema.ts'
 import { type Call, type Reply, type Route, route } from '../http/route.ts'
+import { nothing } from './answers.ts'
 import { readInput, refusedValue } from './input.ts'
 import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
@@ -45,7 +46,11 @@ export function runInputRoutes(services: Services): Route[] {
       path: '/api/threads/{thread_id}/runs/{run_id}/input',
       permission: 'runs:create',
       thread: 'write',
+      rule: 'threads:read',
       body: inputBody,
+      summary: 'Give a message to the agent at work: answered when the agent has taken it',
+      answers: nothing,
+      refusals: [409],
       bodyLimit: config.server.body_bytes,
       handler: give
     })

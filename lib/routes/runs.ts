@@ -27,10 +27,22 @@ import {
   wantsSnapshot,
   wantsStream
 } from './join-request.ts'
+import {
+  arrayOf,
+  nothing,
+  one,
+  placed,
+  position,
+  ref,
+  repeatable,
+  selectable,
+  stream as streamed,
+  text
+} from './answers.ts'
+import { startingRun } from './authorization.ts'
 import { pick } from './page.ts'
 import { runOf } from './run-of.ts'
 import { callerIn, checkStrategy, keyOf, orderFor, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
-import { alreadyEnded, runsAtOnceRoutes } from './runs-at-once.ts'
 import type { Services } from './services.ts'
 
 const cancelQuery = objectOf({
@@ -63,28 +75,8 @@ export function runRoutes(services: Services): Route[] {
 
   // ------------------------------------------------------------------------------------------------ create
 
-  /** `at`: index in a batch. */
-  const orderOf = async (call: Call<RunBody>, staysOpen: boolean, at: number | null = null): Promise<RunOrder> => {
-    checkStrategy(call, call.body.multitask_strategy)
-    const key = keyOf(call)
-    const isLangGraph = isLangGraphClient(call)
-    const threadId = call.params.thread_id ?? threadIdIn(call.body)
-    return orderFor(services, {
-      threadId,
-      caller: callerIn(services, call),
-      body: call.body,
-      key: key === null || at === null ? key : `${at} ${key}`,
-      path: call.path,
-      creator: staysOpen ? (call.grant?.digest ?? null) : null,
-      isLangGraph,
-      waitsByDefault: isPythonClient(call),
-      headers: services.configurableHeaders.of(call),
-      isTemporary: threadId === null && isForOnce(call.body, isLangGraph)
-    })
-  }
-
   const create = async (call: Call<RunBody>, staysOpen: boolean): Promise<Run> => {
-    const order = await orderOf(call, staysOpen)
+    const order = await orderOf(services, call, { staysOpen })
     const threadId = call.params.thread_id!
     const continued = call.body.continue_from?.run_id
     if (continued && (await store.runs.get(continued))?.thread_id !== threadId)
@@ -94,20 +86,8 @@ export function runRoutes(services: Services): Route[] {
     return runs.start(threadId, order)
   }
 
-  const statelessOrder = ({ body }: Call<RunBody>, order: RunOrder, threadId: string | null): StatelessOrder => {
-    const { assistant_id, metadata } = body
-    return { ...order, threadId, assistantId: assistant_id ?? null, metadata: metadata ?? {} }
-  }
-
-  /** Runs on the thread named in its configuration, or on a new one. */
-  const createStateless = async (call: Call<RunBody>, staysOpen: boolean, at?: number): Promise<Run> => {
-    const threadId = threadIdIn(call.body)
-    if (threadId !== null && !isId(threadId))
-      throw new Invalid([badId(['body', 'config', 'configurable', 'thread_id'])])
-    return runs.startStateless(statelessOrder(call, await orderOf(call, staysOpen, at), threadId))
-  }
-
-  const createInBackground = (call: Call<RunBody>, at?: number): Promise<Run> => createStateless(call, false, at)
+  const createStateless = (call: Call<RunBody>, staysOpen: boolean): Promise<Run> =>
+    startStateless(services, call, { staysOpen })
 
   /** Keeps the thread that was made for a run, while its response is open and for a while after. */
   const keeping = (run: Run, wire: Pick<StreamWriter, 'onClose'>, isNew: boolean): void => {
@@ -276,44 +256,162 @@ export function runRoutes(services: Services): Route[] {
   const thread = '/api/threads/{thread_id}/runs'
   const run = `${thread}/{run_id}`
   /** The three ways to create a run: in the background, streaming, waiting. */
-  const creators = (
-    path: string,
-    made: typeof create,
-    inBackground: (call: Call<RunBody>) => Promise<Run>,
-    more = {}
-  ) => {
-    const bodyLimit = config.server.body_bytes
-    const body = { body: runBody, bodyLimit, bodyOptional: true } as const
-    const creating = { ...body, ...more, method: 'POST', permission: 'runs:create' } as const
-    const streaming = { ...creating, isStream: true } as const
+  const creators = (path: string, where: string, made: typeof create, more: { readonly thread?: 'read' } = {}) => {
+    const creating = {
+      ...more,
+      method: 'POST',
+      permission: 'runs:create',
+      rule: startingRun(services),
+      body: runBody,
+      bodyLimit: config.server.body_bytes,
+      bodyOptional: true,
+      refusals: [404, 409],
+      reads: repeatable
+    } as const
     return [
-      route({ ...creating, path, handler: async (call) => background(await inBackground(call)) }),
-      route({ ...streaming, path: `${path}/stream`, handler: (call) => stream(call, () => made(call, true)) }),
-      route({ ...streaming, path: `${path}/wait`, handler: (call) => waitForNew(call, () => made(call, true)) })
+      route({
+        ...creating,
+        path,
+        summary: where === ' ' ? 'Start a run in the background' : `Start a run${where}, in the background`,
+        answers: placed(one(ref('Run'))),
+        handler: async (call) => background(await made(call, false))
+      }),
+      route({
+        ...creating,
+        path: `${path}/stream`,
+        isStream: true,
+        summary: `Start a run${where.trimEnd()} and stream it`,
+        answers: placed(streamed),
+        handler: (call) => stream(call, () => made(call, true))
+      }),
+      route({
+        ...creating,
+        path: `${path}/wait`,
+        isStream: true,
+        summary: `Start a run${where.trimEnd()} and wait for its final values`,
+        answers: placed(one(ref('FinalValues'))),
+        handler: (call) => waitForNew(call, () => made(call, true))
+      })
     ]
   }
-  const reading = { method: 'GET', permission: 'runs:read', thread: 'read' } as const
-  const watching = { ...reading, isStream: true } as const
+  const reading = { method: 'GET', permission: 'runs:read', thread: 'read', rule: 'threads:read' } as const
+  const watching = { ...reading, isStream: true, answers: streamed, refusals: [429], reads: position } as const
   const stopping = { method: 'POST', thread: 'write', query: cancelQuery } as const
   return [
-    ...creators(thread, create, (call) => create(call, false), { thread: 'read' }),
-    ...creators('/api/runs', createStateless, createInBackground),
-    route({ ...reading, path: thread, query: listQuery, handler: list }),
-    route({ ...reading, path: run, handler: read }),
-    route({ ...stopping, path: `${run}/cancel`, permission: 'runs:cancel', handler: cancel }),
-    route({ method: 'DELETE', path: run, permission: 'threads:delete', thread: 'write', handler: remove }),
+    ...creators(thread, ' ', create, { thread: 'read' }),
+    ...creators('/api/runs', ' on a new thread', createStateless),
     route({
-      method: 'GET',
+      ...reading,
+      path: thread,
+      query: listQuery,
+      summary: 'Runs of a thread, newest first',
+      answers: one(arrayOf(selectable('Run'))),
+      reads: {
+        query: { select: { description: 'Fields to return, repeated or separated by commas', schema: arrayOf(text) } }
+      },
+      handler: list
+    }),
+    route({ ...reading, path: run, summary: 'A run', answers: one(ref('Run')), handler: read }),
+    route({
+      ...stopping,
+      path: `${run}/cancel`,
+      permission: 'runs:cancel',
+      rule: 'threads:update',
+      summary: 'Cancel a run',
+      answers: { 202: null, 204: null },
+      refusals: [409],
+      handler: cancel
+    }),
+    route({
+      method: 'DELETE',
+      path: run,
+      permission: 'threads:delete',
+      thread: 'write',
+      rule: 'threads:delete',
+      summary: 'Delete a run; its messages stay in the thread',
+      answers: nothing,
+      handler: remove
+    }),
+    route({
+      ...watching,
       path: '/api/runs/{run_id}/stream',
-      isStream: true,
-      permission: 'runs:read',
+      thread: null,
+      summary: 'Join a run without knowing its thread',
       handler: async (call) => joined(call, await runOf(services, call))
     }),
-    ...runsAtOnceRoutes(services, (call, body, at) => createInBackground({ ...call, body }, at)),
-    route({ ...watching, path: `${run}/join`, handler: join }),
-    route({ ...watching, path: `${run}/stream`, handler: async (call) => joined(call, await watchedRunOf(call)) }),
-    route({ ...stopping, path: `${run}/stream`, permission: 'runs:read', handler: cancelThenStream })
+    route({
+      ...watching,
+      path: `${run}/join`,
+      summary: 'Join a run as a stream, or wait for its final values',
+      answers: {
+        200: {
+          description: 'Events until `end`, or the final values if the caller accepts only JSON',
+          events: true,
+          schema: ref('FinalValues')
+        }
+      },
+      handler: join
+    }),
+    route({
+      ...watching,
+      path: `${run}/stream`,
+      summary: 'Join a run: from its first frame, after a cursor, or from a snapshot',
+      handler: async (call) => joined(call, await watchedRunOf(call))
+    }),
+    route({
+      ...stopping,
+      path: `${run}/stream`,
+      permission: 'runs:read',
+      rule: 'threads:read',
+      summary: 'Join a run, after cancelling it with `action`',
+      answers: { ...streamed, ...nothing },
+      refusals: [409, 429],
+      reads: position,
+      handler: cancelThenStream
+    })
   ]
+}
+
+/** `staysOpen`: its creator keeps the response open; `at`: its index in a batch. */
+interface Request {
+  readonly staysOpen: boolean
+  readonly at?: number
+}
+
+function orderOf(services: Services, call: Call<RunBody>, { staysOpen, at }: Request): Promise<RunOrder> {
+  checkStrategy(call, call.body.multitask_strategy)
+  const key = keyOf(call)
+  const isLangGraph = isLangGraphClient(call)
+  const threadId = call.params.thread_id ?? threadIdIn(call.body)
+  return orderFor(services, {
+    threadId,
+    caller: callerIn(services, call),
+    body: call.body,
+    key: key === null || at === undefined ? key : `${at} ${key}`,
+    path: call.path,
+    creator: staysOpen ? (call.grant?.digest ?? null) : null,
+    isLangGraph,
+    waitsByDefault: isPythonClient(call),
+    headers: services.configurableHeaders.of(call),
+    isTemporary: threadId === null && isForOnce(call.body, isLangGraph)
+  })
+}
+
+function statelessOrder({ body }: Call<RunBody>, order: RunOrder, threadId: string | null): StatelessOrder {
+  const { assistant_id, metadata } = body
+  return { ...order, threadId, assistantId: assistant_id ?? null, metadata: metadata ?? {} }
+}
+
+/** Starts a run on the thread named in its configuration, or on a new one. */
+export async function startStateless(services: Services, call: Call<RunBody>, request: Request): Promise<Run> {
+  const threadId = threadIdIn(call.body)
+  if (threadId !== null && !isId(threadId)) throw new Invalid([badId(['body', 'config', 'configurable', 'thread_id'])])
+  return services.runs.startStateless(statelessOrder(call, await orderOf(services, call, request), threadId))
+}
+
+/** Ignores the error for a run that has ended by itself. */
+export function alreadyEnded(error: unknown): void {
+  if (!(error instanceof Failure && error.code === 'run_not_cancellable')) throw error
 }
 
 /** Whether its thread is made for it alone. LangGraph's clients expect that by default; others keep the thread. */

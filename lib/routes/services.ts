@@ -2,12 +2,12 @@
 import type { ToolServers } from '../agent/mcp/tool-servers.ts'
 import type { Agent } from '../agent/runtime.ts'
 import type { StatePort } from '../agent/states.ts'
-import type { AccessPolicy } from '../auth/policy.ts'
 import type { Config } from '../config/config.ts'
 import type { Artifacts } from '../files/artifacts.ts'
 import type { Extensions } from '../files/extensions.ts'
 import type { Paths } from '../files/paths.ts'
 import type { Uploads } from '../files/uploads.ts'
+import type { AskRules, Call } from '../http/route.ts'
 import type { CustomApp } from '../http/custom-app.ts'
 import type { Log } from '../http/server.ts'
 import type { Removals } from '../jobs/removals.ts'
@@ -21,7 +21,11 @@ import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import type { Op } from '../store/store.ts'
 import type { Assistants } from '../thread/assistants.ts'
 import type { JsonObject, Grant } from '../base/types.ts'
-import type { ConfigurableHeaders } from './configurable-headers.ts'
+
+/** The project's auth rules. */
+export interface AccessRules {
+  askFor(caller: Pick<Call, 'user' | 'grant'>): AskRules
+}
 
 export interface Services {
   readonly config: Config
@@ -37,7 +41,7 @@ export interface Services {
   readonly assistants: Assistants
   readonly agent: Agent
   /** The operator's own rules, asked before a user's action. */
-  readonly policy?: AccessPolicy | null
+  readonly policy?: AccessRules | null
   readonly uploads: Uploads
   readonly artifacts: Artifacts
   readonly paths: Paths
@@ -48,7 +52,8 @@ export interface Services {
   readonly toolServers: ToolServers
   /** The operator's own HTTP app; null: none. */
   readonly app?: Pick<CustomApp, 'has'> | null
-  readonly configurableHeaders: ConfigurableHeaders
+  /** Request headers that graphs find in their configuration. */
+  readonly configurableHeaders: { of(call: Pick<Call, 'req'>): JsonObject }
   /** UI components of the operator's project; null: none. */
   readonly ui?: (() => Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>) | null
   readonly log: Log

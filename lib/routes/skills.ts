@@ -3,9 +3,10 @@ import * as v from 'valibot'
 import { fail } from '../base/errors.ts'
 import { ArchiveError } from '../files/archive.ts'
 import { PathError } from '../files/paths.ts'
-import { type Call, type Reply, type Route, route, type UserCall } from '../http/route.ts'
+import { type Call, type Reply, route, type Route, type UserCall } from '../http/route.ts'
 import { integer, objectOf } from '../http/schema.ts'
 import { type Skill, SkillError } from '../skills/skills.ts'
+import { arrayOf, one, oneOf, ref, shaped, success, text, yesNo } from './answers.ts'
 import type { Services } from './services.ts'
 
 /** Size of a request with a skill's text. */
@@ -79,21 +80,92 @@ export function skillRoutes({ skills, paths }: Pick<Services, 'skills' | 'paths'
   const getCustom = async ({ params }: Call): Promise<Reply> => ({ json: customView(await custom(params.skill_name!)) })
 
   const all = '/api/skills'
-  const one = `${all}/custom/{skill_name}`
-  const rollingBack = { body: Rollback, bodyOptional: true, admin: true, handler: rollback } as const
+  const installed = `${all}/custom/{skill_name}`
+  const reading = { method: 'GET', rule: null } as const
+  const changing = { admin: true, rule: null } as const
+  const list = one(shaped({ skills: arrayOf(ref('Skill')) }))
+  const skill = one(ref('Skill'))
+  const edits = arrayOf(shaped({ edited_at: text, action: oneOf('edit', 'rollback'), content: text }))
   return [
-    route({ method: 'GET', path: all, handler: listed }),
+    route({ ...reading, path: all, summary: 'List skills', answers: list, handler: listed }),
     // Skills are never cached; this is for clients that expect a cache.
-    route({ method: 'POST', path: `${all}/reload`, admin: true, handler: listed }),
-    route({ method: 'POST', path: `${all}/install`, body: Install, admin: true, handler: install }),
-    route({ method: 'GET', path: `${all}/custom`, handler: listedCustom }),
-    route({ method: 'GET', path: one, handler: getCustom }),
-    route({ method: 'PUT', path: one, body: Content, bodyLimit: CONTENT_BYTES, admin: true, handler: edit }),
-    route({ method: 'DELETE', path: one, admin: true, handler: remove }),
-    route({ method: 'GET', path: `${one}/history`, handler: history }),
-    route({ method: 'POST', path: `${one}/rollback`, ...rollingBack }),
-    route({ method: 'GET', path: `${all}/{skill_name}`, handler: get }),
-    route({ method: 'PUT', path: `${all}/{skill_name}`, body: Enabled, admin: true, handler: enable })
+    route({
+      ...changing,
+      method: 'POST',
+      path: `${all}/reload`,
+      summary: 'List skills, read from disk again; administrators only',
+      answers: list,
+      handler: listed
+    }),
+    route({
+      ...changing,
+      method: 'POST',
+      path: `${all}/install`,
+      body: Install,
+      summary: 'Install a skill from an archive in a thread; administrators only',
+      answers: one(shaped({ success: yesNo, skill_name: text, message: text })),
+      refusals: [404, 409],
+      handler: install
+    }),
+    route({
+      ...reading,
+      path: `${all}/custom`,
+      summary: 'List the skills that were installed here',
+      answers: list,
+      handler: listedCustom
+    }),
+    route({
+      ...reading,
+      path: installed,
+      summary: 'An installed skill with its text',
+      answers: skill,
+      handler: getCustom
+    }),
+    route({
+      ...changing,
+      method: 'PUT',
+      path: installed,
+      body: Content,
+      bodyLimit: CONTENT_BYTES,
+      summary: 'Edit the text of a skill; administrators only',
+      answers: skill,
+      handler: edit
+    }),
+    route({
+      ...changing,
+      method: 'DELETE',
+      path: installed,
+      summary: 'Delete a skill; administrators only',
+      answers: success,
+      handler: remove
+    }),
+    route({
+      ...reading,
+      path: `${installed}/history`,
+      summary: 'Earlier texts of a skill',
+      answers: one(shaped({ history: edits })),
+      handler: history
+    }),
+    route({
+      ...changing,
+      method: 'POST',
+      path: `${installed}/rollback`,
+      body: Rollback,
+      bodyOptional: true,
+      summary: 'Restore an earlier text of a skill; administrators only',
+      answers: skill,
+      handler: rollback
+    }),
+    route({ ...reading, path: `${all}/{skill_name}`, summary: 'A skill', answers: skill, handler: get }),
+    route({
+      ...changing,
+      method: 'PUT',
+      path: `${all}/{skill_name}`,
+      body: Enabled,
+      summary: 'Enable or disable a skill; administrators only',
+      answers: skill,
+      handler: enable
+    })
   ]
 }
 

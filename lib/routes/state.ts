@@ -6,6 +6,7 @@ import { type Call, type Route, route } from '../http/route.ts'
 import { isLangGraphClient } from '../http/langgraph-client.ts'
 import { listIn } from '../http/request.ts'
 import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean } from '../http/schema.ts'
+import { arrayOf, one, ref, selectable } from './answers.ts'
 import { CHANNELS_MAX, checkCount, placeIn } from './input.ts'
 import { isObject, type JsonObject } from '../base/types.ts'
 import type { Services } from './services.ts'
@@ -118,15 +119,43 @@ export function stateRoutes({ config, states }: Services): Route[] {
   }
 
   const path = '/api/threads/{thread_id}'
-  const reading = { permission: 'threads:read', thread: 'read' } as const
-  const asking = { ...reading, method: 'POST' } as const
-  const writing = { permission: 'threads:write', thread: 'write', bodyLimit: config.server.body_bytes } as const
-  const byGet = { ...reading, method: 'GET', query: stateQuery, handler: get } as const
+  const reading = { permission: 'threads:read', thread: 'read', rule: 'threads:read' } as const
+  const shown = one(selectable('State'))
+  const byGet = { ...reading, method: 'GET', query: stateQuery, answers: shown, handler: get } as const
   return [
-    route({ ...byGet, path: `${path}/state` }),
-    route({ ...writing, method: 'POST', path: `${path}/state`, body: updateBody, handler: update }),
-    route({ ...asking, path: `${path}/state/checkpoint`, body: checkpointBody, handler: getAt }),
-    route({ ...byGet, path: `${path}/state/{checkpoint_id}` }),
-    route({ ...asking, path: `${path}/history`, body: historyBody, bodyOptional: true, handler: history })
+    route({ ...byGet, path: `${path}/state`, summary: 'The newest state' }),
+    route({
+      method: 'POST',
+      path: `${path}/state`,
+      permission: 'threads:write',
+      thread: 'write',
+      rule: 'threads:update',
+      body: updateBody,
+      bodyLimit: config.server.body_bytes,
+      summary: 'Update the state; a title renames the thread',
+      answers: one(ref('State')),
+      refusals: [409],
+      handler: update
+    }),
+    route({
+      ...reading,
+      method: 'POST',
+      path: `${path}/state/checkpoint`,
+      body: checkpointBody,
+      summary: 'The state at a checkpoint',
+      answers: shown,
+      handler: getAt
+    }),
+    route({ ...byGet, path: `${path}/state/{checkpoint_id}`, summary: 'The state at a checkpoint' }),
+    route({
+      ...reading,
+      method: 'POST',
+      path: `${path}/history`,
+      body: historyBody,
+      bodyOptional: true,
+      summary: 'Past states, newest first',
+      answers: one(arrayOf(selectable('State'))),
+      handler: history
+    })
   ]
 }

@@ -4,6 +4,7 @@ import { fail } from '../base/errors.ts'
 import { KeyedMutex, MutexBusy } from '../base/keyed-mutex.ts'
 import { type Reply, type Route, route, type UserCall } from '../http/route.ts'
 import { integer, listOf, objectOf } from '../http/schema.ts'
+import { arrayOf, int, one, shaped, text, yesNo } from './answers.ts'
 import type { Services } from './services.ts'
 
 const TEXT_MAX = 200
@@ -61,6 +62,9 @@ export function suggestionRoutes({
       // It calls a model, as a run does.
       permission: 'runs:create',
       thread: 'read',
+      rule: 'threads:read',
+      summary: 'Suggest follow-up questions',
+      answers: one(shaped({ suggestions: arrayOf(text) })),
       body: Body,
       bodyLimit: BODY_BYTES,
       handler: suggest
@@ -68,6 +72,10 @@ export function suggestionRoutes({
     route({
       method: 'GET',
       path: '/api/suggestions/config',
+      rule: null,
+      summary:
+        'Whether suggestions are enabled, how many there are at most, and first questions for an empty conversation',
+      answers: one(shaped({ enabled: yesNo, max_suggestions: int, starters: arrayOf(text) })),
       handler: () => ({ json: { enabled, max_suggestions, starters } })
     })
   ]

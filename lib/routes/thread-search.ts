@@ -9,6 +9,8 @@ import { fewKeys, integer, jsonObject, listOf, objectOf } from '../http/schema.t
 import type { ThreadPage, ThreadQuery } from '../store/store.ts'
 import { Containment } from '../thread/contains.ts'
 import type { Json, JsonObject, Thread } from '../base/types.ts'
+import { arrayOf, int64, one, paged, selectable } from './answers.ts'
+import { counting, searching } from './authorization.ts'
 import { costly, refusedValue } from './input.ts'
 import { paginationHeaders } from './page.ts'
 import type { Services } from './services.ts'
@@ -165,8 +167,24 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
 
   const reading = { method: 'POST', permission: 'threads:read', bodyOptional: true } as const
   return [
-    route({ ...reading, path: '/api/threads/search', body: searchBody, handler: search }),
-    route({ ...reading, path: '/api/threads/count', body: countBody, handler: count })
+    route({
+      ...reading,
+      path: '/api/threads/search',
+      body: searchBody,
+      rule: searching('threads'),
+      summary: 'Search threads, newest first',
+      answers: paged(arrayOf(selectable('Thread'))),
+      handler: search
+    }),
+    route({
+      ...reading,
+      path: '/api/threads/count',
+      body: countBody,
+      rule: counting('threads'),
+      summary: 'Count the threads that a search would find',
+      answers: one(int64),
+      handler: count
+    })
   ]
 }
 

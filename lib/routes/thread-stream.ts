@@ -3,6 +3,7 @@ import { type Call, HANDLED, type Route, route } from '../http/route.ts'
 import { FrameFeed, readThreadPosition, type ThreadPosition } from '../run/delivery/frame-feed.ts'
 import { HEARTBEAT } from '../run/log/sse.ts'
 import { isUnplaced } from '../run/run-kwargs.ts'
+import { position, stream } from './answers.ts'
 import { modesIn, openEvents, positionText, readerOf } from './join-request.ts'
 import type { ScopedStore } from '../store/scoped.ts'
 import type { Services } from './services.ts'
@@ -51,7 +52,18 @@ export function threadStreamRoutes(services: Services): Route[] {
       path: '/api/threads/{thread_id}/stream',
       permission: 'runs:read',
       thread: 'read',
+      rule: 'threads:read',
       isStream: true,
+      summary: 'All runs of a thread as one stream: those in flight and later ones, or from a position',
+      answers: stream,
+      refusals: [429],
+      reads: {
+        query: {
+          last_event_id: position.query.last_event_id,
+          stream_mode: '`run_modes` (default) or `lifecycle`'
+        },
+        headers: { 'Last-Event-ID': 'Resume after this position; `-1`: from the first run' }
+      },
       handler: join
     })
   ]

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail } from '../base/errors.ts'
-import { type Route, route, type UserCall } from '../http/route.ts'
+import { type Authorization, route, type Route, type UserCall } from '../http/route.ts'
 import { isLangGraphClient } from '../http/langgraph-client.ts'
 import { id, isWithin, json, jsonObject, listOf, metadata, METADATA_LENGTH_MAX, objectOf } from '../http/schema.ts'
 import { withoutReserved } from '../base/reserved.ts'
@@ -12,7 +12,8 @@ import { minutesIn, Removals } from '../jobs/removals.ts'
 import type { Job } from '../store/store.ts'
 import { newThread } from '../thread/thread.ts'
 import { isObject, type JsonObject, type Thread, timestamp } from '../base/types.ts'
-import { stamped } from './authorizer.ts'
+import { int, nothing, one, ref, shaped, success } from './answers.ts'
+import { Authorizer, bodyOf, creating, onThread, stamped, withBody } from './authorization.ts'
 import { tooLong } from './input.ts'
 import { removeThread } from './remove-thread.ts'
 import type { Services } from './services.ts'
@@ -222,17 +223,112 @@ export function threadRoutes(services: Services): Route[] {
   }
 
   const all = '/api/threads'
-  const one = `${all}/{thread_id}`
+  const thread = `${all}/{thread_id}`
   const writing = { permission: 'threads:write', thread: 'write' } as const
-  const bodyLimit = config.server.body_bytes
+  const record = one(ref('Thread'))
   return [
-    route({ method: 'POST', path: all, permission: 'threads:write', body: createBody, bodyLimit, handler: create }),
+    route({
+      method: 'POST',
+      path: all,
+      permission: 'threads:write',
+      body: createBody,
+      bodyLimit: config.server.body_bytes,
+      rule: creatingThread(services),
+      summary: 'Create a thread; an existing id returns that thread',
+      answers: record,
+      refusals: [404, 409],
+      handler: create
+    }),
     ...threadSearchRoutes(services),
-    route({ ...writing, method: 'PATCH', path: `${one}/state`, body: patchStateBody, handler: patchState }),
-    route({ method: 'POST', path: `${all}/prune`, permission: 'threads:delete', body: pruneBody, handler: prune }),
-    route({ ...writing, method: 'POST', path: `${one}/copy`, handler: copy }),
-    route({ method: 'GET', path: one, permission: 'threads:read', thread: 'read', query: getQuery, handler: get }),
-    route({ ...writing, method: 'PATCH', path: one, body: patchBody, handler: patch }),
-    route({ method: 'DELETE', path: one, permission: 'threads:delete', thread: 'write', handler: remove })
+    route({
+      ...writing,
+      method: 'PATCH',
+      path: `${thread}/state`,
+      body: patchStateBody,
+      rule: 'threads:update',
+      summary: 'Merge into the metadata of a thread',
+      answers: nothing,
+      handler: patchState
+    }),
+    route({
+      method: 'POST',
+      path: `${all}/prune`,
+      permission: 'threads:delete',
+      body: pruneBody,
+      rule: pruning(services),
+      summary: 'Delete several threads, or all but the newest state of each',
+      answers: one(shaped({ pruned_count: int })),
+      refusals: [404],
+      handler: prune
+    }),
+    route({
+      ...writing,
+      method: 'POST',
+      path: `${thread}/copy`,
+      rule: copying(services),
+      summary: 'Copy a thread with its states',
+      answers: record,
+      handler: copy
+    }),
+    route({
+      method: 'GET',
+      path: thread,
+      permission: 'threads:read',
+      thread: 'read',
+      query: getQuery,
+      rule: 'threads:read',
+      summary: 'A thread with its state',
+      answers: record,
+      handler: get
+    }),
+    route({
+      ...writing,
+      method: 'PATCH',
+      path: thread,
+      body: patchBody,
+      rule: onThread(services, 'update', 'metadata'),
+      summary: 'Merge into the metadata of a thread',
+      answers: record,
+      handler: patch
+    }),
+    route({
+      method: 'DELETE',
+      path: thread,
+      permission: 'threads:delete',
+      thread: 'write',
+      rule: 'threads:delete',
+      summary: 'Delete a thread with everything that belongs to it',
+      answers: success,
+      handler: remove
+    })
   ]
+}
+
+// ------------------------------------------------------------------------------------------------------------- rules
+
+function creatingThread(services: Services): Authorization {
+  return creating('threads', ['thread_id', 'if_exists'], async (call, ask, wanted) => {
+    const { thread_id: id } = bodyOf(call)
+    if (typeof id === 'string' && !(await new Authorizer(services, ask).isMine(id, wanted))) throw fail('thread_exists')
+  })
+}
+
+function pruning(services: Services): Authorization {
+  return async (call, ask) => {
+    const authorizer = new Authorizer(services, ask)
+    const kept: string[] = []
+    // Checked by the route's schema.
+    for (const id of (call.body as { thread_ids: string[] }).thread_ids)
+      if (await authorizer.mayRemove(id)) kept.push(id)
+    return withBody(call, { thread_ids: kept })
+  }
+}
+
+function copying(services: Services): Authorization {
+  return async (call, ask) => {
+    const value = await new Authorizer(services, ask).thread('read', call.params.thread_id!)
+    const copy = { ...value, metadata: {} }
+    // The route takes no body: what the copy bears beside the metadata of the original.
+    return withBody(call, { metadata: stamped(copy.metadata, await ask('threads', 'create', copy)) })
+  }
 }

@@ -7,6 +7,7 @@ import type { Received, Upload } from '../files/publication.ts'
 import { type Reply, type Route, route, type UserCall } from '../http/route.ts'
 import { askForBody } from '../http/body.ts'
 import { issue } from '../http/schema.ts'
+import { anything, arrayOf, int, one, ref, shaped, success, text, yesNo } from './answers.ts'
 import type { Services } from './services.ts'
 
 export function uploadRoutes({ uploads, store, isValid }: Pick<Services, 'uploads' | 'store' | 'isValid'>): Route[] {
@@ -41,15 +42,46 @@ export function uploadRoutes({ uploads, store, isValid }: Pick<Services, 'upload
   }
 
   const path = '/api/threads/{thread_id}/uploads'
-  const reading = { method: 'GET', permission: 'threads:read', thread: 'read' } as const
-  const sending = { method: 'POST', permission: 'threads:write', thread: 'read', bodyLimit: 'streamed' } as const
-  // A page uploads before it creates its thread, and may think better of it.
-  const removing = { method: 'DELETE', permission: 'threads:delete', thread: 'read' } as const
+  const reading = { method: 'GET', permission: 'threads:read', thread: 'read', rule: 'threads:read' } as const
+  const files = arrayOf(ref('Upload'))
   return [
-    route({ ...sending, path, handler: upload }),
-    route({ ...reading, path: `${path}/list`, handler: list }),
-    route({ ...reading, path: `${path}/limits`, handler: () => ({ json: uploads.limits }) }),
-    route({ ...removing, path: `${path}/{filename}`, handler: remove })
+    route({
+      method: 'POST',
+      path,
+      permission: 'threads:write',
+      thread: 'read',
+      rule: 'threads:update',
+      bodyLimit: 'streamed',
+      summary: 'Upload files',
+      answers: one(shaped({ success: yesNo, files, message: text, skipped_files: arrayOf(anything) })),
+      refusals: [408, 413, 429],
+      handler: upload
+    }),
+    route({
+      ...reading,
+      path: `${path}/list`,
+      summary: 'List uploaded files',
+      answers: one(shaped({ files, count: int })),
+      handler: list
+    }),
+    route({
+      ...reading,
+      path: `${path}/limits`,
+      summary: 'Limits on the number and size of uploads',
+      answers: one(shaped({ max_files: int, max_file_size: int, max_total_size: int, user_bytes: int })),
+      handler: () => ({ json: uploads.limits })
+    }),
+    // A page uploads before it creates its thread, and may think better of it.
+    route({
+      method: 'DELETE',
+      path: `${path}/{filename}`,
+      permission: 'threads:delete',
+      thread: 'read',
+      rule: 'threads:delete',
+      summary: 'Delete an uploaded file',
+      answers: success,
+      handler: remove
+    })
   ]
 }
 

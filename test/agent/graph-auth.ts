@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import { AuthHandlers } from '../../lib/langgraph/project/auth-handlers.ts'
 import { AccessPolicy } from '../../lib/auth/policy.ts'
-import { withPolicy } from '../../lib/routes/authorization.ts'
+import { withRules } from '../../lib/routes/authorization.ts'
 import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import { timestamp } from '../../lib/base/types.ts'
 import { at, listIn, openSite, textIn, until } from '../fixtures/gateway.ts'
@@ -452,7 +452,7 @@ t.test('rules that are none, fail or do not answer are said, and let nobody in',
 t.test('the rules are asked before every route that is about something of LangGraph’s', (t) => {
   const rules = new AuthHandlers({})
   // What the routes do is not asked for here.
-  const asked = withPolicy(table, new AccessPolicy(rules), {} as Parameters<typeof withPolicy>[2])
+  const asked = withRules(table, new AccessPolicy(rules), {} as Parameters<typeof withRules>[2])
   const unasked = asked.filter((route, at) => route.access === 'user' && route.handler === table[at]!.handler)
   t.ok(unasked.length > 0 && unasked.length < asked.length / 2)
   for (const { path } of unasked) t.notMatch(path, /thread|assistant|run|store/, path)

@@ -1,5 +1,6 @@
 // Sessions: a token becomes its user, until it is logged out, revoked or expired.
 import { join } from 'node:path'
+import { BARE } from '../fixtures/door.ts'
 import t from 'tap'
 import { digestOf, openTokens, Sessions } from '../../lib/auth/session.ts'
 import { requireUser, route } from '../../lib/http/route.ts'
@@ -109,6 +110,7 @@ onEachBackend(
   '[Auth 5] requireUser is 401 by itself on a route that forgot to ask for a session, whatever cookie comes along',
   async (t, backend) => {
     const careless = route({
+      ...BARE,
       method: 'GET',
       path: '/careless',
       access: 'public',

@@ -7,10 +7,11 @@ import * as v from 'valibot'
 import { Budget } from '../../lib/base/budget.ts'
 import { parseJson } from '../../lib/http/body.ts'
 import { route } from '../../lib/http/route.ts'
-import { aRoute, openDoor } from '../fixtures/door.ts'
+import { BARE, aRoute, openDoor } from '../fixtures/door.ts'
 import { until } from '../fixtures/until.ts'
 
 const echo = route({
+  ...BARE,
   method: 'POST',
   path: '/echo',
   access: 'public',
@@ -19,6 +20,7 @@ const echo = route({
   handler: ({ body }) => ({ json: body })
 })
 const form = route({
+  ...BARE,
   method: 'POST',
   path: '/form',
   access: 'public',
@@ -28,6 +30,7 @@ const form = route({
   handler: ({ body }) => ({ json: [body.username, body.password] })
 })
 const optional = route({
+  ...BARE,
   method: 'POST',
   path: '/optional',
   access: 'public',
@@ -37,6 +40,7 @@ const optional = route({
   handler: ({ body }) => ({ json: body.a })
 })
 const ignored = route({
+  ...BARE,
   method: 'POST',
   path: '/ignored',
   access: 'public',
@@ -44,6 +48,7 @@ const ignored = route({
   handler: () => ({ status: 202 })
 })
 const small = route({
+  ...BARE,
   method: 'POST',
   path: '/small',
   access: 'public',
@@ -224,6 +229,7 @@ t.test(
   'a route that says nothing takes 8 KiB from anybody, 64 KiB from who is signed in, and none is without a limit',
   async (t) => {
     const signedIn = route({
+      ...BARE,
       method: 'POST',
       path: '/api/echo',
       access: 'user',

@@ -10,7 +10,7 @@ import { Origins } from '../../lib/http/entry.ts'
 import { sendRanged } from '../../lib/http/range.ts'
 import { deferredJson, openStream } from '../../lib/http/streaming-response.ts'
 import { acceptWebSocket, textFrames } from '../../lib/http/web-socket.ts'
-import { aRoute, health, openDoor } from '../fixtures/door.ts'
+import { BARE, aRoute, health, openDoor } from '../fixtures/door.ts'
 import { loopTurns, until } from '../fixtures/until.ts'
 
 /** Counts what happens in each turn of the loop. */
@@ -59,7 +59,15 @@ t.test('heads that cannot be read are 4xx or a closed connection', async (t) => 
 
 t.test('a bad chunk in a body that is being read is 400', async (t) => {
   const door = await openDoor(t, [
-    route({ method: 'POST', path: '/b', access: 'public', csrf: 'exempt', body: v.object({}), handler: () => ({}) })
+    route({
+      ...BARE,
+      method: 'POST',
+      path: '/b',
+      access: 'public',
+      csrf: 'exempt',
+      body: v.object({}),
+      handler: () => ({})
+    })
   ])
   t.match(
     await door.raw('POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n'),
@@ -69,6 +77,7 @@ t.test('a bad chunk in a body that is being read is 400', async (t) => {
 
 t.test('an upgrade that is not spoken is passed over, an odd expectation is refused', async (t) => {
   const echo = route({
+    ...BARE,
     method: 'POST',
     path: '/echo',
     access: 'public',

@@ -1,5 +1,6 @@
 // Deployments: what stands in front of the gateway, what it sends, and what must follow: flags of cookies, whether a sign-in is
 // of the own site, and whose address counts [needs N17]. The requests are those that the named proxies make.
+import { BARE } from '../fixtures/door.ts'
 import t from 'tap'
 import { route } from '../../lib/http/route.ts'
 import { cookiesOf, openHouse, PASSWORD } from '../fixtures/house.ts'
@@ -157,6 +158,7 @@ const DEPLOYMENTS: Readonly<Record<string, Deployment>> = {
 }
 
 const where = route({
+  ...BARE,
   method: 'GET',
   path: '/where',
   access: 'public',

@@ -3,9 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { validate } from '@readme/openapi-parser'
 import t, { type Test } from 'tap'
 import type { Agent } from '../../lib/agent/runtime.ts'
-import { EVENTS } from '../../lib/routes/openapi-events.ts'
-import { INNER_EVENT } from '../../lib/routes/openapi.ts'
-import { WORDS } from '../../lib/routes/openapi-words.ts'
+import { EVENTS, INNER_EVENT } from '../../lib/routes/openapi-events.ts'
 import { Kind } from '../../lib/run/log/filter.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
 import { type Answer, at, listIn, openSite, PASSWORD, Person, signIn } from '../fixtures/gateway.ts'
@@ -20,12 +18,6 @@ t.test('it is OpenAPI 3.1, as those who wrote that understand it', async (t) => 
   // The parser resolves references in place.
   const result = await validate(structuredClone(document) as unknown as Parameters<typeof validate>[0])
   t.match(result, { valid: true })
-})
-
-t.test('every route has words, and words of a route that is gone are gone too', async (t) => {
-  const old = table.filter(({ summary }) => summary === '').map(({ method, path }) => `${method} ${path}`)
-  t.same(Object.keys(WORDS).toSorted(), old.toSorted())
-  for (const name of names) t.match(at(operation(name), 'summary'), /\w/, name)
 })
 
 t.test('every parameter of a path, a query and a header is described', async (t) => {

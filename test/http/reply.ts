@@ -8,7 +8,7 @@ import type { StreamWriter } from '../../lib/base/stream-writer.ts'
 import { type DeferredJson, deferredJson, openStream } from '../../lib/http/streaming-response.ts'
 import { cookieText } from '../../lib/http/reply.ts'
 import { breakOff } from '../../lib/http/reset.ts'
-import { openDoor } from '../fixtures/door.ts'
+import { BARE, openDoor } from '../fixtures/door.ts'
 import { until } from '../fixtures/until.ts'
 
 const LAST = Buffer.from('last\n\n')
@@ -26,15 +26,16 @@ t.test('[Auth 14] a cookie says no more than it must', async (t) => {
 t.test('JSON goes out with its length in bytes; text that is made already goes out as it is', async (t) => {
   const door = await openDoor(t, [
     route({
+      ...BARE,
       method: 'GET',
       path: '/json',
       access: 'public',
       handler: () => ({ status: 201, json: { a: 'é😀\ud800' }, headers: { 'X-A': 'b' } })
     }),
-    route({ method: 'GET', path: '/text', access: 'public', handler: () => ({ jsonText: '{"a": 1.0}' }) }),
-    route({ method: 'GET', path: '/null', access: 'public', handler: () => ({ json: null }) }),
-    route({ method: 'GET', path: '/202', access: 'public', handler: () => ({ status: 202 }) }),
-    route({ method: 'GET', path: '/204', access: 'public', handler: () => ({ status: 204 }) })
+    route({ ...BARE, method: 'GET', path: '/text', access: 'public', handler: () => ({ jsonText: '{"a": 1.0}' }) }),
+    route({ ...BARE, method: 'GET', path: '/null', access: 'public', handler: () => ({ json: null }) }),
+    route({ ...BARE, method: 'GET', path: '/202', access: 'public', handler: () => ({ status: 202 }) }),
+    route({ ...BARE, method: 'GET', path: '/204', access: 'public', handler: () => ({ status: 204 }) })
   ])
   t.match(await door.knock('GET', '/json'), {
     status: 201,
@@ -60,7 +61,7 @@ async function opening<Kind>(t: Test, open: (call: Call) => Kind) {
     waiting.shift()?.({ it: open(call), call })
     return HANDLED
   }
-  const door = await openDoor(t, [route({ method: 'GET', path: '/open', access: 'public', handler })])
+  const door = await openDoor(t, [route({ ...BARE, method: 'GET', path: '/open', access: 'public', handler })])
   const next = () => new Promise<Opened<Kind>>((resolve) => waiting.push(resolve))
   return { door, next }
 }

@@ -5,9 +5,10 @@ import t from 'tap'
 import { isLangGraphClient } from '../../lib/http/langgraph-client.ts'
 import { type Method, route } from '../../lib/http/route.ts'
 import { Router } from '../../lib/http/router.ts'
+import { aRoute, BARE } from '../fixtures/door.ts'
 
 const at = (method: Method, path: string, more: { tail?: boolean; access?: 'public' | 'user' } = {}) =>
-  route({ method, path, access: 'user', handler: () => ({}), ...more })
+  aRoute({ method, path, ...more })
 
 const router = new Router([
   at('GET', '/', { access: 'public' }),
@@ -155,6 +156,28 @@ t.test('routes that contradict themselves or each other are refused at start', a
   t.throws(() => at('GET', 'a'), /starts with/)
   t.throws(() => at('GET', '/a', { tail: true }), /tail/)
   const handler = () => ({})
-  t.throws(() => route({ method: 'GET', path: '/a', access: 'user', thread: 'read', handler }), /thread_id/)
-  t.throws(() => route({ method: 'GET', path: '/{thread_id}', access: 'public', thread: 'read', handler }), /user/)
+  const row = { ...BARE, method: 'GET', path: '/a', handler } as const
+  t.throws(() => route({ ...row, thread: 'read' }), /thread_id/)
+  t.throws(() => route({ ...row, path: '/{thread_id}', access: 'public', thread: 'read' }), /user/)
+  t.throws(() => route({ ...row, path: '/{thread_id}' }), /a thread has a rule/)
+  t.throws(() => route({ ...row, access: 'public', rule: 'threads:read' }), /a rule is asked about a user/)
+})
+
+t.test('a row without words, answers or a rule does not compile', async (t) => {
+  const { summary, answers, rule } = BARE
+  const handler = () => ({})
+  const rows = [
+    route({ method: 'GET', path: '/a', summary, answers, rule, handler }),
+    // @ts-expect-error: no words
+    route({ method: 'GET', path: '/a', answers, rule, handler }),
+    // @ts-expect-error: it does not say what it answers
+    route({ method: 'GET', path: '/a', summary, rule, handler }),
+    // @ts-expect-error: it does not say what the rules of a project are asked
+    route({ method: 'GET', path: '/a', summary, answers, handler }),
+    // @ts-expect-error: a rule that nobody knows
+    route({ method: 'GET', path: '/a', summary, answers, rule: 'threads:look', handler }),
+    // @ts-expect-error: no handler
+    () => route({ method: 'GET', path: '/a', summary, answers, rule })
+  ]
+  t.equal(rows.length, 6)
 })

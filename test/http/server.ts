@@ -7,7 +7,7 @@ import { requireUser, route } from '../../lib/http/route.ts'
 import { CustomApp } from '../../lib/http/custom-app.ts'
 import { openStream } from '../../lib/http/streaming-response.ts'
 import { currentUserId } from '../../lib/base/scope.ts'
-import { aRoute, health, openDoor, sessionOf, userNamed } from '../fixtures/door.ts'
+import { BARE, aRoute, health, openDoor, sessionOf, userNamed } from '../fixtures/door.ts'
 
 t.test('[Auth 2] a state-changing request with neither CSRF nor session is 403, known path or not', async (t) => {
   const door = await openDoor(t, [aRoute({ method: 'POST' })])
@@ -203,6 +203,7 @@ t.test('HEAD is GET without a body, with its length', async (t) => {
 
 t.test('the call carries what the schemas made, the address and the credential', async (t) => {
   const take = route({
+    ...BARE,
     method: 'POST',
     path: '/api/things/{name}',
     access: 'user',

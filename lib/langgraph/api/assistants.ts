@@ -10,11 +10,23 @@ import type { AssistantPatch } from '../../store/store.ts'
 import { ASSISTANTS_MAX, isUuid, VERSIONS_MAX } from '../../thread/assistants.ts'
 import { Containment } from '../../thread/contains.ts'
 import { type Assistant, type JsonObject, timestamp } from '../../base/types.ts'
-import { Authorizer } from '../../routes/authorizer.ts'
+import {
+  arrayOf,
+  int64,
+  mapOf,
+  one as answer,
+  anObject,
+  paged,
+  ref,
+  selectable,
+  text as string
+} from '../../routes/answers.ts'
+import { Authorizer, counting, searching } from '../../routes/authorization.ts'
 import { costly, tooLong } from '../../routes/input.ts'
 import { orderEntry, pageEntries, pageReply, sorted } from '../../routes/page.ts'
 import { ownThreads, removeThread } from '../../routes/remove-thread.ts'
 import type { Services } from '../../routes/services.ts'
+import { creatingAssistant, onAssistant } from './authorization.ts'
 
 /** Size of an assistant: a search reads all assistants of the user. */
 const BODY_BYTES = 32 * 1024
@@ -182,7 +194,7 @@ export function assistantRoutes(services: Services): Route[] {
   const threadsToRemove = async (call: UserCall, assistant_id: string): Promise<string[]> => {
     const threads = await ownThreads(services, { assistant_id }, call.user.id)
     if (!services.policy) return threads
-    const ask = new Authorizer(services.policy, services, call)
+    const ask = new Authorizer(services, services.policy.askFor(call))
     const kept: string[] = []
     for (const id of threads) if (await ask.mayRemove(id)) kept.push(id)
     return kept
@@ -209,38 +221,111 @@ export function assistantRoutes(services: Services): Route[] {
 
   const all = '/api/assistants'
   const one = `${all}/{assistant_id}`
-  const reading = { method: 'GET', permission: 'threads:read' } as const
-  const searching = { method: 'POST', permission: 'threads:read', bodyOptional: true } as const
-  const writing = { permission: 'threads:write' } as const
-  const listing = { ...reading, query: subgraphsQuery, handler: subgraphs } as const
-  const bodyLimit = BODY_BYTES
+  const asking = { permission: 'threads:read', rule: onAssistant(services, 'read') } as const
+  const reading = { ...asking, method: 'GET' } as const
+  const finding = { method: 'POST', permission: 'threads:read', bodyOptional: true } as const
+  const writing = { permission: 'threads:write', answers: answer(ref('Assistant')) } as const
+  const listing = { ...reading, query: subgraphsQuery, answers: answer(mapOf(anObject)), handler: subgraphs } as const
+  const members = ['graph_id', 'name', 'config', 'context', 'metadata']
   return [
-    route({ ...writing, method: 'POST', path: all, body: createBody, bodyLimit, handler: create }),
-    route({ ...searching, path: `${all}/search`, body: searchBody, handler: search }),
     route({
-      ...searching,
+      ...writing,
+      method: 'POST',
+      path: all,
+      body: createBody,
+      bodyLimit: BODY_BYTES,
+      rule: creatingAssistant(services),
+      summary: 'Create an assistant for a graph, at version 1',
+      refusals: [404, 409],
+      handler: create
+    }),
+    route({
+      ...finding,
+      path: `${all}/search`,
+      body: searchBody,
+      rule: searching('assistants'),
+      summary: 'Search assistants, including the default one of each graph',
+      answers: paged(arrayOf(selectable('Assistant'))),
+      handler: search
+    }),
+    route({
+      ...finding,
       path: `${all}/count`,
       body: countBody,
+      rule: counting('assistants'),
+      summary: 'Count assistants',
+      answers: answer(int64),
       handler: async ({ body, user }) => ({ json: (await matching(body, user.id)).length })
     }),
-    route({ ...reading, path: one, handler: async (call) => ({ json: view(await found(call)) }) }),
-    route({ ...writing, method: 'PATCH', path: one, body: updateBody, bodyLimit, handler: update }),
-    route({ method: 'DELETE', path: one, permission: 'threads:delete', query: deleteQuery, handler: remove }),
-    route({ ...searching, path: `${one}/versions`, body: versionsBody, handler: versions }),
-    route({ ...writing, method: 'POST', path: `${one}/latest`, body: latestBody, handler: setLatest }),
+    route({
+      ...reading,
+      path: one,
+      summary: 'Get an assistant by its id, or by the name of its graph',
+      answers: answer(ref('Assistant')),
+      handler: async (call) => ({ json: view(await found(call)) })
+    }),
+    route({
+      ...writing,
+      method: 'PATCH',
+      path: one,
+      body: updateBody,
+      bodyLimit: BODY_BYTES,
+      rule: onAssistant(services, 'update', ...members),
+      summary: 'Update an assistant; this creates a new version',
+      refusals: [409],
+      handler: update
+    }),
+    route({
+      method: 'DELETE',
+      path: one,
+      permission: 'threads:delete',
+      query: deleteQuery,
+      rule: onAssistant(services, 'delete'),
+      summary: 'Delete an assistant, and its threads with `delete_threads`',
+      answers: answer(arrayOf(string)),
+      refusals: [409],
+      handler: remove
+    }),
+    route({
+      ...asking,
+      method: 'POST',
+      path: `${one}/versions`,
+      body: versionsBody,
+      bodyOptional: true,
+      summary: 'Versions of an assistant, newest first',
+      answers: answer(arrayOf(ref('AssistantVersion'))),
+      handler: versions
+    }),
+    route({
+      ...writing,
+      method: 'POST',
+      path: `${one}/latest`,
+      body: latestBody,
+      rule: onAssistant(services, 'update', 'version'),
+      summary: 'Select the active version of an assistant',
+      handler: setLatest
+    }),
     route({
       ...reading,
       path: `${one}/graph`,
       query: drawQuery,
+      summary: 'Nodes and edges of its graph, for drawing',
+      answers: answer(ref('Drawing')),
       handler: (call) => ofGraph(call, (id, config) => states.draw(id, call.query.xray, config))
     }),
     route({
       ...reading,
       path: `${one}/schemas`,
+      summary: 'JSON schemas of its graph',
+      answers: answer(ref('GraphSchemas')),
       handler: (call) => ofGraph(call, (id, config) => states.schemas(id, config))
     }),
-    route({ ...listing, path: `${one}/subgraphs` }),
-    route({ ...listing, path: `${one}/subgraphs/{namespace}` })
+    route({ ...listing, path: `${one}/subgraphs`, summary: 'JSON schemas of its subgraphs' }),
+    route({
+      ...listing,
+      path: `${one}/subgraphs/{namespace}`,
+      summary: 'JSON schemas of the subgraphs in a namespace'
+    })
   ]
 }
 

@@ -9,10 +9,13 @@ import type { RunOrder } from '../../run/lifecycle/runs.ts'
 import { nextRunDate, ScheduleInvalid } from '../../jobs/cron-time.ts'
 import { Containment } from '../../thread/contains.ts'
 import { type Cron, isObject, type JsonObject, timestamp, type Timestamp } from '../../base/types.ts'
+import { arrayOf, int, nothing, one, paged, ref, selectable } from '../../routes/answers.ts'
+import { Authorizer, counting, searching } from '../../routes/authorization.ts'
 import { costly, tooLong } from '../../routes/input.ts'
 import { orderEntry, pageEntries, pageReply, sorted } from '../../routes/page.ts'
 import { callerIn, checkStrategy, orderFor, type RunBody, runEntries } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
+import { creatingCron, onCron } from './authorization.ts'
 
 const SCHEDULE_MAX = 200
 const ZONE_MAX = 64
@@ -146,15 +149,65 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
 
   const path = '/api/runs/crons'
   const starting = { permission: 'runs:create', bodyLimit: CRON_BYTES } as const
-  const creating = { ...starting, method: 'POST', body: createBody, handler: create } as const
-  const looking = { permission: 'runs:read', method: 'POST', bodyOptional: true } as const
+  const record = one(ref('Cron'))
+  const creating = { ...starting, method: 'POST', body: createBody, answers: record, handler: create } as const
+  const finding = { permission: 'runs:read', method: 'POST', bodyOptional: true } as const
   return [
-    route({ ...creating, path }),
-    route({ ...creating, path: '/api/threads/{thread_id}/runs/crons', thread: 'write' }),
-    route({ ...looking, path: `${path}/search`, body: searchBody, handler: search }),
-    route({ ...looking, path: `${path}/count`, body: countBody, handler: count }),
-    route({ ...starting, method: 'PATCH', path: `${path}/{cron_id}`, body: updateBody, handler: update }),
-    route({ ...starting, method: 'DELETE', path: `${path}/{cron_id}`, handler: remove })
+    route({
+      ...creating,
+      path,
+      rule: creatingCron,
+      summary: 'Create a cron whose runs each get a thread of their own',
+      refusals: [404, 409]
+    }),
+    route({
+      ...creating,
+      path: '/api/threads/{thread_id}/runs/crons',
+      thread: 'write',
+      rule: async (call, ask) => {
+        await new Authorizer(services, ask).thread('read', call.params.thread_id!)
+        return creatingCron(call, ask)
+      },
+      summary: 'Create a cron for a thread',
+      refusals: [409]
+    }),
+    route({
+      ...finding,
+      path: `${path}/search`,
+      body: searchBody,
+      rule: searching('crons'),
+      summary: 'Search the caller’s crons, newest first',
+      answers: paged(arrayOf(selectable('Cron'))),
+      handler: search
+    }),
+    route({
+      ...finding,
+      path: `${path}/count`,
+      body: countBody,
+      rule: counting('crons'),
+      summary: 'Count the caller’s crons',
+      answers: one(int),
+      handler: count
+    }),
+    route({
+      ...starting,
+      method: 'PATCH',
+      path: `${path}/{cron_id}`,
+      body: updateBody,
+      rule: onCron(services, 'update'),
+      summary: 'Update a cron; missing fields stay as they are',
+      answers: record,
+      handler: update
+    }),
+    route({
+      ...starting,
+      method: 'DELETE',
+      path: `${path}/{cron_id}`,
+      rule: onCron(services, 'delete'),
+      summary: 'Delete a cron; its runs stay',
+      answers: nothing,
+      handler: remove
+    })
   ]
 }
 

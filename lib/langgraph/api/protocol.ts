@@ -33,7 +33,8 @@ import { HEARTBEAT } from '../../run/log/sse.ts'
 import { asUser } from '../../base/scope.ts'
 import { newThread } from '../../thread/thread.ts'
 import { type Json, type JsonObject, isObject, type Run, timestamp } from '../../base/types.ts'
-import { Authorizer } from '../../routes/authorizer.ts'
+import { anObject, int, one, oneOf, shaped, text as string } from '../../routes/answers.ts'
+import { Authorizer } from '../../routes/authorization.ts'
 import { openEvents, positionText, readerOf } from '../../routes/join-request.ts'
 import { callerIn, checkStrategy, orderFor, runBody } from '../../routes/run-request.ts'
 import { runOf } from '../../routes/run-of.ts'
@@ -86,7 +87,7 @@ export function protocolRoutes(services: Services): Route[] {
     const threadId = call.params.thread_id!
     const ours = { checkpoint_id, stream_mode: MODES, on_disconnect: 'continue', stream_subgraphs: true }
     const given = check(runBody, { ...asked, ...ours }, 'body')
-    const body = policy ? await new Authorizer(policy, services, call).run(given, threadId) : given
+    const body = policy ? await new Authorizer(services, policy.askFor(call)).run(given, threadId) : given
     const request = { threadId, caller: callerIn(services, call), body, key: null, path: call.path, creator: null }
     const headers = services.configurableHeaders.of(call)
     const order = await orderFor(services, { ...request, isLangGraph: true, headers })
@@ -201,7 +202,7 @@ export function protocolRoutes(services: Services): Route[] {
       const owner = await store.threads.ownerOf(id)
       if (owner !== undefined && owner !== null && owner !== call.user.id) throw fail('thread_not_found', { id })
       return await asUser(call.user.id, async () => {
-        if (policy) await new Authorizer(policy, services, call).thread('read', id)
+        if (policy) await new Authorizer(services, policy.askFor(call)).thread('read', id)
         return execute(call, asked)
       })
     } catch (error) {
@@ -263,11 +264,40 @@ export function protocolRoutes(services: Services): Route[] {
   const path = `${thread}/stream/events`
   const bodyLimit = config.server.body_bytes
   // It starts runs, and shows them.
-  const on = { permission: 'runs:read', thread: 'read', part: 'runs' } as const
+  const on = { permission: 'runs:read', thread: 'read', rule: 'threads:read', part: 'runs' } as const
+  const result = { id: int, result: anObject, error: string, message: string }
   return [
-    route({ ...on, method: 'POST', path: `${thread}/commands`, body: commandBody, bodyLimit, handler: command }),
-    route({ ...on, method: 'POST', path, isStream: true, body: eventsBody, handler: events }),
-    route({ ...on, method: 'GET', path, isStream: true, handler: socket })
+    route({
+      ...on,
+      method: 'POST',
+      path: `${thread}/commands`,
+      body: commandBody,
+      bodyLimit,
+      summary: 'A command of LangGraph’s protocol v2; errors of the protocol have status 200',
+      answers: one(shaped({ type: oneOf('success', 'error') }, result)),
+      handler: command
+    }),
+    route({
+      ...on,
+      method: 'POST',
+      path,
+      isStream: true,
+      body: eventsBody,
+      summary: 'All events of a thread in LangGraph’s protocol v2, past ones first',
+      answers: { 200: { type: 'text/event-stream', schema: string } },
+      reads: { headers: { 'Last-Event-ID': 'Resume after this event' } },
+      handler: events
+    }),
+    route({
+      ...on,
+      method: 'GET',
+      path,
+      isStream: true,
+      summary: 'The same over a WebSocket, with commands and subscriptions',
+      answers: { 101: null },
+      refusals: [426, 429],
+      handler: socket
+    })
   ]
 }
 

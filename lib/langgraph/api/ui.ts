@@ -4,6 +4,7 @@ import * as v from 'valibot'
 import { fail } from '../../base/errors.ts'
 import { type Call, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { objectOf } from '../../http/schema.ts'
+import { text } from '../../routes/answers.ts'
 import type { Services } from '../../routes/services.ts'
 
 const TYPES: Readonly<Record<string, string>> = { '.js': 'text/javascript', '.css': 'text/css' }
@@ -45,9 +46,26 @@ export function uiRoutes({ ui }: Pick<Services, 'ui'>): Route[] {
 
   const path = '/api/ui/{graph}'
   return [
-    route({ method: 'POST', path, permission: 'any', body: componentBody, handler: component }),
+    route({
+      method: 'POST',
+      path,
+      permission: 'any',
+      body: componentBody,
+      rule: null,
+      summary: 'The HTML that loads a component of a graph into the page',
+      answers: { 200: { type: 'text/html', schema: text } },
+      handler: component
+    }),
     // Script elements send no credential.
-    route({ method: 'GET', path: `${path}/{file}`, access: 'public', handler: file })
+    route({
+      method: 'GET',
+      path: `${path}/{file}`,
+      access: 'public',
+      rule: null,
+      summary: 'A file of the components of a graph',
+      answers: { 200: { type: '*/*', schema: text } },
+      handler: file
+    })
   ]
 }
 

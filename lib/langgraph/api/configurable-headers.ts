@@ -1,6 +1,6 @@
 // Request headers that graphs find in their configuration, under the names that LangGraph's server gives them, as langgraph.json wants it.
-import type { Call } from '../http/route.ts'
-import type { JsonObject } from '../base/types.ts'
+import type { Call } from '../../http/route.ts'
+import type { JsonObject } from '../../base/types.ts'
 
 /** What is passed on when the project names no headers: nothing that proxies add. */
 const BY_DEFAULT = /^(x-(?!real-ip$|forwarded-).+|user-agent)$/

@@ -1,11 +1,21 @@
 // LangGraph's long-term store: the caller's items by namespace and key.
 import * as v from 'valibot'
-import { fail } from '../base/errors.ts'
-import { type Reply, type Route, route, type UserCall } from '../http/route.ts'
-import { isPythonClient } from '../http/langgraph-client.ts'
-import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean } from '../http/schema.ts'
-import { ADDRESS_MAX } from '../memory/items.ts'
-import type { Services } from './services.ts'
+import { fail } from '../../base/errors.ts'
+import { type Reply, route, type Route, type UserCall } from '../../http/route.ts'
+import { isPythonClient } from '../../http/langgraph-client.ts'
+import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean } from '../../http/schema.ts'
+import { ADDRESS_MAX } from '../../memory/items.ts'
+import { arrayOf, nothing, one, ref, shaped, text as string } from '../../routes/answers.ts'
+import { storeItem } from '../../routes/openapi-schemas.ts'
+import type { Services } from '../../routes/services.ts'
+import {
+  changingItem,
+  gettingItem,
+  listingNamespaces,
+  type NamespacesBody,
+  type SearchBody,
+  searchingItems
+} from './authorization.ts'
 
 const LABELS_MAX = 64
 const LIMIT_MAX = 1_000
@@ -41,7 +51,6 @@ const searchBody = objectOf({
   // For semantic search, which is not implemented: results are newest first.
   query: v.nullish(v.pipe(v.string(), v.maxLength(QUERY_MAX)))
 })
-export type SearchBody = v.InferOutput<typeof searchBody>
 const namespacesBody = objectOf({
   prefix: v.nullish(namespace, []),
   suffix: v.nullish(namespace, []),
@@ -49,9 +58,10 @@ const namespacesBody = objectOf({
   limit: limit(100),
   offset
 })
-export type NamespacesBody = v.InferOutput<typeof namespacesBody>
 
-export function itemRoutes({ items, config }: Pick<Services, 'items' | 'config'>): Route[] {
+export function itemRoutes(services: Pick<Services, 'items' | 'config'>): Route[] {
+  const { items, config } = services
+
   const put = async ({ body }: UserCall<v.InferOutput<typeof putBody>>): Promise<Reply> => {
     await items.put(body)
     return { status: 204 }
@@ -86,10 +96,53 @@ export function itemRoutes({ items, config }: Pick<Services, 'items' | 'config'>
   const writing = { permission: 'store:write', path } as const
   const bodyLimit = config.server.body_bytes
   return [
-    route({ ...writing, method: 'PUT', body: putBody, bodyLimit, handler: put }),
-    route({ ...writing, method: 'DELETE', body: removeBody, handler: remove }),
-    route({ ...reading, method: 'GET', path, query: getQuery, handler: get }),
-    route({ ...searching, path: `${path}/search`, body: searchBody, handler: search }),
-    route({ ...searching, path: '/api/store/namespaces', body: namespacesBody, handler: namespaces })
+    route({
+      ...writing,
+      method: 'PUT',
+      body: putBody,
+      bodyLimit,
+      rule: changingItem(services, 'put'),
+      summary: 'Store an item of the caller under a namespace and a key',
+      answers: nothing,
+      refusals: [409],
+      handler: put
+    }),
+    route({
+      ...writing,
+      method: 'DELETE',
+      body: removeBody,
+      rule: changingItem(services, 'delete'),
+      summary: 'Delete an item',
+      answers: nothing,
+      handler: remove
+    }),
+    route({
+      ...reading,
+      method: 'GET',
+      path,
+      query: getQuery,
+      rule: gettingItem(services),
+      summary: 'An item, or null; the labels of its namespace are separated by dots',
+      answers: one({ ...storeItem, type: ['object', 'null'] }),
+      handler: get
+    }),
+    route({
+      ...searching,
+      path: `${path}/search`,
+      body: searchBody,
+      rule: searchingItems(services),
+      summary: 'Search items below a namespace with a filter, last written first',
+      answers: one(shaped({ items: arrayOf(ref('StoreItem')) })),
+      handler: search
+    }),
+    route({
+      ...searching,
+      path: '/api/store/namespaces',
+      body: namespacesBody,
+      rule: listingNamespaces(services),
+      summary: 'Namespaces of the caller’s items',
+      answers: one(shaped({ namespaces: arrayOf(arrayOf(string)) })),
+      handler: namespaces
+    })
   ]
 }
