@@ -56,6 +56,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'agent/runtime',
     'agent/states'
   ],
+  // As langgraph/api: one tenant's routes.
+  deerflow: ['routes', 'http', 'thread', 'agent/states', 'agent/summary'],
   routes: [
     'jobs',
     'conversation',

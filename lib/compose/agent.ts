@@ -10,6 +10,7 @@ import { imagesMiddleware, threadDataMiddleware, uploadsMiddleware } from '../ag
 import { type MemoryPort, memoryMiddleware } from '../agent/middleware/memory.ts'
 import type { Middleware } from '../agent/middleware.ts'
 import { skillsMiddleware, skillTools } from '../agent/middleware/skills.ts'
+import { goalMiddleware } from '../agent/middleware/goal.ts'
 import { summarizeMiddleware } from '../agent/middleware/summarize.ts'
 import { titleMiddleware } from '../agent/middleware/title.ts'
 import type { Models } from '../agent/model.ts'
@@ -265,6 +266,7 @@ function middlewaresOf(config: Config, { memories, queue, skills, workspace, log
     learn: (conversation) => queue.add(conversation)
   }
   return [
+    goalMiddleware(),
     uploadsMiddleware(workspace, DEFAULT_USER_ID),
     imagesMiddleware(workspace, DEFAULT_USER_ID),
     ...(config.skills.enabled ? [skillsMiddleware(skills)] : []),

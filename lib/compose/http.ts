@@ -11,6 +11,7 @@ import { type HttpOptions, HttpServer, type Log } from '../http/server.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { AuthServices } from '../routes/auth.ts'
 import { langgraphRoutes } from '../langgraph/api/index.ts'
+import { deerflowRoutes } from '../deerflow/index.ts'
 import { routes } from '../routes/index.ts'
 import { metricsRoutes } from '../routes/metrics.ts'
 import type { Services } from '../routes/services.ts'
@@ -64,7 +65,7 @@ export function composeServers(parts: HttpParts): { server: HttpServer; metricsS
     routes: routes(services, accounts, {
       disabled: project?.http.disabled ?? [],
       policy,
-      rooms: langgraphRoutes(services)
+      rooms: [...langgraphRoutes(services), ...deerflowRoutes(services)]
     })
   })
   const hasOwnPort = config.metrics.port !== 0

@@ -169,6 +169,8 @@ const model = v.object(
     continuation: choice(['prefix', 'ask', 'none'], 'ask'),
     // It accepts images: the tool view_image is offered to it.
     supports_vision: flag(false),
+    // Tokens that it reads at most, for showing how full a conversation is. 0: not known.
+    context_window: whole(0, 0),
     // Merged into every request: temperature, max_tokens...
     request: v.nullish(requestOptions(), {}),
     // Idle timeout of the model in ms. Without it a dead connection holds its run until runs.timeout_s.
@@ -288,6 +290,8 @@ export const Options = v.object({
     attempts: whole(8, 1, 100)
   }),
   // Follow-up questions that a page may offer.
+  // Rewriting drafts by a model. It costs a model call each.
+  input_polish: section({ enabled: flag(true), max_chars: whole(4000, 1, 100_000), model_name: nullable() }),
   suggestions: section({ enabled: flag(true), max_suggestions: whole(3, 1, 5), model_name: nullable() }),
   files: section({
     // All processes on one PostgreSQL database have one home, and one with another home is refused at its start. false: they may

@@ -1,6 +1,8 @@
 // Artifacts: opens files of a thread for reading, with the headers a browser may get [needs N18].
+import { isUtf8 } from 'node:buffer'
+import { createHash } from 'node:crypto'
 import type { FileHandle } from 'node:fs/promises'
-import { basename, extname } from 'node:path'
+import { basename, extname, sep } from 'node:path'
 import { type ArchiveLimits, ArchiveError, openMember } from './archive.ts'
 import { KeyedMutex } from '../base/keyed-mutex.ts'
 import { kindOf, nullIfMissing, openToRead, PathError, type Paths } from './paths.ts'
@@ -91,6 +93,15 @@ export function memberIn(virtualPath: string): { readonly archive: string; reado
   return end === virtualPath.length ? null : { archive: virtualPath.slice(0, end - 1), member: virtualPath.slice(end) }
 }
 
+const OUTPUTS = '/mnt/user-data/outputs'
+
+/** Why a file is not saved: not below the outputs, not the one that was read, too large, or no text. */
+export type Unsaved = 'outside' | 'changed' | 'too_large' | 'not_text'
+
+function sha256(bytes: Buffer): string {
+  return createHash('sha256').update(bytes).digest('hex')
+}
+
 export class Artifacts {
   readonly #paths: Paths
   readonly #members = new KeyedMutex(MEMBERS_OPEN)
@@ -118,6 +129,38 @@ export class Artifacts {
       await file.close()
       throw error
     }
+  }
+
+  /**
+   * Replaces a text file below the outputs, if it is still the one whose digest is `expected`.
+   * @param edit `expected`: SHA-256 in hexadecimal digits; `maxBytes` of the file as it is
+   * @throws PathError as `open`
+   */
+  async save(
+    threadId: string,
+    userId: string,
+    virtualPath: string,
+    edit: { readonly content: string; readonly expected: string; readonly maxBytes: number }
+  ): Promise<{ readonly path: string; readonly sha256: string; readonly size: number } | Unsaved> {
+    const path = `/${virtualPath.replace(/^\/+/, '')}`
+    if (memberIn(path) !== null || /\.skill$/i.test(path)) return 'not_text'
+    const real = await this.#paths.locate(path, threadId, userId)
+    const outputs = await this.#paths.locate(OUTPUTS, threadId, userId).catch(() => null)
+    if (outputs === null || !real.startsWith(outputs + sep)) return 'outside'
+    const file = await openFile(real, path)
+    try {
+      const stats = await file.stat()
+      if (!stats.isFile()) throw notAFile(path)
+      if (stats.size > edit.maxBytes) return 'too_large'
+      const bytes = await file.readFile()
+      if (!isUtf8(bytes) || !isText(bytes) || edit.content.includes('\0')) return 'not_text'
+      if (sha256(bytes) !== edit.expected) return 'changed'
+    } finally {
+      await file.close()
+    }
+    const written = await this.#paths.write(threadId, userId, path, edit.content)
+    const bytes = Buffer.from(edit.content)
+    return { path: written, sha256: sha256(bytes), size: bytes.length }
   }
 
   /** @throws MutexBusy */

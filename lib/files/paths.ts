@@ -7,7 +7,7 @@
 // Agents and clients see `/mnt/user-data/...`; real paths are never shown, not even in errors.
 import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
-import { type FileHandle, lstat, mkdir, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
+import { cp, type FileHandle, lstat, mkdir, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
 import { join, resolve, sep } from 'node:path'
 
 /** The user-data folder as agents and clients see it. */
@@ -161,6 +161,18 @@ export class Paths {
         bytes += (await lstat(join(folder, name)).catch(nullIfMissing))?.size ?? 0
     }
     return bytes
+  }
+
+  /**
+   * Copies all files of a user in one thread to another one, symbolic links left out.
+   * @returns whether there were any
+   */
+  async copyThread(fromId: string, toId: string, userId: string): Promise<boolean> {
+    const from = this.userData(fromId, userId)
+    if ((await kindOf(from)) !== 'folder') return false
+    const filter = async (path: string): Promise<boolean> => !(await lstat(path)).isSymbolicLink()
+    await this.writing(toId, userId, () => cp(from, this.userData(toId, userId), { recursive: true, filter }))
+    return true
   }
 
   /**

@@ -208,10 +208,13 @@ const REFUSALS: Readonly<Record<string, string>> = {
   409: 'Conflicts with something that exists or is in progress',
   408: 'The request body did not arrive in time',
   413: 'The request body is too large',
+  412: 'It has changed since it was read',
+  415: 'Not a text',
   416: 'The range lies outside of the content',
   422: 'Validation failed; each entry of `detail` names the value',
   426: 'This address needs a WebSocket upgrade',
   429: 'Too many requests; try again after Retry-After',
+  500: 'It failed; the log says why',
   503: 'Temporarily unavailable; try again after Retry-After'
 }
 

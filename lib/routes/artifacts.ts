@@ -1,13 +1,13 @@
 // Artifacts: files below /mnt/user-data of a thread, sent so that nothing in them can run in our origin [needs N18].
 import * as v from 'valibot'
-import { fail } from '../base/errors.ts'
-import { type Artifact, memberIn } from '../files/artifacts.ts'
+import { fail, Refused } from '../base/errors.ts'
+import { type Artifact, memberIn, type Unsaved } from '../files/artifacts.ts'
 import { MutexBusy } from '../base/keyed-mutex.ts'
 import { PathError } from '../files/paths.ts'
-import { type HANDLED, type Route, route, type UserCall } from '../http/route.ts'
+import { type HANDLED, type Reply, type Route, route, type UserCall } from '../http/route.ts'
 import { sendRanged } from '../http/range.ts'
 import { objectOf, queryBoolean } from '../http/schema.ts'
-import { partly, ranged } from './answers.ts'
+import { int, one, partly, ranged, shaped, text } from './answers.ts'
 import type { Services } from './services.ts'
 
 const artifactQuery = objectOf({ download: v.optional(queryBoolean, 'false') })
@@ -16,7 +16,25 @@ type ArtifactQuery = v.InferOutput<typeof artifactQuery>
 // Defence in depth: no type sniffing, and a sandboxed origin without scripts that may load nothing.
 const SAFETY = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': "sandbox; default-src 'none'" }
 
-export function artifactRoutes({ artifacts, config }: Pick<Services, 'artifacts' | 'config'>): Route[] {
+/** Of a file that is edited, before and after. */
+const EDITED_BYTES = 2 * 1024 * 1024
+const saveBody = objectOf({
+  content: v.string(),
+  expected_sha256: v.pipe(v.string(), v.length(64), v.regex(/^[0-9a-f]+$/))
+})
+/** Why a file is not saved: status and text. */
+const UNSAVED: Readonly<Record<Unsaved, readonly [number, string]>> = {
+  outside: [400, 'Only files below /mnt/user-data/outputs can be edited'],
+  changed: [412, 'The file has changed since it was read'],
+  too_large: [413, 'An edited file has at most 2 MiB'],
+  not_text: [415, 'Only text files can be edited']
+}
+
+export function artifactRoutes({
+  artifacts,
+  config,
+  store
+}: Pick<Services, 'artifacts' | 'config' | 'store'>): Route[] {
   const get = async (call: UserCall<unknown, ArtifactQuery>): Promise<typeof HANDLED> => {
     const { thread_id, path } = { thread_id: call.params.thread_id!, path: call.params.path! }
     const artifact = await artifacts.open(thread_id, call.user.id, path).catch((error) => refused(error, path))
@@ -28,7 +46,34 @@ export function artifactRoutes({ artifacts, config }: Pick<Services, 'artifacts'
     }
   }
 
+  /** Only what its client has read last is replaced, and only while no run may write it. */
+  const save = async ({ params, body, user }: UserCall<v.InferOutput<typeof saveBody>>): Promise<Reply> => {
+    const { thread_id: threadId, path } = { thread_id: params.thread_id!, path: params.path! }
+    if (Buffer.byteLength(body.content) > EDITED_BYTES) throw new Refused(413, 'An edited file has at most 2 MiB')
+    if ((await store.runs.inFlight(threadId)).length > 0) throw fail('thread_in_flight', { id: threadId })
+    const edit = { content: body.content, expected: body.expected_sha256, maxBytes: EDITED_BYTES }
+    const saved = await artifacts.save(threadId, user.id, path, edit).catch((error) => refused(error, path))
+    if (typeof saved !== 'string') return { json: saved }
+    const [status, text] = UNSAVED[saved]
+    throw new Refused(status, text)
+  }
+
   return [
+    route({
+      method: 'PUT',
+      path: '/api/threads/{thread_id}/artifacts/{path}',
+      permission: 'threads:write',
+      thread: 'write',
+      tail: true,
+      summary: 'Saves an edited text file, if it is still the one that was read',
+      answers: one(shaped({ path: text, sha256: text, size: int })),
+      refusals: [400, 403, 404, 409, 412, 413, 415],
+      rule: 'threads:update',
+      body: saveBody,
+      // JSON escapes may make a text longer.
+      bodyLimit: 3 * EDITED_BYTES,
+      handler: save
+    }),
     route({
       method: 'GET',
       path: '/api/threads/{thread_id}/artifacts/{path}',

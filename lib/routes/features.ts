@@ -47,7 +47,6 @@ const CONSTANTS: readonly Constant[] = [
 
 /** The same, below a thread. */
 const CONSTANTS_OF_THREAD: readonly Constant[] = [
-  ['/goal', { goal: null }, 'The goal of a thread: always null here', shaped({ goal: { type: 'null' } })],
   ['/scheduled-tasks', [], 'Scheduled tasks of a thread: always empty here', nothings],
   [
     '/runs/{run_id}/workspace-changes',

@@ -6,7 +6,7 @@ import { listIn } from '../http/request.ts'
 import { issue, objectOf, queryInteger } from '../http/schema.ts'
 import type { SeqPage } from '../store/store.ts'
 import { feedbackView } from '../thread/checkpoint.ts'
-import type { Feedback, RunEvent } from '../base/types.ts'
+import { type Feedback, isInFlight, isObject, type Json, type RunEvent } from '../base/types.ts'
 import { arrayOf, one, ref } from './answers.ts'
 import { runOf } from './run-of.ts'
 import type { Services } from './services.ts'
@@ -28,6 +28,9 @@ function pageOf({ before_seq, after_seq }: PageQuery, limit: number): SeqPage {
 
 /** Maximum characters per page, not counting its first row. */
 const PAGE_CHARS = 8 * 1024 * 1024
+const CHARS_PER_TOKEN = 4
+/** Runs per read when looking for replays. */
+const RUNS_PAGE = 1000
 /** Rows per read: a few first, because their sizes are unknown. */
 const STEP = { first: 4, most: 16 }
 
@@ -72,7 +75,7 @@ function trimmed(
   return { data: forward ? rows.slice(0, limit) : rows.slice(1), has_more }
 }
 
-export function messageRoutes({ store }: Services): Route[] {
+export function messageRoutes({ store, states, config }: Services): Route[] {
   /** Adds `feedback` to every row: null except for the last answer of each run in the page. */
   const withFeedback = async (threadId: string, rows: RunEvent[]): Promise<object[]> => {
     const last = new Map<string, number>()
@@ -91,6 +94,46 @@ export function messageRoutes({ store }: Services): Route[] {
     return { json: await withFeedback(threadId, rows) }
   }
 
+  /**
+   * Runs that another one has replaced: an answer regenerated, a question edited. While a replay is under way or has succeeded it
+   * stands for its source; an edit that failed is hidden itself.
+   */
+  const superseded = async (threadId: string): Promise<ReadonlySet<string>> => {
+    const hidden = new Set<string>()
+    const decided = new Set<string>()
+    for (let offset = 0; ; offset += RUNS_PAGE) {
+      const page = await store.runs.list(threadId, { limit: RUNS_PAGE, offset, kwargsBytes: 0 })
+      // Newest first: of several edits of one question the newest decides.
+      for (const { run_id, status, metadata } of page) {
+        const source = metadata.regenerate_from_run_id
+        if (typeof source !== 'string') continue
+        if (metadata.replay_kind !== 'edit') {
+          if (status === 'success') hidden.add(source)
+          continue
+        }
+        const hasFailed = !isInFlight({ status }) && status !== 'success'
+        if (hasFailed || decided.has(source)) hidden.add(run_id)
+        else hidden.add(source)
+        decided.add(source)
+      }
+      if (page.length < RUNS_PAGE) return hidden
+    }
+  }
+
+  /** Rows of a page without those of hidden runs: reads on until there are enough. */
+  const visible =
+    (threadId: string, hidden: ReadonlySet<string>) =>
+    async (page: SeqPage): Promise<RunEvent[]> => {
+      let rows: RunEvent[] = []
+      for (let { before } = page; ; ) {
+        const limit = page.limit - rows.length
+        const found = await store.events.listMessages(threadId, { limit, ...(before !== undefined && { before }) })
+        rows = [...found.filter(({ run_id }) => !hidden.has(run_id)), ...rows]
+        if (found.length < limit || rows.length >= page.limit) return rows
+        before = found[0]!.seq
+      }
+    }
+
   const pageOfThread = async ({ params, query }: Call<unknown, v.InferOutput<typeof backwardQuery>>) => {
     if (query.after_seq !== undefined) {
       const msg = 'after_seq is not supported by this backward-only endpoint'
@@ -98,9 +141,8 @@ export function messageRoutes({ store }: Services): Route[] {
     }
     const threadId = params.thread_id!
     const { before_seq, limit } = query
-    const page = await bounded({ limit: limit + 1, before: before_seq }, (one) =>
-      store.events.listMessages(threadId, one)
-    )
+    const read = visible(threadId, await superseded(threadId))
+    const page = await bounded({ limit: limit + 1, before: before_seq }, read)
     const { data, has_more } = trimmed(page, limit, false)
     const next_before_seq = has_more ? (data[0]?.seq ?? null) : null
     return { json: { data: await withFeedback(threadId, data), has_more, next_before_seq } }
@@ -126,9 +168,24 @@ export function messageRoutes({ store }: Services): Route[] {
     return { json: rows }
   }
 
-  const usage = async ({ params }: Call) => ({
-    json: { thread_id: params.thread_id!, ...(await store.runs.tokens(params.thread_id!)) }
-  })
+  const usage = async ({ params }: Call) => {
+    const threadId = params.thread_id!
+    const [tokens, context_usage] = await Promise.all([store.runs.tokens(threadId), contextUsage(threadId)])
+    return { json: { thread_id: threadId, ...tokens, context_usage } }
+  }
+
+  /** About how much of the model's context the conversation takes; null: its state cannot be read. */
+  const contextUsage = async (threadId: string): Promise<object | null> => {
+    const state = await states.values(threadId, null).catch(() => null)
+    const values = state === null ? null : (JSON.parse(state.json) as Json)
+    if (!isObject(values)) return null
+    const [last] = await store.runs.list(threadId, { limit: 1, offset: 0, kwargsBytes: 0 })
+    const model = config.models.find(({ name }) => name === last?.model_name) ?? config.models[0]
+    const window = model?.context_window || null
+    const token_count = Math.ceil(JSON.stringify(values.messages ?? []).length / CHARS_PER_TOKEN)
+    const percentage = window === null ? null : Math.round((token_count / window) * 1000) / 10
+    return { token_count, max_context_tokens: window, percentage }
+  }
 
   const thread = '/api/threads/{thread_id}'
   const reading = { method: 'GET', permission: 'runs:read', rule: 'threads:read' } as const

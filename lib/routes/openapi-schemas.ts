@@ -215,7 +215,8 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     total_output_tokens: int,
     total_runs: int,
     by_model: mapOf(shaped({ tokens: int, runs: int })),
-    by_caller: shaped({ lead_agent: int, subagent: int, middleware: int })
+    by_caller: shaped({ lead_agent: int, subagent: int, middleware: int }),
+    context_usage: orNull(shaped({ token_count: int, max_context_tokens: orNull(int), percentage: orNull(number) }))
   }),
   Feedback: shaped({
     feedback_id: text,

@@ -32,7 +32,7 @@ const open = async (t: Test) => {
   const paths = new Paths(t.testdir())
   const routes = [
     ...uploadRoutes({ uploads: new Uploads(paths, LIMITS), ...doubles }),
-    ...artifactRoutes({ artifacts: new Artifacts(paths), config })
+    ...artifactRoutes({ artifacts: new Artifacts(paths), config, store: doubles.store })
   ]
   const door = await openDoor(t, routes, { owners: { mine: 'u', theirs: 'v' } })
   return {

@@ -96,11 +96,11 @@ export class Requests {
    * @throws AgentError; the signal's reason
    */
   async open(method: Method, path: string, options: RequestOptions, headMs: number): Promise<IncomingMessage> {
-    const patience = new Patience(this)
+    const retries = new RetryWindow(this)
     for (;;) {
       const response = await this.#open(method, path, options, headMs)
       if (!(response instanceof RetryableError)) return response
-      await patience.wait(response, options.waitSignal ?? options.signal)
+      await retries.wait(response, options.waitSignal ?? options.signal)
     }
   }
 
@@ -170,7 +170,7 @@ function isNotConnected(error: unknown): boolean {
 }
 
 /** Waits between attempts, longer each time, until `reconnectMs` have passed without progress. */
-export class Patience {
+export class RetryWindow {
   readonly #requests: Requests
   #failed = 0
   #since = performance.now()

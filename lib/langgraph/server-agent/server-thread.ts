@@ -7,7 +7,7 @@ import { type PeerFailures, RetryableError } from '../../agent/http/failures.ts'
 import { objectOr, objectsIn, textOr, textsIn, parseJson } from '../../base/json.ts'
 import { interruptsIn } from './event-mapper.ts'
 import type { GraphInput, GraphState, Part } from './graph.ts'
-import { Patience, type Requests } from './requests.ts'
+import { RetryWindow, type Requests } from './requests.ts'
 import { EventStream } from '../../agent/http/event-stream.ts'
 
 /** Timeout for cancelling on the server, in ms. */
@@ -128,13 +128,13 @@ export class ServerThread {
    */
   async #follow(run: string, first: IncomingMessage, parser: EventStreamParser, space: Space): Promise<string> {
     const { failures } = this.#requests
-    const patience = new Patience(this.#requests)
+    const retries = new RetryWindow(this.#requests)
     let response: IncomingMessage | null = first
     let lost: ConnectionLost | null = null
     for (let seen = 0; ; ) {
       if (response) lost = await this.#listen(run, response, parser, space)
       const isNews = parser.count > seen
-      if (isNews) patience.renew()
+      if (isNews) retries.renew()
       seen = parser.count
       const status = await this.#status(run)
       // Some servers leave the stream of a run that has ended open: one that has nothing more to say is as good as ended.
@@ -143,7 +143,7 @@ export class ServerThread {
       const failure = status instanceof RetryableError ? status : new RetryableError(failures.brokeOff(lost?.cause))
       // A stream without ids cannot be resumed.
       if (lost && !parser.isResumable) throw failure.error
-      await patience.wait(failure, this.#signal)
+      await retries.wait(failure, this.#signal)
       response = typeof status === 'string' ? await this.#rejoin(run, parser) : null
     }
   }

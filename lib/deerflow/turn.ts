@@ -1,0 +1,68 @@
+// A turn of a conversation: a human message and the answer to it, with the checkpoint before it and the run that gave the answer.
+import type { StatePort } from '../agent/states.ts'
+import { Refused } from '../base/errors.ts'
+import { isObject, type Json, type JsonObject } from '../base/types.ts'
+
+/** Checkpoints that are searched for the state before a turn. */
+const ENTRIES_MAX = 200
+
+/** One checkpoint of a thread, newest first in a history. */
+export interface Entry {
+  readonly checkpointId: string
+  readonly messages: readonly JsonObject[]
+  readonly title: Json | undefined
+}
+
+export interface Turn {
+  readonly human: JsonObject & { readonly id: string }
+  /** All messages of the turn, the human's first. */
+  readonly messages: readonly JsonObject[]
+  /** The run that gave the answer. */
+  readonly runId: string
+  /** The checkpoint the turn started from. */
+  readonly base: Entry
+}
+
+/** @throws Refused 404 when nothing was written to the thread */
+export async function historyOf(states: StatePort, threadId: string, user: string): Promise<[Entry, ...Entry[]]> {
+  const query = { limit: ENTRIES_MAX, before: null, place: null, metadata: null, user }
+  const entries = (await states.history(threadId, query)).flatMap((text) => entryIn(JSON.parse(text) as Json))
+  const [newest, ...older] = entries
+  if (!newest) throw new Refused(404, `Thread ${threadId} has no checkpoint`)
+  return [newest, ...older]
+}
+
+function entryIn(state: Json): Entry[] {
+  if (!isObject(state) || !isObject(state.checkpoint) || typeof state.checkpoint.checkpoint_id !== 'string') return []
+  const values = isObject(state.values) ? state.values : {}
+  const messages = Array.isArray(values.messages) ? values.messages.filter(isObject) : []
+  return [{ checkpointId: state.checkpoint.checkpoint_id, messages, title: values.title }]
+}
+
+/** Frontends show it: middlewares hide what they add to a conversation. */
+export function isVisible({ additional_kwargs }: JsonObject): boolean {
+  return !isObject(additional_kwargs) || additional_kwargs.hide_from_ui !== true
+}
+
+export function isAnswer(message: JsonObject): boolean {
+  return message.type === 'ai' && isVisible(message)
+}
+
+/**
+ * The turn that ends with the message at this index of the newest state.
+ * @throws Refused 409 when it has no human message, no run, or no checkpoint before it
+ */
+export function turnAt(history: readonly [Entry, ...Entry[]], index: number): Turn {
+  const { messages } = history[0]
+  const start = messages.slice(0, index).findLastIndex((one) => one.type === 'human' && isVisible(one))
+  const human = messages[start]
+  if (!human || typeof human.id !== 'string') throw new Refused(409, 'No human message stands before this answer')
+  const runId = messages[index]?.run_id
+  if (typeof runId !== 'string') throw new Refused(409, 'The run of this answer is not known')
+  const before = messages.slice(0, start)
+  const base = history.find(
+    (entry) => entry.messages.length === before.length && before.every(({ id }, at) => entry.messages[at]?.id === id)
+  )
+  if (!base) throw new Refused(409, 'There is no checkpoint before this turn to start from')
+  return { human: { ...human, id: human.id }, messages: messages.slice(start, index + 1), runId, base }
+}

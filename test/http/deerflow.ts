@@ -1,0 +1,232 @@
+// The buttons of DeerFlow's frontend: regenerate, edit, branch, goal, compact, polish, saving an artifact, and how full a conversation is.
+import { createHash } from 'node:crypto'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { asked, at, listIn, openSite, type Person, type Site, signIn, textIn } from '../fixtures/gateway.ts'
+import { type FakeModel, scripted, startModel } from '../fixtures/model.ts'
+
+interface Scene {
+  readonly site: Site
+  readonly model: FakeModel
+  readonly person: Person
+  readonly thread: string
+  readonly path: string
+  say(text: string, more?: object): Promise<void>
+}
+
+async function open(t: Test, more: object = {}): Promise<Scene> {
+  const model = await startModel()
+  t.teardown(() => model.stop())
+  const models = [{ name: 'main', model: 'main', base_url: model.baseUrl, api_key: 'none', context_window: 1000 }]
+  const config = { models, title: { enabled: false }, memory: { enabled: false }, ...more }
+  const site = await openSite(t, { config })
+  const person = await signIn(site)
+  const thread = await person.thread()
+  const path = `/api/threads/${thread}`
+  const say = async (text: string, more: object = {}) => {
+    const { status } = await person.post(`${path}/runs/wait`, { ...asked(scripted({ text }), {}), ...more })
+    t.equal(status, 200)
+  }
+  return { site, model, person, thread, path, say }
+}
+
+async function messagesOf({ person }: Scene, path: string): Promise<readonly unknown[]> {
+  return listIn((await person.get(`${path}/state`)).body, 'values', 'messages')
+}
+
+async function idOf(scene: Scene, index: number): Promise<string> {
+  return textIn((await messagesOf(scene, scene.path)).at(index), 'id')
+}
+
+async function wordsOf(scene: Scene, path = scene.path): Promise<unknown[]> {
+  return (await messagesOf(scene, path)).filter((one) => at(one, 'type') === 'ai').map((one) => at(one, 'content'))
+}
+
+/** The answers in the feed of a thread. */
+async function feedOf({ person, path }: Scene, limit = 50): Promise<unknown[]> {
+  const rows = listIn((await person.get(`${path}/messages/page?limit=${limit}`)).body, 'data')
+  return rows.filter((row) => at(row, 'event_type') === 'ai_message').map((row) => at(row, 'content', 'content'))
+}
+
+t.test('an answer regenerated replaces the old one in the state and in the feed; the log keeps both', async (t) => {
+  const scene = await open(t)
+  const { person, path, say } = scene
+  await say('one')
+  await say('two')
+  const answer = await person.post(`${path}/runs/regenerate/prepare`, { message_id: await idOf(scene, -1) })
+  t.equal(answer.status, 200, answer.text)
+  const { input, checkpoint, metadata, target_run_id } = answer.body as Record<string, unknown>
+  t.match(metadata, { regenerate_from_run_id: target_run_id })
+  t.equal(textIn(input, 'messages', 0, 'id'), await idOf(scene, -2), 'the same question')
+  const replayed = await person.post(`${path}/runs/wait`, { input, checkpoint, metadata, assistant_id: 'lead_agent' })
+  t.equal(replayed.status, 200, replayed.text)
+  t.strictSame(await wordsOf(scene), ['one', 'two'])
+  t.strictSame(await feedOf(scene), ['one', 'two'])
+  t.strictSame(await feedOf(scene, 1), ['two'], 'a page is as long as it was asked for')
+  t.equal(listIn((await person.get(`${path}/runs`)).body).length, 3)
+  const events = listIn((await person.get(`${path}/messages`)).body)
+  t.equal(events.filter((row) => at(row, 'event_type') === 'ai_message').length, 3)
+})
+
+t.test('only the latest answer can be regenerated', async (t) => {
+  const scene = await open(t)
+  const { person, path, say } = scene
+  const prepare = async (message_id: string) =>
+    (await person.post(`${path}/runs/regenerate/prepare`, { message_id })).status
+  await say('one')
+  const first = await idOf(scene, -1)
+  await say('two')
+  t.equal(await prepare('nobody'), 404)
+  t.equal(await prepare(first), 409)
+  t.equal(await prepare(await idOf(scene, -2)), 409, 'a question')
+  t.equal(await prepare(''), 422)
+  const other = await signIn(scene.site, 'other')
+  t.equal((await other.post(`${path}/runs/regenerate/prepare`, { message_id: first })).status, 404)
+})
+
+t.test('a question edited is asked anew; while the new turn fails, the old one stands', async (t) => {
+  const scene = await open(t)
+  const { person, path, say } = scene
+  await say('one')
+  await say('two')
+  const prepare = (replacement_text: string, human_message_id: string) =>
+    person.post(`${path}/runs/edit-regenerate/prepare`, { replacement_text, human_message_id })
+  const question = await idOf(scene, -2)
+  const edit = async (script: Parameters<typeof scripted>[0]) => {
+    const answer = await prepare(scripted(script), question)
+    t.equal(answer.status, 200, answer.text)
+    const { input, checkpoint, metadata } = answer.body as Record<string, unknown>
+    t.match(answer.body, { replacement_human_message_id: textIn(input, 'messages', 0, 'id') })
+    t.equal(listIn(answer.body, 'source_message_ids').length, 2)
+    await person.post(`${path}/runs/wait`, { input, checkpoint, metadata, assistant_id: 'lead_agent' })
+  }
+  await edit({ status: 400, body: '{"error":{"message":"no"}}' })
+  t.strictSame(await feedOf(scene), ['one', 'two'], 'the edit that failed is hidden')
+  t.equal((await prepare('  ', question)).status, 409)
+  const scene2 = await open(t)
+  await scene2.say('one')
+  const words = await idOf(scene2, -2)
+  const again = await scene2.person.post(`${scene2.path}/runs/edit-regenerate/prepare`, {
+    replacement_text: scripted({ text: 'better' }),
+    human_message_id: words
+  })
+  const { input, checkpoint, metadata } = again.body as Record<string, unknown>
+  await scene2.person.post(`${scene2.path}/runs/wait`, { input, checkpoint, metadata, assistant_id: 'lead_agent' })
+  t.strictSame(await wordsOf(scene2), ['better'])
+  t.strictSame(await feedOf(scene2), ['better'])
+})
+
+t.test('a branch goes on after a turn, with the files if that is the last one', async (t) => {
+  const scene = await open(t)
+  const { person, path, say, site, thread } = scene
+  const me = textIn((await person.get('/api/v1/auth/me')).body, 'id')
+  const folder = (id: string) => join(site.home, 'users', me, 'threads', id, 'user-data', 'outputs')
+  mkdirSync(folder(thread), { recursive: true })
+  writeFileSync(join(folder(thread), 'a.txt'), 'a file')
+  await say('one')
+  const first = await idOf(scene, -1)
+  await say('two')
+  const branch = async (message_id: string) => {
+    const answer = await person.post(`${path}/branches`, { message_id, message_ids: [message_id] })
+    t.equal(answer.status, 200, answer.text)
+    return answer.body
+  }
+  const early = await branch(first)
+  t.match(early, { parent_thread_id: thread, workspace_clone_mode: 'skipped_historical_turn' })
+  const earlyPath = `/api/threads/${textIn(early, 'thread_id')}`
+  t.strictSame(await wordsOf(scene, earlyPath), ['one'])
+  await person.post(`${earlyPath}/runs/wait`, asked(scripted({ text: 'three' })))
+  t.strictSame(await wordsOf(scene, earlyPath), ['one', 'three'])
+  t.strictSame(await wordsOf(scene), ['one', 'two'], 'the parent is as it was')
+  const late = await branch(await idOf(scene, -1))
+  t.match(late, { workspace_clone_mode: 'current_thread_best_effort' })
+  t.equal(readFileSync(join(folder(textIn(late, 'thread_id')), 'a.txt'), 'utf8'), 'a file')
+  t.match((await person.get(`/api/threads/${textIn(late, 'thread_id')}`)).body, { metadata: { deerflow_branch: true } })
+  t.equal((await person.post(`${path}/branches`, { message_id: 'nobody' })).status, 409)
+  const other = await signIn(site, 'other')
+  t.equal((await other.post(`${path}/branches`, { message_id: first })).status, 404)
+})
+
+t.test('a goal is a channel of the thread, and the model is reminded of it until it is cleared', async (t) => {
+  const scene = await open(t)
+  const { person, model } = scene
+  const path = '/api/threads/a-chat-not-saved-yet'
+  t.strictSame((await person.get(`${path}/goal`)).body, { goal: null })
+  t.equal((await person.ask('PUT', `${path}/goal`, { body: { objective: ' \n ' } })).status, 422)
+  const put = await person.ask('PUT', `${path}/goal`, { body: { objective: 'Write  the\nreport' } })
+  t.match(put.body, { goal: { objective: 'Write the report', status: 'active', max_continuations: 8 } })
+  t.match((await person.get(`${path}/state`)).body, { values: { goal: { objective: 'Write the report' } } })
+  const prompt = async () => {
+    await person.post(`${path}/runs/wait`, asked(scripted({ text: 'ok' })))
+    return JSON.stringify(model.requests.at(-1)?.messages)
+  }
+  t.match(await prompt(), 'Write the report')
+  t.strictSame((await person.ask('DELETE', `${path}/goal`)).body, { goal: null })
+  t.notMatch(await prompt(), 'Write the report')
+})
+
+t.test('compacting replaces old messages for the model; what is shown stays', async (t) => {
+  const scene = await open(t, { summarization: { enabled: true, keep_messages: 2, trigger_messages: 0 } })
+  const { person, path, say, model } = scene
+  await say('one')
+  t.match((await person.post(`${path}/compact`, {})).body, { compacted: false, reason: 'not_enough_messages' })
+  await say('two')
+  await say('three')
+  model.aside = () => ({ text: 'They counted.' })
+  const answer = await person.post(`${path}/compact`, {})
+  t.match(answer.body, { compacted: true, removed_message_count: 4, preserved_message_count: 2, summary_updated: true })
+  model.aside = () => null
+  t.strictSame(await wordsOf(scene), ['one', 'two', 'three'])
+  await say('four')
+  const prompt = JSON.stringify(model.requests.at(-1)?.messages)
+  t.match(prompt, 'They counted.')
+  t.notMatch(prompt, '"one"')
+  const off = await open(t)
+  await off.say('one')
+  t.equal((await off.person.post(`${off.path}/compact`, {})).status, 409)
+})
+
+t.test('a draft is polished by a model call that leaves nothing behind', async (t) => {
+  const { person } = await open(t, { input_polish: { max_chars: 500 } })
+  const polish = async (text: string) => person.post('/api/input-polish', { text })
+  t.match((await polish(scripted({ text: 'Good day.' }))).body, { rewritten_text: 'Good day.', changed: true })
+  t.equal((await polish('   ')).status, 400)
+  t.equal((await polish('x'.repeat(501))).status, 400)
+  t.equal((await polish(scripted({ status: 400 }))).status, 503)
+  const off = await open(t, { input_polish: { enabled: false } })
+  t.equal((await off.person.post('/api/input-polish', { text: 'x' })).status, 404)
+})
+
+t.test('an edited artifact is saved if nobody has changed it meanwhile', async (t) => {
+  const scene = await open(t)
+  const { person, path, site, thread } = scene
+  const me = textIn((await person.get('/api/v1/auth/me')).body, 'id')
+  const folder = join(site.home, 'users', me, 'threads', thread, 'user-data', 'outputs')
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, 'a.md'), 'old')
+  writeFileSync(join(folder, 'b.bin'), Buffer.from([0, 255]))
+  const sha = (text: string | Buffer) => createHash('sha256').update(text).digest('hex')
+  const save = (name: string, content: string, expected_sha256: string) =>
+    person.ask('PUT', `${path}/artifacts/mnt/user-data/${name}`, { body: { content, expected_sha256 } })
+  const saved = await save('outputs/a.md', 'new', sha('old'))
+  t.match(saved.body, { path: '/mnt/user-data/outputs/a.md', sha256: sha('new'), size: 3 })
+  t.equal(readFileSync(join(folder, 'a.md'), 'utf8'), 'new')
+  t.equal((await save('outputs/a.md', 'newer', sha('old'))).status, 412)
+  t.equal((await save('outputs/none.md', 'x', sha('x'))).status, 404)
+  t.equal((await save('outputs/b.bin', 'x', sha(Buffer.from([0, 255])))).status, 415)
+  t.equal((await save('outputs/a.md', 'x'.repeat(2 * 1024 * 1024 + 1), sha('new'))).status, 413)
+  t.equal((await save('outputs/a.md', 'x', 'no digest')).status, 422)
+  t.equal((await save('uploads/a.md', 'x', sha('x'))).status, 404)
+  await person.run(thread, scripted({ text: 'slow', hangAfter: 0 }))
+  t.equal((await save('outputs/a.md', 'x', sha('new'))).status, 409, 'a run is in flight')
+})
+
+t.test('how full a conversation is stands beside its usage', async (t) => {
+  const scene = await open(t)
+  await scene.say('word '.repeat(200))
+  const { body } = await scene.person.get(`${scene.path}/token-usage?include_active=false`)
+  t.match(body, { total_runs: 1, context_usage: { max_context_tokens: 1000 } })
+  const percentage = Number(at(body, 'context_usage', 'percentage'))
+  t.ok(percentage > 20 && percentage < 80, `${percentage} %`)
+})
