@@ -233,6 +233,88 @@ t.test(
   }
 )
 
+/** Ideas that exist once: how a second one is recognised, the file that has it, and files that have another, and why. */
+const ONCE: readonly {
+  readonly idea: string
+  readonly sign: RegExp
+  readonly home: string
+  readonly others: Readonly<Record<string, string>>
+  /** What would be found, and what would not. */
+  readonly like: readonly string[]
+  readonly unlike: readonly string[]
+}[] = [
+  {
+    idea: 'a delay that grows with each failure',
+    sign: /[\w.)\]]\s\*\s[\w.]+\s\*\*\s|Math\.min\(2 \* |=\s*Math\.min\(\w+ \* 2/,
+    home: 'lib/base/waiting.ts',
+    others: { 'lib/client/colloquy.ts': 'of browsers, which import nothing of ours' },
+    like: ['Math.min(FIRST * 2 ** (failed - 1), MOST)', 'again(Math.min(2 * afterMs, MAX))'],
+    unlike: ['2 ** 31 - 1', 'backoffMs(failed, AGAIN)']
+  },
+  {
+    idea: 'a time limit of a promise',
+    sign: /Promise\.race\(/,
+    home: 'lib/base/waiting.ts',
+    others: {
+      'lib/agent/mcp/stdio.ts': 'a tool server that ends instead of reading on, without a limit',
+      'lib/console/live.ts': 'of browsers, which import nothing of ours',
+      'lib/langgraph/project/graph-workers.ts': 'a run that fails while its worker is at it, without a limit'
+    },
+    like: ['await Promise.race([work, late])'],
+    unlike: ['await withTimeout(work, 5)']
+  },
+  {
+    idea: 'networks and which addresses are in them',
+    sign: /\bBlockList\b|\.addSubnet\(/,
+    home: 'lib/base/networks.ts',
+    others: {},
+    like: ['new BlockList()', "list.addSubnet('::', 3, 'ipv6')"],
+    unlike: ['new Networks()']
+  },
+  {
+    idea: 'untrusted JSON, narrowed to what is expected',
+    sign: /function (?:objectOr|textOr|textsIn|objectsIn|countOf|numberOr)\(\w+: (?:unknown|Json)/,
+    home: 'lib/base/json.ts',
+    others: { 'lib/conversation/chunk.ts': 'goes to browsers with the client, and imports types alone' },
+    like: ['function textOr(value: Json | undefined): string | null {'],
+    unlike: ['async function countOf(feed: RunFeed): Promise<number> {']
+  },
+  {
+    idea: 'a map whose oldest entries are evicted',
+    sign: /\.keys\(\)\.next\(\)|const \[oldest\] = [\w.#]+\.keys|for \(const \[?oldest|\.size >= \w+\) [\w.#]+\.clear\(\)|\.size > \w+\) [\w.#]+\.delete\(/,
+    home: 'lru-cache',
+    others: {
+      'lib/metrics/metrics.ts':
+        'no cache: the runs that are begun, and lru-cache would allocate room for all that may be'
+    },
+    like: [
+      'if (known.size >= MAX) known.clear()',
+      'kept.delete(kept.keys().next().value!)',
+      'for (const oldest of this.#kept.keys()) {',
+      'const [oldest] = this.#kept.keys()'
+    ],
+    unlike: ['if (this.#closing.size > 0) return', 'new LRUCache({ max: 5 })']
+  },
+  {
+    idea: 'a queue whose keys take turns',
+    sign: /new Map<string, \(\(\) => void\)\[\]>/,
+    home: 'lib/base/keyed-mutex.ts',
+    others: {},
+    like: ['readonly #waiting = new Map<string, (() => void)[]>()'],
+    unlike: ['new FairQueue<() => void>()']
+  }
+]
+
+for (const { idea, sign, home, others, like, unlike } of ONCE)
+  t.test(`once: ${idea}`, async (t) => {
+    for (const text of like) t.match(text, sign)
+    for (const text of unlike) t.notMatch(text, sign)
+    const code = (file: string) =>
+      readFileSync(join(ROOT, file), 'utf8').replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*/gm, '')
+    const having = sources('lib').filter((file) => file !== home && sign.test(code(file)))
+    t.same(having.sort(), Object.keys(others).sort())
+  })
+
 t.test('there is no file in lib/ that nobody imports', async (t) => {
   const imported = new Set(imports.map(({ to }) => to))
   // The public door, and what is started by its path.

@@ -2,9 +2,9 @@
 // file, and the line if known.
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { dirname, extname, join } from 'node:path'
+import { withTimeout } from '../base/waiting.ts'
 
 // ----------------------------------------------------------------------------------------------------
 // Runs the operator's TypeScript on every Node with tsx, which also supports enums, `paths`, and imports of `./tools.js` for tools.ts, as
@@ -61,19 +61,14 @@ export const LOAD_MS = 60_000
 export async function imported(path: string, loadMs = LOAD_MS): Promise<unknown> {
   if (!existsSync(path)) throw new AgentFileError(`There is no agent file ${path}`)
   if (isTypeScript(path)) await runTypeScript(path)
-  const isOver = new AbortController()
-  const late = sleep(loadMs, undefined, { signal: isOver.signal }).then(() => {
-    throw new AgentFileError(
+  const late = () =>
+    new AgentFileError(
       `The agent in ${path} was not loaded within ${loadMs / 1000} seconds: a top-level await never resolved`
     )
-  })
-  late.catch(() => {})
   try {
-    return await Promise.race([import(pathToFileURL(path).href), late])
+    return await withTimeout(import(pathToFileURL(path).href), loadMs, late)
   } catch (error) {
     throw error instanceof AgentFileError ? error : await fileError(path, error)
-  } finally {
-    isOver.abort()
   }
 }
 

@@ -1,5 +1,6 @@
 // Defines an agent as a generator function that yields its answer piece by piece.
 import { randomUUID } from 'node:crypto'
+import { unlessAborted } from '../base/waiting.ts'
 import { checkedModels, described } from './check.ts'
 import type { AiMessage } from '../base/types.ts'
 import { toMessage } from './chat.ts'
@@ -137,16 +138,4 @@ function isReasoning(piece: object): piece is { readonly reasoning: string } {
 
 function isPart(piece: object): piece is StreamPart {
   return 'type' in piece && (piece.type === 'delta' || piece.type === 'custom')
-}
-
-// ------------------------------------------------------------------ Awaits work that may ignore its abort signal
-
-/** The work's result, or a rejection with the signal's reason as soon as that aborts. */
-export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(signal.reason)
-    signal.addEventListener('abort', stop, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop))
-    if (signal.aborted) stop()
-  })
 }

@@ -20,7 +20,7 @@ import { callModel } from './model-call.ts'
 import type { Reporting } from './observer.ts'
 import { AgentError, type AgentInput, type AgentRecord, type ListedAgent, type Sink } from './runtime.ts'
 import { type Tool, type ToolAnswer, type ToolSource, UserInterrupt } from './tool.ts'
-import { unlessAborted } from './define.ts'
+import { unlessAborted } from '../base/waiting.ts'
 
 interface AgentParts extends Reporting {
   readonly models: Models

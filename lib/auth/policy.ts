@@ -1,6 +1,7 @@
 // The operator's own auth rules: code that authenticates callers without a session or token, and authorizes what users
 // do. It comes after our own guards: what those refuse never reaches it.
 import { createHash } from 'node:crypto'
+import { withTimeout } from '../base/waiting.ts'
 import { Failure, fail, Refused } from '../base/errors.ts'
 import {
   type Grant,
@@ -104,16 +105,11 @@ export class AccessPolicy {
 
   /** An exception with a status is a refusal; anything else is a bug in the rules. */
   async #asked(ask: () => unknown): Promise<unknown> {
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise((_resolve, reject) => {
-      timer = setTimeout(() => reject(new Error('the rules of auth.path do not answer')), RULES_MS)
-    })
+    const late = () => new Error('the rules of auth.path do not answer')
     try {
-      return await Promise.race([Promise.resolve().then(ask), late])
+      return await withTimeout(Promise.resolve().then(ask), RULES_MS, late)
     } catch (error) {
       throw refusalOf(error) ?? error
-    } finally {
-      clearTimeout(timer)
     }
   }
 }

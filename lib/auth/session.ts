@@ -2,6 +2,7 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose'
+import { LRUCache } from 'lru-cache'
 import { Failure } from '../base/errors.ts'
 import type { UserReads, Writer } from '../store/store.ts'
 import type { Grant, Principal } from '../base/types.ts'
@@ -92,20 +93,17 @@ const VERIFIED_MAX = 10_000
  * session was revoked is still looked up in the store each time [Auth 3].
  */
 class Verified {
-  /** By digest, oldest first. */
-  readonly #claims = new Map<string, Claims>()
+  /** By digest. */
+  readonly #claims = new LRUCache<string, Claims>({ max: VERIFIED_MAX })
 
   find(digest: string): Claims | null {
     const claims = this.#claims.get(digest)
-    if (claims === undefined) return null
-    if (claims.exp > Math.floor(Date.now() / 1000)) return claims
+    if (claims === undefined || claims.exp > Math.floor(Date.now() / 1000)) return claims ?? null
     this.#claims.delete(digest)
     return null
   }
 
   add(digest: string, claims: Claims): void {
-    const [oldest] = this.#claims.keys()
-    if (this.#claims.size >= VERIFIED_MAX && oldest !== undefined) this.#claims.delete(oldest)
     this.#claims.set(digest, claims)
   }
 }

@@ -1,4 +1,45 @@
-// A fair mutex by key: limits concurrent work in total and per key, and serves waiting keys round-robin.
+// Fairness by key: a queue whose keys take turns, and a mutex on it, which limits concurrent work in total and per key.
+
+/** What waits, by key. Keys (users, threads) come round-robin, so the one with the most work waits longest. */
+export class FairQueue<T> {
+  /** Keys in the order of their turns, each with what waits in the order of asking. */
+  readonly #byKey = new Map<string, T[]>()
+  /** Of all keys. */
+  size = 0
+
+  add(key: string, one: T): void {
+    const own = this.#byKey.get(key)
+    if (own) own.push(one)
+    else this.#byKey.set(key, [one])
+    this.size++
+  }
+
+  sizeOf(key: string): number {
+    return this.#byKey.get(key)?.length ?? 0
+  }
+
+  /** Takes the first of the first key that may go. */
+  next(may: (key: string) => boolean = () => true): T | undefined {
+    for (const [key, own] of this.#byKey) {
+      if (!may(key)) continue
+      const [first] = own
+      this.remove(key, first!)
+      return first
+    }
+    return undefined
+  }
+
+  /** The key moves behind all other keys. */
+  remove(key: string, one: T): void {
+    const own = this.#byKey.get(key) ?? []
+    const at = own.indexOf(one)
+    if (at < 0) return
+    own.splice(at, 1)
+    this.#byKey.delete(key)
+    if (own.length > 0) this.#byKey.set(key, own)
+    this.size--
+  }
+}
 
 interface MutexLimits {
   /** Concurrent turns. */
@@ -18,9 +59,7 @@ export class KeyedMutex {
   readonly #limits: MutexLimits
   readonly #running = new Map<string, number>()
   #runningOfAll = 0
-  /** Waiters by key; keys in the order of their turns. */
-  readonly #waiting = new Map<string, (() => void)[]>()
-  #waitingOfAll = 0
+  readonly #waiting = new FairQueue<() => void>()
 
   constructor(limits: MutexLimits) {
     this.#limits = limits
@@ -49,19 +88,19 @@ export class KeyedMutex {
       const { waiting = Number.POSITIVE_INFINITY, waitingEach = waiting } = this.#limits
       const go = () => {
         signal?.removeEventListener('abort', giveUp)
+        this.#running.set(key, (this.#running.get(key) ?? 0) + 1)
+        this.#runningOfAll++
         resolve(() => this.#leave(key))
       }
       const giveUp = () => {
-        this.#take(key, go)
+        this.#waiting.remove(key, go)
         reject(signal?.reason)
       }
-      if (this.#hasTurn(key)) return this.#begin(key, go)
-      const queue = this.#waiting.get(key) ?? []
-      if (this.#waitingOfAll >= waiting || queue.length >= waitingEach) throw new MutexBusy('too many are waiting')
+      if (this.#hasTurn(key)) return go()
+      if (this.#waiting.size >= waiting || this.#waiting.sizeOf(key) >= waitingEach)
+        throw new MutexBusy('too many are waiting')
       signal?.addEventListener('abort', giveUp, { once: true })
-      queue.push(go)
-      this.#waiting.set(key, queue)
-      this.#waitingOfAll++
+      this.#waiting.add(key, go)
     })
   }
 
@@ -69,29 +108,11 @@ export class KeyedMutex {
     return this.#runningOfAll < this.#limits.all && (this.#running.get(key) ?? 0) < this.#limits.each
   }
 
-  #begin(key: string, go: () => void): void {
-    this.#runningOfAll++
-    this.#running.set(key, (this.#running.get(key) ?? 0) + 1)
-    go()
-  }
-
   #leave(key: string): void {
     const running = (this.#running.get(key) ?? 1) - 1
     if (running > 0) this.#running.set(key, running)
     else this.#running.delete(key)
     this.#runningOfAll--
-    for (const [next, [first]] of this.#waiting) {
-      if (first === undefined || !this.#hasTurn(next)) continue
-      this.#take(next, first)
-      return this.#begin(next, first)
-    }
-  }
-
-  /** Removes a waiter; the key moves behind all other keys. */
-  #take(key: string, one: () => void): void {
-    const rest = (this.#waiting.get(key) ?? []).filter((other) => other !== one)
-    this.#waiting.delete(key)
-    if (rest.length > 0) this.#waiting.set(key, rest)
-    this.#waitingOfAll--
+    this.#waiting.next((next) => this.#hasTurn(next))?.()
   }
 }

@@ -1,5 +1,6 @@
 // Spreads synchronous work over turns of the event loop: a few ms per turn, so that everything else runs in between.
-// The keys (users, threads) take turns, so the one with the most work waits longest.
+// Its keys take turns.
+import { FairQueue } from './keyed-mutex.ts'
 
 /** Time for such work per turn of the loop, in ms; one piece may exceed it. */
 const TURN_MS = 4
@@ -45,8 +46,7 @@ export const arrivals = new Arrivals()
 
 export class LoopTurns {
   readonly #most: number
-  /** Keys in the order of their turns, each with those that wait in the order of asking. */
-  readonly #waiting = new Map<string, (() => void)[]>()
+  readonly #waiting = new FairQueue<() => void>()
   #isDriven = false
   /** Pieces of this turn; not 0 while turns are left to others. */
   #begun = 0
@@ -62,9 +62,7 @@ export class LoopTurns {
   /** Resolves when it is the key's turn, never in this turn of the loop. */
   next(key = ''): Promise<void> {
     return new Promise((resolve) => {
-      const queue = this.#waiting.get(key)
-      if (queue) queue.push(resolve)
-      else this.#waiting.set(key, [resolve])
+      this.#waiting.add(key, resolve)
       if (!this.#isDriven) setImmediate(() => this.#drive())
       this.#isDriven = true
     })
@@ -77,14 +75,10 @@ export class LoopTurns {
   }
 
   #drive(): void {
-    const next = this.#waiting.entries().next().value
-    this.#isDriven = next !== undefined
-    if (!next) return
+    this.#isDriven = this.#waiting.size > 0
+    if (!this.#isDriven) return
     if (arrivals.comeFirst || !this.#begin(false)) return void setImmediate(() => this.#drive())
-    const [key, queue] = next
-    queue.shift()!()
-    this.#waiting.delete(key)
-    if (queue.length > 0) this.#waiting.set(key, queue)
+    this.#waiting.next()!()
     afterMicrotasks(() => this.#drive())
   }
 

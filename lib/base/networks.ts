@@ -1,5 +1,5 @@
-// Networks as options write them: addresses and CIDR ranges of both versions.
-import { isIP } from 'node:net'
+// Networks as options write them, addresses and CIDR ranges of both versions, and which addresses are in them.
+import { BlockList, isIP } from 'node:net'
 
 /** The arguments of BlockList.addSubnet. */
 interface Network {
@@ -21,6 +21,27 @@ export function networkOf(entry: string): Network | null {
   // A range of mapped addresses is the IPv4 range inside it, unless it is wider than all of IPv4.
   if (isMapped && bits >= 96) return { address, bits: bits - 96, family: 'ipv4' }
   return { address: isMapped ? (text.split('%')[0] ?? text) : address, bits, family: version === 6 ? 'ipv6' : 'ipv4' }
+}
+
+/** Addresses and ranges. */
+export class Networks {
+  readonly #list = new BlockList()
+  #size = 0
+
+  /** False: this is neither an address nor a range. */
+  add(entry: string): boolean {
+    const network = networkOf(entry)
+    if (network === null) return false
+    this.#list.addSubnet(network.address, network.bits, network.family)
+    this.#size++
+    return true
+  }
+
+  /** Whether an address is in one of them, of version 4 also in its IPv6 form. */
+  has(address: string): boolean {
+    const version = this.#size === 0 ? 0 : isIP(address)
+    return version !== 0 && this.#list.check(address, version === 6 ? 'ipv6' : 'ipv4')
+  }
 }
 
 function prefixOf(text: string, max: number): number | null {

@@ -1,8 +1,8 @@
 // The client's address and scheme behind proxies. Only trusted proxies are believed; for everybody else the TCP connection counts [Auth 9].
 import type { IncomingMessage } from 'node:http'
-import { BlockList, isIP } from 'node:net'
+import { isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import { networkOf, plainAddress } from '../base/networks.ts'
+import { Networks, plainAddress } from '../base/networks.ts'
 import { firstOf } from './request.ts'
 
 /** Longer texts are no addresses, and would only fill the tables keyed by address. */
@@ -13,8 +13,7 @@ const ADDRESS_CHARS_MAX = 64
  * X-Forwarded-For counts only from the right, as far as `hops` of our own proxies have added to it: any client can begin one.
  */
 export class Proxies {
-  readonly #trusted = new BlockList()
-  readonly #any: boolean
+  readonly #trusted = new Networks()
   readonly #warn: (message: string) => void
   #hasWarned = false
 
@@ -27,15 +26,16 @@ export class Proxies {
    */
   constructor(entries: readonly string[], warn: (message: string) => void, hops = 0) {
     this.#hops = hops
-    const understood = entries.map((entry) => entry.trim()).filter((entry) => entry !== '' && this.#add(entry, warn))
-    this.#any = understood.length > 0
     this.#warn = warn
+    for (const entry of entries.map((text) => text.trim()).filter(Boolean))
+      if (!this.#trusted.add(entry))
+        warn(`trusted_proxies: ${entry.slice(0, ADDRESS_CHARS_MAX)} is neither an address nor a range and is skipped`)
   }
 
   /** Address of the sender; `unknown` when the connection is already gone. */
   addressOf(req: IncomingMessage): string {
     const peer = plainAddress(req.socket.remoteAddress ?? '')
-    const real = this.#trusts(peer) ? this.#named(req) : ''
+    const real = this.#trusted.has(peer) ? this.#named(req) : ''
     return real || peer || 'unknown'
   }
 
@@ -45,7 +45,7 @@ export class Proxies {
    */
   allowanceOf(req: IncomingMessage): string | null {
     const peer = plainAddress(req.socket.remoteAddress ?? '')
-    const isTrusted = this.#trusts(peer)
+    const isTrusted = this.#trusted.has(peer)
     if (isTrusted && this.#named(req) === '') return null
     const isApart = (isTrusted || isLoopback(peer)) && req.headers['sec-fetch-site'] !== undefined
     return isApart ? `${this.addressOf(req)} browser` : this.addressOf(req)
@@ -57,7 +57,7 @@ export class Proxies {
   }
 
   isTrustedAddress(address: string): boolean {
-    return this.#trusts(plainAddress(address))
+    return this.#trusted.has(plainAddress(address))
   }
 
   /** True when the client uses https, to us or to a trusted proxy. Only matters for cookies. */
@@ -66,7 +66,7 @@ export class Proxies {
     if ((req.socket as TLSSocket).encrypted === true) return true
     if (firstOf(req.headers['x-forwarded-proto'])?.toLowerCase() !== 'https') return false
     const peer = plainAddress(req.socket.remoteAddress ?? '')
-    const isBelieved = this.#trusts(peer)
+    const isBelieved = this.#trusted.has(peer)
     // Nearly always a forgotten option: without it, cookies of an https site are not Secure and end with the browser session.
     if (!isBelieved && !this.#hasWarned)
       this.#warn(`trusted_proxies: ${peer} says that its client speaks https and is not listed`)
@@ -77,21 +77,6 @@ export class Proxies {
   /** The client that a trusted proxy names; '': none. */
   #named(req: IncomingMessage): string {
     return this.#hops > 0 ? forwardedFor(req, this.#hops) : realIp(req)
-  }
-
-  #trusts(peer: string): boolean {
-    const version = this.#any ? isIP(peer) : 0
-    return version !== 0 && this.#trusted.check(peer, version === 6 ? 'ipv6' : 'ipv4')
-  }
-
-  #add(entry: string, warn: (message: string) => void): boolean {
-    const range = networkOf(entry)
-    if (range === null) {
-      warn(`trusted_proxies: ${entry.slice(0, ADDRESS_CHARS_MAX)} is neither an address nor a range and is skipped`)
-      return false
-    }
-    this.#trusted.addSubnet(range.address, range.bits, range.family)
-    return true
   }
 }
 

@@ -1,5 +1,6 @@
 // Works off the jobs: claims what is due, does the deed of its kind, and ends the claim. What crashes meanwhile is done by the next
 // process; a deed may therefore be done again, unless it ends its claim in the same group as what it writes.
+import { backoffMs } from '../base/waiting.ts'
 import { Poller } from '../base/poller.ts'
 import type { Due, Group, Job, JobKind, JobReads, Op, OpOf, Outcome } from '../store/store.ts'
 
@@ -126,7 +127,10 @@ export class JobRunner {
     const about = { kind, key, attempts, reason: error }
     if (attempts < type.attempts) {
       this.#deps.log.warn(about, 'a job has failed: it will be tried again')
-      return this.#finish(job, { due: Math.min(type.retryMs * FACTOR ** (attempts - 1), type.retryMsMax), error })
+      return this.#finish(job, {
+        due: backoffMs(attempts - 1, { first: type.retryMs, most: type.retryMsMax, factor: FACTOR }),
+        error
+      })
     }
     this.#deps.log.warn(about, 'a job has failed: giving up, unless somebody retries it')
     await this.#finish(job, { due: null, error })

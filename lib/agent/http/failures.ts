@@ -1,6 +1,7 @@
 // Failures of model and graph servers as errors for the user. They quote the server's message, but no keys or addresses.
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { backoffMs } from '../../base/waiting.ts'
 import { cutTo, isObject, type Json } from '../../base/types.ts'
 import { parseJson } from '../../base/json.ts'
 import { PeerError } from '../model.ts'
@@ -69,10 +70,10 @@ export async function retrying<T>(
  * @param failed attempts failed so far
  */
 export function pauseMs(policy: RetryPolicy, failed: number, { retryAfterMs }: RetryableError): number | null {
-  const { retries, backoffMs, backoffMaxMs, retryAfterMaxMs, random } = policy
+  const { retries, backoffMaxMs, retryAfterMaxMs, random } = policy
   const asked = retryAfterMs ?? 0
   if (failed >= retries || asked > retryAfterMaxMs) return null
-  const backoff = Math.min(backoffMs * 2 ** failed, backoffMaxMs)
+  const backoff = backoffMs(failed, { first: policy.backoffMs, most: backoffMaxMs })
   return Math.max(backoff / 2 + (random() * backoff) / 2, asked)
 }
 

@@ -1,6 +1,7 @@
 // The connection to one tool server: opened in the background and reopened when it breaks.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CallToolResult, Client, Tool as McpTool, Transport } from '@modelcontextprotocol/client'
+import { backoffMs, unlessAborted, withTimeout } from '../../base/waiting.ts'
 import type { JsonObject } from '../../base/types.ts'
 import type { Egress } from './egress.ts'
 import type { ProcessGroups } from './stdio.ts'
@@ -24,7 +25,7 @@ export interface McpConnectionOptions {
 }
 
 /** Retry delay in ms, doubled up to the maximum. */
-const RETRY_MS = [1_000, 60_000] as const
+const RETRY = { first: 1_000, most: 60_000 }
 /** Characters kept of a tool server's messages. */
 const ERROR_MAX = 500
 /** Tools of one server, and the characters of their definitions as JSON: every request to a model carries all of them. */
@@ -82,7 +83,6 @@ export class McpConnection {
 
   async #keepOpen(): Promise<void> {
     const { signal } = this.#stop
-    const [first, most] = RETRY_MS
     for (let failures = 0; !signal.aborted; ) {
       const begun = performance.now()
       try {
@@ -93,9 +93,8 @@ export class McpConnection {
       }
       if (signal.aborted) break
       // Connections that keep breaking soon also count as failures.
-      failures = performance.now() - begun > most ? 1 : failures + 1
-      const waitMs = Math.min(first * 2 ** (failures - 1), most)
-      await sleep(waitMs, undefined, { signal, ref: false }).catch(() => {})
+      failures = performance.now() - begun > RETRY.most ? 1 : failures + 1
+      await sleep(backoffMs(failures - 1, RETRY), undefined, { signal, ref: false }).catch(() => {})
     }
     this.#set('off')
   }
@@ -120,10 +119,12 @@ export class McpConnection {
     })
     this.#client = client
     const timeout = this.#options.connectTimeoutMs
+    const late = () => new Error(`The tool server did not answer within ${timeout} ms`)
+    const inTime = <T>(work: Promise<T>) => withTimeout(unlessAborted(work, this.#stop.signal), timeout, late)
     try {
       // The client's own timeout is per request, and some transports wait before their first one.
-      await withTimeout(client.connect(transport, { timeout }), timeout, this.#stop.signal)
-      const { tools } = await withTimeout(client.listTools(undefined, { timeout }), timeout, this.#stop.signal)
+      await inTime(client.connect(transport, { timeout }))
+      const { tools } = await inTime(client.listTools(undefined, { timeout }))
       this.#offer(tools)
     } catch (error) {
       await client.close().catch(() => {})
@@ -190,26 +191,6 @@ export class McpConnection {
       await response.body?.cancel()
       return send(input, init)
     }
-  }
-}
-
-async function withTimeout<T>(work: Promise<T>, ms: number, signal: AbortSignal): Promise<T> {
-  const timer = new AbortController()
-  const either = AbortSignal.any([signal, timer.signal])
-  const late = sleep(ms, undefined, { signal: either, ref: false }).then(
-    () => {
-      throw new Error(`The tool server did not answer within ${ms} ms`)
-    },
-    () => {
-      throw new Error('Stopped')
-    }
-  )
-  late.catch(() => {})
-  try {
-    return await Promise.race([work, late])
-  } finally {
-    timer.abort()
-    work.catch(() => {})
   }
 }
 

@@ -2,10 +2,10 @@
 import { lookup } from 'node:dns/promises'
 import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net'
+import { isIP, isIPv4, type LookupFunction } from 'node:net'
 import { pipeline, Readable, Transform } from 'node:stream'
 import { JsonShape } from '../../base/json-shape.ts'
-import { networkOf } from '../../base/networks.ts'
+import { Networks } from '../../base/networks.ts'
 
 /** Ranges that are not public, or are answered by the host of a virtual machine. */
 const CLOSED_4 = listOf([
@@ -50,7 +50,7 @@ const LINE_FEED = 0x0a
 const CARRIAGE_RETURN = 0x0d
 
 export class Egress {
-  readonly #open: BlockList
+  readonly #open: Networks
   readonly #resolve: Resolve
   readonly #option: string
   readonly #http: HttpAgent
@@ -140,10 +140,8 @@ export class Egress {
       throw new Error(`${host} is in a private network that is not allowed (${this.#option})`)
   }
 
-  /** A BlockList of IPv4 networks also matches their addresses in IPv6 form. */
   #isOpen(address: string): boolean {
-    const [family, closed] = isIPv4(address) ? (['ipv4', CLOSED_4] as const) : (['ipv6', CLOSED_6] as const)
-    return this.#open.check(address, family) || !closed.check(address, family)
+    return this.#open.has(address) || !(isIPv4(address) ? CLOSED_4 : CLOSED_6).has(address)
   }
 }
 
@@ -217,12 +215,9 @@ async function systemAddresses(host: string): Promise<readonly string[]> {
 }
 
 /** @throws Error for what is no network */
-function listOf(networks: readonly string[]): BlockList {
-  const list = new BlockList()
-  for (const text of networks) {
-    const network = networkOf(text)
-    if (network === null) throw new Error(`"${text}" is not a network: write 10.0.0.0/8 or fd00::/8`)
-    list.addSubnet(network.address, network.bits, network.family)
-  }
-  return list
+function listOf(entries: readonly string[]): Networks {
+  const networks = new Networks()
+  for (const entry of entries)
+    if (!networks.add(entry)) throw new Error(`"${entry}" is not a network: write 10.0.0.0/8 or fd00::/8`)
+  return networks
 }

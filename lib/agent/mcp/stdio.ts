@@ -2,9 +2,9 @@
 // everything its launcher started ends with it.
 import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { deserializeMessage, type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client'
 import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
+import { withTimeout } from '../../base/waiting.ts'
 import { JsonShape } from '../../base/json-shape.ts'
 import { checkValues, MESSAGE_BYTES } from './egress.ts'
 import { withoutSecrets } from './secrets.ts'
@@ -130,7 +130,7 @@ export class StdioTransport implements Transport {
     })
     const drained = new Promise((resolve) => server.once('close', resolve))
     // A process that left the group may keep the pipes open for ever.
-    const heard = this.#ended.then(() => Promise.race([drained, sleep(DRAIN_MS, null, { ref: false })]))
+    const heard = this.#ended.then(() => withTimeout(drained, DRAIN_MS))
     heard.then(() => this.#over(server)).catch(warnUnexpected)
     server.on('error', (error) => this.onerror?.(error))
     server.stdin.on('error', (error) => this.onerror?.(error))
@@ -161,11 +161,12 @@ export class StdioTransport implements Transport {
   }
 
   async #endsWithin(ms: number): Promise<boolean> {
-    const timer = new AbortController()
-    const late = sleep(ms, false, { signal: timer.signal, ref: false }).catch(() => false)
-    const isEnded = await Promise.race([this.#ended.then(() => true), late])
-    timer.abort()
-    return isEnded
+    return (
+      (await withTimeout(
+        this.#ended.then(() => true),
+        ms
+      )) === true
+    )
   }
 
   #take(bytes: Buffer): void {

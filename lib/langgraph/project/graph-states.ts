@@ -1,5 +1,6 @@
 // Thread states of in-process graphs: LangGraph's snapshots under the field names of our API.
 import { setTimeout as pause } from 'node:timers/promises'
+import { backoffMs } from '../../base/waiting.ts'
 import { KeyedMutex } from '../../base/keyed-mutex.ts'
 import { type Json, type JsonObject, isObject } from '../../base/types.ts'
 import { objectOr, objectsIn, textOr } from '../../base/json.ts'
@@ -133,7 +134,7 @@ export class GraphStates implements StatePort {
         if (changed.outcome !== 'conflict' || attempt === ATTEMPTS) return changed
         // Who was faster begins its next one at once and would be faster again: its queue is given time to end.
         const took = performance.now() - began
-        await pause(Math.min(took * 2 ** attempt, PAUSE_MS_MAX) * (0.5 + Math.random() / 2))
+        await pause(backoffMs(attempt, { first: took, most: PAUSE_MS_MAX }) * (0.5 + Math.random() / 2))
       }
     })
   }

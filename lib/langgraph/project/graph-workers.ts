@@ -1,7 +1,7 @@
 // Graphs in worker threads [graphs.isolation worker]: each graph file has one thread for runs, so that a blocking graph blocks
 // nobody else and a crash fails only its own runs, and one for reading and updating states meanwhile.
-import { setTimeout as pause } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
+import { withTimeout } from '../../base/waiting.ts'
 import { AgentFileError, LOAD_MS } from '../../agent/agent-file.ts'
 import {
   AgentError,
@@ -67,16 +67,11 @@ class GraphThread {
 
   /** The graphs it has loaded. @throws AgentFileError */
   async graphs(): Promise<GraphInfo[]> {
-    const late = new AbortController()
-    const timeout = pause(START_MS, undefined, { signal: late.signal, ref: false }).then(() => {
-      throw new AgentFileError(`${this.file} was not loaded within ${START_MS / 1000} seconds: it blocks its thread`)
-    })
-    timeout.catch(() => {})
-    try {
-      return await Promise.race([this.#channel.call<GraphInfo[]>('graphs'), timeout])
-    } finally {
-      late.abort()
-    }
+    return withTimeout(
+      this.#channel.call<GraphInfo[]>('graphs'),
+      START_MS,
+      () => new AgentFileError(`${this.file} was not loaded within ${START_MS / 1000} seconds: it blocks its thread`)
+    )
   }
 
   /** Resolves when it is known whether the worker still responds. */
@@ -130,15 +125,15 @@ class GraphThread {
   async #stopped(work: Promise<void>, signal: AbortSignal): Promise<void> {
     if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
     this.#deafness ??= this.#listen()
-    if (!(await this.#deafness)) await Promise.race([work, pause(STOP_MS, undefined, { ref: false })])
+    if (!(await this.#deafness)) await withTimeout(work, STOP_MS)
   }
 
   async #listen(): Promise<boolean> {
     const pong = this.#channel.call('ping').then(
-      () => false,
-      () => false
+      () => true,
+      () => true
     )
-    const isDeaf = await Promise.race([pong, pause(STOP_MS, true, { ref: false })])
+    const isDeaf = !(await withTimeout(pong, STOP_MS))
     if (isDeaf) await this.close()
     this.#deafness = null
     return isDeaf

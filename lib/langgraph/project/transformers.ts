@@ -1,5 +1,6 @@
 // A graph's own stream transformers (`compile({ transformers })`): LangGraph's multiplexer runs them over the stream we read anyway. What
 // they make is for readers of protocol v2 (`thread.extensions`); without such a graph nothing of this is loaded.
+import { withTimeout } from '../../base/waiting.ts'
 import type { CompiledGraph, GraphRunStream, LangGraph } from './library.ts'
 
 /** What a transformer has pushed, or its final value. */
@@ -68,7 +69,7 @@ async function* tee(
     await writer.abort(error).catch(() => {})
     throw error
   }
-  await inTime(extensions)
+  await withTimeout(extensions, FINAL_MS)
 }
 
 async function emitAll(run: GraphRunStream, emit: (extension: Extension) => void): Promise<void> {
@@ -84,13 +85,4 @@ const PREFIX = 'custom:'
 
 function isPromise(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
-}
-
-async function inTime(work: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const isLate = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, FINAL_MS)
-  })
-  await Promise.race([work, isLate])
-  clearTimeout(timer)
 }

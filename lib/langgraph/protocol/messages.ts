@@ -1,6 +1,7 @@
 // Messages in protocol v2: a message starts, its content blocks start, grow and finish one after the other, and it
 // finishes. The log has LangGraph's older chunks, which need the ones before them: `OpenMessages` is that state. Values
 // are immutable, because readers at the same position share them.
+import { textOr } from '../../base/json.ts'
 import { finishCall } from '../../conversation/calls.ts'
 import {
   begun,
@@ -190,10 +191,6 @@ function growCall(message: OpenMessage, call: CallChunk, emitted: EventBody[]): 
   return showArgs(beginBlock(finishBlock(grown, emitted), 'tool_call_chunk', at, emitted), emitted)
 }
 
-function textOr(value: Json | undefined): string | null {
-  return typeof value === 'string' && value !== '' ? value : null
-}
-
 /** Arguments up to this length are sent with every fragment. */
 const ARGS_SHORT = 1024
 
@@ -311,7 +308,7 @@ function whole(piece: JsonObject, role: string, source: Source): EventBody[] {
   for (const part of partsOf(piece)) message = grow(message, part, emitted)
   const calls = Array.isArray(piece.tool_calls) ? piece.tool_calls.filter(isObject) : []
   for (const [index, { id: callId, name, args }] of calls.entries()) {
-    const call = { index, id: textOr(callId), name: textOr(name), args: JSON.stringify(args ?? {}) }
+    const call = { index, id: textOr(callId) || null, name: textOr(name) || null, args: JSON.stringify(args ?? {}) }
     message = growCall(message, call, emitted)
   }
   const { fields = {} } = readChunk(piece)

@@ -6,7 +6,7 @@
 import { LeaseLost, type PeerIdentity, type PeerListener, type PeerMessage, type Peers } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../base/types.ts'
 import { recover, type RecoveryParts } from '../lifecycle/recovery.ts'
-import { withTimeout } from '../lifecycle/with-timeout.ts'
+import { withTimeout } from '../../base/waiting.ts'
 
 /** How long peers wait for our agent when they delete its thread, and how long our stop waits for a takeover in progress, in ms. */
 const CLEAR_MS = 5000

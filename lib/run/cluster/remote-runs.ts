@@ -10,7 +10,7 @@ import { storedSnapshot, type TailStore } from '../log/rebuild-partial.ts'
 import type { RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
 import type { Position } from '../log/sse.ts'
-import { withTimeout } from '../lifecycle/with-timeout.ts'
+import { withTimeout } from '../../base/waiting.ts'
 import { warnUnexpected } from '../../base/unexpected.ts'
 import { type ReplicaDeps, RunReplica } from './run-replica.ts'
 

@@ -4,6 +4,7 @@
 // batch in flight is done. Frames and traces wait for a window, which opens with the first record and stretches when commits take long, so
 // that the writer is busy a quarter of the time at most. A batch the store does not take stays in front and is retried until it does. When
 // that takes too long the store is stuck: requests are refused, and runs wait.
+import { backoffMs } from '../../base/waiting.ts'
 import { Failure } from '../../base/errors.ts'
 import { withoutUser } from '../../base/scope.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../../store/store.ts'
@@ -61,8 +62,7 @@ const BATCH_BYTES = 8 * 1024 * 1024
 /** A window lasts at least this many times as long as the last commit took. */
 const WINDOW_TO_COMMIT = 3
 const WINDOW_MS_MAX = 200
-const RETRY_MS_FIRST = 50
-const RETRY_MS_MAX = 1000
+const RETRY_MS = { first: 50, most: 1000 }
 const RETRY_AFTER_S = 5
 /** How long a burst of requests is collected, in ms. */
 const BURST_MS = 2
@@ -420,13 +420,15 @@ export class Committer implements Writer {
     if (this.#isStopped) return void this.#rejectPending(batch, unavailable(error.message))
     const { stuck } = this
     this.#blockedBatch = stuck === null ? batch : this.#rejectPending(batch, unavailable(stuck))
-    const wait = Math.min(RETRY_MS_FIRST * 2 ** (this.#attempts - 1), RETRY_MS_MAX)
-    this.#retry = setTimeout(() => {
-      this.#retry = null
-      const held = this.#blockedBatch!
-      this.#blockedBatch = null
-      this.#commit(held).catch(this.#options.onBroken)
-    }, wait)
+    this.#retry = setTimeout(
+      () => {
+        this.#retry = null
+        const held = this.#blockedBatch!
+        this.#blockedBatch = null
+        this.#commit(held).catch(this.#options.onBroken)
+      },
+      backoffMs(this.#attempts - 1, RETRY_MS)
+    )
   }
 
   /** Requests behind a stuck batch are refused and retried by their clients; those in it may have been written already, and wait. */

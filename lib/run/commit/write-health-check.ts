@@ -1,4 +1,5 @@
 // Whether the store takes writes, checked on demand: a recent commit is proof enough, otherwise a no-op is written.
+import { withTimeout } from '../../base/waiting.ts'
 import { StoreUnavailable } from '../../store/store.ts'
 import type { CommitObserver } from './committer.ts'
 
@@ -46,13 +47,7 @@ export class WriteHealthCheck implements CommitObserver {
   }
 
   #answer(): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ANSWER_MS_MAX)
-      this.#waiting.push(() => {
-        clearTimeout(timer)
-        resolve()
-      })
-    })
+    return withTimeout(new Promise<void>((resolve) => this.#waiting.push(resolve)), ANSWER_MS_MAX)
   }
 
   #heard(trouble: string | null): void {

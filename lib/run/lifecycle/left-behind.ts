@@ -1,6 +1,6 @@
 // Runs admitted here behind runs that are not taken over yet. They are queued with those, in order; until then their readers wait here
 // instead of following them as runs of another process, which would end with a reset.
-import { withTimeout } from './with-timeout.ts'
+import { withTimeout } from '../../base/waiting.ts'
 
 /** A takeover is a few queries. Readers that wait longer, in ms, read from the store. */
 const TAKEOVER_MS = 10_000

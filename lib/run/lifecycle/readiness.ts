@@ -1,4 +1,5 @@
 // Readiness: whether this process accepts new runs, and if not, why.
+import { withTimeout } from '../../base/waiting.ts'
 type Phase = 'starting' | 'serving' | 'leaving' | 'stopping'
 
 /** Most starts take less, so that a request that comes meanwhile is served and not refused. */
@@ -42,15 +43,13 @@ export class Readiness {
 
   /** Waits for the end of the start; answers why it is not there yet. */
   async #started(): Promise<string | null> {
-    await new Promise<void>((resolve) => {
-      const go = () => {
-        clearTimeout(late)
-        this.#waiting.delete(go)
-        resolve()
-      }
-      const late = setTimeout(go, this.#patienceMs)
-      this.#waiting.add(go)
+    let go = (): void => {}
+    const over = new Promise<void>((resolve) => {
+      go = resolve
     })
+    this.#waiting.add(go)
+    await withTimeout(over, this.#patienceMs)
+    this.#waiting.delete(go)
     return this.#phase === 'starting' ? this.reason : null
   }
 

@@ -24,7 +24,7 @@ import type { RunStates } from '../run-state.ts'
 import { RunQuota } from './run-quota.ts'
 import { RunReaders } from './run-readers.ts'
 import { newsKey, ThreadWatchers } from './thread-watchers.ts'
-import { withTimeout } from './with-timeout.ts'
+import { withTimeout } from '../../base/waiting.ts'
 import { warnUnexpected } from '../../base/unexpected.ts'
 
 export interface RegistryOptions extends ActorOptions {

@@ -1,9 +1,9 @@
 // Retries reads a run cannot do without.
 import { setTimeout as pause } from 'node:timers/promises'
+import { backoffMs } from '../../base/waiting.ts'
 import { LeaseLost, StoreUnavailable } from '../../store/store.ts'
 
-const RETRY_MS_FIRST = 20
-const RETRY_MS_MAX = 1000
+const RETRY_MS = { first: 20, most: 1000 }
 /** Attempts for errors not known to be temporary: real damage, or a store that cannot tell. */
 const ATTEMPTS_MAX = 6
 
@@ -19,7 +19,7 @@ export async function untilRead<T>(read: () => Promise<T>, isOver: () => boolean
     } catch (error) {
       const passes = error instanceof StoreUnavailable && !(error instanceof LeaseLost)
       if (isOver() || (!passes && attempt >= ATTEMPTS_MAX)) throw error
-      await pause(Math.min(RETRY_MS_FIRST * 2 ** (attempt - 1), RETRY_MS_MAX))
+      await pause(backoffMs(attempt - 1, RETRY_MS))
       if (isOver()) throw error
     }
   }

@@ -9,7 +9,7 @@ import { isInFlight, type JsonObject, type Run, type Thread, timestamp, UNPLACED
 import { type CancelAction, ROLLED_BACK } from '../run-end.ts'
 import { graceOf } from '../run-kwargs.ts'
 import type { AlsoWritten, Registry } from './registry.ts'
-import { withTimeout } from './with-timeout.ts'
+import { withTimeout } from '../../base/waiting.ts'
 
 /** How long a cancel waits for the owning process's answer whether it came in time, in ms. */
 const CANCEL_WAIT_MS = 5000

@@ -1,6 +1,7 @@
 // Cached final states of threads: a conversation mostly continues in the process that has just had all of it in memory,
 // and reading it again is the most expensive part of starting a run. The store is asked each time which checkpoint is
 // newest, so writes by users or other processes are never missed.
+import { LRUCache } from 'lru-cache'
 import { ofHeap } from '../../base/budget.ts'
 import { readTurns } from '../../base/loop-turns.ts'
 import { State } from '../../thread/state.ts'
@@ -33,35 +34,29 @@ export function savedState(stored: StoredCheckpoint): SavedState {
   }
 }
 
+function bytesOf({ state }: SavedState): number {
+  const { texts, bytes } = state.size
+  return bytes + texts * BODY_BYTES + THREAD_BYTES
+}
+
 export class StateCache {
   readonly #store: Pick<Store, 'checkpoints'>
-  readonly #maxBytes: number
-  /** By thread, least recently used first. */
-  readonly #kept = new Map<string, SavedState & { readonly bytes: number }>()
-  #bytes = 0
+  /** By thread. */
+  readonly #kept: LRUCache<string, SavedState>
 
   constructor(store: Pick<Store, 'checkpoints'>, maxBytes = ofHeap(KEPT_BYTES, PARTS)) {
     this.#store = store
-    this.#maxBytes = maxBytes
+    this.#kept = new LRUCache({ maxSize: maxBytes, sizeCalculation: bytesOf })
   }
 
   /** Bytes kept, about. */
   get bytes(): number {
-    return this.#bytes
+    return this.#kept.calculatedSize
   }
 
   /** A run has ended and its last state is stored. */
   left(threadId: string, saved: SavedState): void {
-    this.forget(threadId)
-    const { texts, bytes: textBytes } = saved.state.size
-    const bytes = textBytes + texts * BODY_BYTES + THREAD_BYTES
-    if (bytes > this.#maxBytes) return
-    this.#kept.set(threadId, { ...saved, bytes })
-    this.#bytes += bytes
-    for (const oldest of this.#kept.keys()) {
-      if (this.#bytes <= this.#maxBytes) return
-      this.forget(oldest)
-    }
+    this.#kept.set(threadId, saved)
   }
 
   /** The newest state of a thread; null: it has none. */
@@ -80,7 +75,6 @@ export class StateCache {
 
   /** Forgets a thread: it was deleted, or its state changes elsewhere. */
   forget(threadId: string): void {
-    this.#bytes -= this.#kept.get(threadId)?.bytes ?? 0
     this.#kept.delete(threadId)
   }
 

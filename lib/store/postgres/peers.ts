@@ -2,6 +2,7 @@
 //
 // Messages are PostgreSQL notifications: ids, delivered at commit to whoever is listening. One sent while the
 // connection is down is lost, so nothing may rely on them alone.
+import { backoffMs } from '../../base/waiting.ts'
 import {
   LeaseLost,
   type PeerIdentity,
@@ -22,8 +23,7 @@ import type { BatchWriter } from './writer.ts'
 import { warnUnexpected } from '../../base/unexpected.ts'
 
 /** Delay between connection attempts, in ms: at first, and at most after repeated failures. */
-const AGAIN_MS = 200
-const AGAIN_MS_MAX = 5000
+const AGAIN_MS = { first: 200, most: 5000 }
 /** A connection silent for this long is given up, in ms. */
 const ANSWER_MS = 5000
 /** Runs per notification, whose payload is limited to 8,000 bytes. */
@@ -203,14 +203,14 @@ export class PostgresPeers implements Peers {
     })
   }
 
-  #listenAgain(afterMs = AGAIN_MS): void {
+  #listenAgain(failures = 0): void {
     if (this.#isClosed) return
     const again = (): void =>
       void this.#listen().then(
         () => this.#listener?.onGap(),
-        () => this.#listenAgain(Math.min(2 * afterMs, AGAIN_MS_MAX))
+        () => this.#listenAgain(failures + 1)
       )
-    setTimeout(again, afterMs).unref()
+    setTimeout(again, backoffMs(failures, AGAIN_MS)).unref()
   }
 
   #heard(text: string): void {

@@ -1,6 +1,7 @@
 // The worker thread for long reads.
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
+import { LRUCache } from 'lru-cache'
 import { connect } from './connection.ts'
 
 export interface ReadQuestion {
@@ -22,10 +23,9 @@ function serve(path: string): void {
   const port = parentPort!
   const db = connect(path)
   db.pragma('query_only = ON')
-  const kept = new Map<string, Database.Statement<object, unknown>>()
+  const kept = new LRUCache<string, Database.Statement<object, unknown>>({ max: KEPT_MAX })
   const prepared = (sql: string) => {
     const statement = kept.get(sql) ?? db.prepare<object, unknown>(sql)
-    if (kept.size >= KEPT_MAX) kept.clear()
     kept.set(sql, statement)
     return statement
   }

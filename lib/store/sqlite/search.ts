@@ -1,5 +1,6 @@
 // Thread search in SQLite.
 import type Database from 'better-sqlite3'
+import { LRUCache } from 'lru-cache'
 import type { Owner } from '../../base/scope.ts'
 import { countStatement, isShort, metadataDigests, pageStatement, type SearchDialect } from '../sql/thread-search.ts'
 import { COLUMNS, orderOf, sortColumn, type ThreadRow, toThread } from '../sql/threads.ts'
@@ -152,7 +153,7 @@ class MetadataSearch {
   /** By SQL text; there is one per way, column and direction. */
   readonly #pages = new Map<string, Database.Statement<object, ThreadRow>>()
   /** Totals of searches for a single term, by owner and term. */
-  readonly #known = new TotalsCache<string, readonly SizeRow[]>()
+  readonly #known = new TotalsCache<readonly SizeRow[]>()
 
   constructor(db: Database.Database, reader: Reader) {
     this.#db = db
@@ -202,12 +203,13 @@ class MetadataSearch {
 /** Maximum entries: more users than look at lists at once. */
 const COUNTS_MAX = 10_000
 
-class TotalsCache<Key, Count> {
-  readonly #known = new Map<Key, Count>()
+class TotalsCache<Count> {
+  readonly #known = new LRUCache<string, { readonly count: Count; readonly version: number }>({ max: COUNTS_MAX })
   #version = 0
 
-  known(key: Key): Count | undefined {
-    return this.#known.get(key)
+  known(key: string): Count | undefined {
+    const known = this.#known.get(key)
+    return known?.version === this.#version ? known.count : undefined
   }
 
   /** Changes with every invalidation. */
@@ -216,16 +218,14 @@ class TotalsCache<Key, Count> {
   }
 
   /** Caches a total counted at `version`, unless it was invalidated meanwhile. */
-  note(key: Key, count: Count, version: number): void {
+  note(key: string, count: Count, version: number): void {
     if (version !== this.#version) return
-    if (this.#known.size >= COUNTS_MAX) this.#known.clear()
-    this.#known.set(key, count)
+    this.#known.set(key, { count, version })
   }
 
-  /** Drops all totals: what they count has changed. */
+  /** No total is used any more: what they count has changed. */
   clear(): void {
     this.#version++
-    this.#known.clear()
   }
 }
 
@@ -250,7 +250,7 @@ type Ask = <Row>(sql: string, params: object) => Row[] | Promise<Row[]>
 /** Searches for an owner; null sees everything. */
 export class ThreadSearch {
   readonly #byTerms: MetadataSearch
-  readonly #totals = new TotalsCache<Owner, number>()
+  readonly #totals = new TotalsCache<number>()
   readonly #here: Ask
   readonly #beside: Ask
 
@@ -288,12 +288,12 @@ export class ThreadSearch {
     const rows = await ask<ThreadRow>(page.sql, bindings(page.params))
     // Without a filter the total changes only when threads come and go.
     const hasFilter = query.status || lists.ids !== null || lists.terms !== null
-    const known = hasFilter ? undefined : this.#totals.known(owner)
+    const known = hasFilter ? undefined : this.#totals.known(owner ?? '')
     if (known !== undefined) return { threads: rows.map(toThread), total: known }
     const count = countStatement(query, owner, lists, DIALECT)
     const version = this.#totals.version
     const [counted] = await ask<{ total: number }>(count.sql, bindings(count.params))
-    if (!hasFilter) this.#totals.note(owner, counted!.total, version)
+    if (!hasFilter) this.#totals.note(owner ?? '', counted!.total, version)
     return { threads: rows.map(toThread), total: counted!.total }
   }
 }

@@ -1,0 +1,39 @@
+// Waiting: for work no longer than so many ms or until a signal aborts, and how long to wait before trying again. Once for all rooms.
+
+/** Resolves like `work`, or with undefined after `ms` milliseconds; with `late` it rejects with that error then. Rejects like `work`. */
+export async function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T>
+export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T | undefined>
+export async function withTimeout<T>(work: Promise<T>, ms: number, late?: () => Error): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<undefined>((resolve, reject) => {
+    timer = setTimeout(() => (late ? reject(late()) : resolve(undefined)), ms)
+  })
+  try {
+    return await Promise.race([work, timeout])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Awaits work that may ignore its abort signal: its result, or a rejection with the signal's reason as soon as that aborts. */
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(signal.reason)
+    signal.addEventListener('abort', stop, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop))
+    if (signal.aborted) stop()
+  })
+}
+
+/** Delays that grow from `first` to `most`, in ms. */
+export interface Backoff {
+  readonly first: number
+  readonly most: number
+  /** Default: they double. */
+  readonly factor?: number
+}
+
+/** The delay in ms before the next try, after `failed` failures more than one. */
+export function backoffMs(failed: number, { first, most, factor = 2 }: Backoff): number {
+  return Math.min(first * factor ** failed, most)
+}
