@@ -36,12 +36,24 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   skills: ['store/store', 'files'],
   run: ['conversation', 'agent/check', 'agent/runtime', 'agent/states', 'thread', 'store/store'],
   'langgraph/graph': ['conversation', 'agent/chat', 'agent/model', 'agent/runtime'],
-  'langgraph/project': ['conversation', 'agent/agent-file', 'agent/runtime', 'agent/states', 'langgraph/graph'],
+  'langgraph/project': [
+    'conversation',
+    'agent/agent-file',
+    'agent/runtime',
+    'agent/states',
+    'langgraph/graph',
+    // A project's app and auth rules stand in front of the routes.
+    'http',
+    'auth/asserted'
+  ],
   'langgraph/server-agent': ['conversation', 'agent/http', 'agent/runtime', 'langgraph/graph'],
+  // What the rooms of other protocols share.
+  protocols: ['http'],
   'langgraph/protocol': ['conversation', 'http/web-socket', 'run/log', 'run/delivery'],
   // What routes may; routes never imports langgraph: composition joins the tables.
   'langgraph/api': [
     'langgraph/protocol',
+    'protocols',
     'routes',
     'jobs',
     'conversation',

@@ -4,7 +4,7 @@ import { fail } from '../base/errors.ts'
 import type { Caller, Door } from '../base/loopback.ts'
 import type { UserReads } from '../store/store.ts'
 import { API_TOKEN_PREFIX, type Credential, type Grant, PERMISSIONS, type Principal } from '../base/types.ts'
-import { type AuthUser, assertedPrincipal } from './policy.ts'
+import { type AuthUser, assertedPrincipal } from './asserted.ts'
 import type { ApiTokens } from './api-tokens.ts'
 import { digestOf, type Sessions } from './session.ts'
 

@@ -47,6 +47,7 @@ const TABLE = {
   body_too_large: [413, 'The request body is larger than {limit} bytes'],
   body_too_slow: [408, 'The request body did not arrive in time'],
   bodies_in_flight: [429, 'Too many request bodies are on their way. Try again.'],
+  internal: [500, 'Internal Server Error'],
   body_cut: [400, 'The request body ended before its length'],
   invalid: [422, 'Invalid request'],
 

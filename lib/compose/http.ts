@@ -1,15 +1,16 @@
 // Assembles the HTTP servers: the one for clients and, on a port of its own, the one for metrics.
 import type { ProjectSettings } from '../langgraph/project/config-file.ts'
-import type { AccessPolicy } from '../auth/policy.ts'
+import type { AccessPolicy } from '../langgraph/project/access-policy.ts'
 import type { Credentials } from '../auth/credentials.ts'
 import type { Config } from '../config/config.ts'
 import { Failure } from '../base/errors.ts'
 import { Proxies } from '../http/address.ts'
-import type { CustomApp } from '../http/custom-app.ts'
+import type { ProjectApp } from '../http/route.ts'
 import { Origins } from '../http/entry.ts'
 import { type HttpOptions, HttpServer, type Log } from '../http/server.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { AuthServices } from '../routes/auth.ts'
+import { dialectOf } from '../langgraph/api/dialect.ts'
 import { langgraphRoutes } from '../langgraph/api/index.ts'
 import { deerflowRoutes } from '../deerflow/index.ts'
 import { routes } from '../routes/index.ts'
@@ -26,7 +27,7 @@ interface HttpParts {
   /** The operator's own auth rules; null: none. */
   readonly policy: AccessPolicy | null
   /** The operator's own routes; null: none. */
-  readonly app: CustomApp | null
+  readonly app: ProjectApp | null
   readonly project: ProjectSettings | null
   readonly threadOwner: Store['threads']['ownerOf']
   readonly metrics: Metrics
@@ -62,6 +63,7 @@ export function composeServers(parts: HttpParts): { server: HttpServer; metricsS
     ...common,
     onAnswered: metrics.request,
     app: parts.app,
+    dialectOf,
     routes: routes(services, accounts, {
       disabled: project?.http.disabled ?? [],
       policy,

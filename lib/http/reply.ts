@@ -4,8 +4,8 @@ import type { Socket } from 'node:net'
 import type { Failure } from '../base/errors.ts'
 import { LoopTurns } from '../base/loop-turns.ts'
 import { wellFormedJson } from '../base/well-formed.ts'
+import type { ErrorForm } from './dialect.ts'
 import type { Cookie, Reply } from './route.ts'
-import { bareText } from './langgraph-client.ts'
 import { awaitsContinue, hasBody, readOn } from './body.ts'
 import { warnUnexpected } from '../base/unexpected.ts'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -31,21 +31,19 @@ export function sendReply(
 }
 
 /**
- * `{"detail": ...}` with the failure's status; `message` is added if the detail is no text. To LangGraph's clients a 404 is the text alone,
- * as their server sends it.
+ * `{"detail": ...}` with the failure's status; `message` is added if the detail is no text.
+ * @param errors another form, of the row or of the client's dialect
  */
 export function sendFailure(
   req: IncomingMessage,
   res: ServerResponse,
   failure: Failure,
-  cookies: readonly Cookie[] = []
+  cookies: readonly Cookie[] = [],
+  errors: ErrorForm | null = null
 ): void {
-  const { detail, message } = failure
-  const bare = bareText(req, failure)
-  if (bare !== null)
-    return send(req, res, failure.status, { ...failure.headers }, bare, 'text/plain; charset=utf-8', cookies)
-  const text = JSON.stringify(typeof detail === 'string' ? { detail } : { detail, message })
-  send(req, res, failure.status, { ...failure.headers }, text, JSON_TYPE, cookies)
+  const { detail, message, status, headers } = failure
+  const json = typeof detail === 'string' ? { detail } : { detail, message }
+  sendReply(req, res, errors?.(failure, req) ?? { status, headers, json }, cookies)
 }
 
 /** 500, for bugs only. Contains just the id of the log entry. */

@@ -56,7 +56,11 @@ export function segmentsOf(path: string): string[] | null {
  * All spellings of a path, encoded in one way, that of LangGraph's servers first: code of the operator may name any of them. Empty: broken.
  */
 export function spellingsOf(path: string): readonly string[] {
-  const segments = segmentsOf(path)
+  return spellingsOfSegments(segmentsOf(path))
+}
+
+/** The same of a path that has been read, as `segmentsOf` returns it. */
+export function spellingsOfSegments(segments: readonly string[] | null): readonly string[] {
   if (segments === null) return []
   const [prefix, ...below] = segments
   if (prefix === 'api' && AT_ROOT.has(below[0] ?? ''))

@@ -5,7 +5,8 @@ import type * as v from 'valibot'
 import type { Share } from '../base/budget.ts'
 import { Failure, fail, Invalid } from '../base/errors.ts'
 import { badId, isId } from './schema.ts'
-import type { Grant, JsonObject, Permission, User } from '../base/types.ts'
+import type { Grant, JsonObject, Permission, Principal, User } from '../base/types.ts'
+import type { Dialect, ErrorForm } from './dialect.ts'
 
 export interface Call<Body = unknown, Query = unknown> {
   readonly method: string
@@ -29,6 +30,8 @@ export interface Call<Body = unknown, Query = unknown> {
   readonly credential: string | null
   /** What the request holds of its sender's memory: its body, or of a socket what has arrived. Released with its response. */
   readonly share: Share
+  /** What the caller's kind of client expects. */
+  readonly dialect: Dialect
   readonly req: IncomingMessage
   readonly res: ServerResponse
 }
@@ -52,6 +55,30 @@ export interface Reply {
   readonly text?: { readonly type: string; readonly body: string }
   readonly headers?: Readonly<Record<string, string>>
   readonly cookies?: readonly Cookie[]
+}
+
+/** Our own answer to a request that the project's app is asked about. */
+export interface Ours {
+  /** @param body as the app has read it; null: it has not */
+  answer(body: Buffer | null): Promise<Reply | typeof HANDLED>
+  /** The response is a stream: it begins after the app's middlewares. */
+  readonly isStream: boolean
+}
+
+/** An app of the operator's in front of the table. It is asked about the path as the router has read it. */
+export interface ProjectApp {
+  readonly needsUser: boolean
+  /** Whether it has a route of its own there; middlewares do not count. */
+  declares(method: string, segments: readonly string[]): boolean
+  /** Where it is asked; empty: nothing of it matches. */
+  pathsOf(method: string, segments: readonly string[]): readonly string[]
+  answer(
+    req: IncomingMessage,
+    res: ServerResponse,
+    segments: readonly string[],
+    principal: Principal | null,
+    ours: Ours
+  ): Promise<Reply | typeof HANDLED>
 }
 
 /** The handler has taken over the response (a stream): the server writes nothing more. */
@@ -130,9 +157,6 @@ export type Authorization = (call: UserCall, ask: AskRules) => Promise<UserCall 
 
 /** What the rules are asked: about the thread in the path (or that of the run in the path), or as a function does. */
 export type Rule = 'threads:read' | 'threads:update' | 'threads:delete' | Authorization
-
-/** How a refusal is written, guards' and limits' included. */
-export type ErrorForm = (failure: Failure, req: IncomingMessage) => Reply
 
 export interface Route {
   readonly method: Method

@@ -1,4 +1,5 @@
 // The router: method and path -> route and parameters. A tree of segments without regular expressions; a static segment wins over a {name}.
+import type { ErrorForm } from './dialect.ts'
 import type { Route } from './route.ts'
 import { segmentsOf } from './request.ts'
 
@@ -8,17 +9,27 @@ export type Match =
       readonly route: Route
       readonly params: Readonly<Record<string, string>>
       readonly path: string
+      /** The path as it was read: whoever else looks at it looks at these. */
+      readonly segments: readonly string[]
     }
   /** The path is known, the method is not. `isPublic`: some route at this path needs no session. */
-  | { readonly kind: 'method'; readonly allow: string; readonly isPublic: boolean; readonly path: string }
-  | { readonly kind: 'missing'; readonly path: string }
+  | {
+      readonly kind: 'method'
+      readonly allow: string
+      readonly isPublic: boolean
+      readonly path: string
+      readonly segments: readonly string[]
+    }
+  | { readonly kind: 'missing'; readonly path: string; readonly segments: readonly string[] }
   /** Broken percent-encoding, or a NUL. */
-  | { readonly kind: 'malformed'; readonly path: string }
+  | { readonly kind: 'malformed'; readonly path: string; readonly segments: null }
 
 interface Leaf {
   readonly route: Route
   /** Names of the parameters, in the order of their segments. */
   readonly names: readonly string[]
+  /** Of the row's path. */
+  readonly segments: readonly string[]
 }
 type Leaves = Map<string, Leaf>
 
@@ -42,9 +53,18 @@ export class Router {
   readonly #root = newNode()
   /** Paths without parameters: one lookup for the common case. */
   readonly #whole = new Map<string, Leaves>()
+  /** Where all rows with an error form of their own are: what is missed below it is refused in that form too. */
+  readonly #doors: readonly Door[]
 
   constructor(routes: readonly Route[]) {
     for (const route of routes) this.#add(route)
+    this.#doors = doorsOf(routes)
+  }
+
+  /** The form of refusals of the matched row, or of the rows around a path that matches none; null: the contract's. */
+  errorsOf(match: Match): ErrorForm | null {
+    if (match.kind === 'found') return match.route.errors === 'contract' ? null : match.route.errors
+    return this.#doors.find(({ prefix }) => `${match.path}/`.startsWith(prefix))?.errors ?? null
   }
 
   /**
@@ -54,15 +74,18 @@ export class Router {
   match(method: string, target: string): Match {
     const wanted = method === 'HEAD' ? 'GET' : method
     const leaf = this.#whole.get(target)?.get(wanted)
-    if (leaf !== undefined) return { kind: 'found', route: leaf.route, params: NO_PARAMS, path: target }
+    if (leaf !== undefined) {
+      const { route, segments } = leaf
+      return { kind: 'found', route, params: NO_PARAMS, path: target, segments }
+    }
     const segments = segmentsOf(target)
-    if (segments === null) return { kind: 'malformed', path: target }
+    if (segments === null) return { kind: 'malformed', path: target, segments }
     const path = `/${segments.join('/')}`
     const missed: Leaves[] = []
     const hit = find(this.#root, segments, 0, [], wanted, missed)
-    if (hit !== null) return { kind: 'found', route: hit.leaf.route, params: paramsOf(hit), path }
-    if (missed.length === 0) return { kind: 'missing', path }
-    return { kind: 'method', allow: allowOf(missed), isPublic: missed.some(hasPublic), path }
+    if (hit !== null) return { kind: 'found', route: hit.leaf.route, params: paramsOf(hit), path, segments }
+    if (missed.length === 0) return { kind: 'missing', path, segments }
+    return { kind: 'method', allow: allowOf(missed), isPublic: missed.some(hasPublic), path, segments }
   }
 
   #add(route: Route): void {
@@ -77,9 +100,31 @@ export class Router {
     })
     const leaves = route.tail ? node.tails : node.leaves
     if (leaves.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`)
-    leaves.set(route.method, { route, names })
+    leaves.set(route.method, { route, names, segments })
     if (names.length === 0) this.#whole.set(route.path, leaves)
   }
+}
+
+interface Door {
+  /** With a slash at its end. */
+  readonly prefix: string
+  readonly errors: ErrorForm
+}
+
+/** For each error form the path that all of its rows have in common, longest first; none at the root. */
+function doorsOf(routes: readonly Route[]): Door[] {
+  const prefixes = new Map<ErrorForm, string[]>()
+  for (const { errors, path } of routes) {
+    if (errors === 'contract') continue
+    const own = path.slice(1).split('/')
+    const given = prefixes.get(errors) ?? own
+    const end = given.findIndex((segment, i) => segment !== own[i] || segment.startsWith('{'))
+    prefixes.set(errors, end < 0 ? given : given.slice(0, end))
+  }
+  return [...prefixes]
+    .filter(([, prefix]) => prefix.length > 0)
+    .map(([errors, prefix]) => ({ prefix: `/${prefix.join('/')}/`, errors }))
+    .sort((a, b) => b.prefix.length - a.prefix.length)
 }
 
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({})

@@ -14,12 +14,13 @@ import {
   checkPermission,
   type Cookie,
   HANDLED,
+  type ProjectApp,
   type Reply,
   type Route,
   type ThreadOwner
 } from './route.ts'
 import { Admission } from './admission.ts'
-import type { CustomApp } from './custom-app.ts'
+import { CONTRACT, type Dialect, type ErrorForm } from './dialect.ts'
 import { CHANGING, Entry, type EntryOptions, SESSION_COOKIE } from './entry.ts'
 import { sendBroken, sendFailure, sendReply } from './reply.ts'
 import { cookieOf, fieldsOf, targetOf } from './request.ts'
@@ -38,7 +39,9 @@ export interface Log {
 export interface HttpOptions extends EntryOptions {
   readonly routes: readonly Route[]
   /** The operator's own routes. */
-  readonly app?: CustomApp | null
+  readonly app?: ProjectApp | null
+  /** Chooses what a request's kind of client expects; without it, all are the contract's. */
+  readonly dialectOf?: (req: IncomingMessage) => Dialect
   readonly threadOwner: ThreadOwner
   readonly limits?: {
     /** Timeout for bodies of anonymous senders, in ms. */
@@ -64,10 +67,13 @@ const CLOSING_MS = 2_000
 /** Interval for closing idle connections during shutdown. */
 const CLOSING_TICK_MS = 50
 
-/** What is known of a request so far, for metrics and limits. */
+/** What is known of a request so far, for metrics, limits, logs and refusals: of its matched row, and not of its path. */
 interface Seen {
   route: string
   user: string | null
+  dialect: Dialect
+  /** The row's own form of refusals. */
+  errors: ErrorForm | null
 }
 
 type Found = Extract<Match, { kind: 'found' }>
@@ -82,7 +88,7 @@ interface Asked {
   readonly given: Buffer | null
 }
 
-type Received = Omit<Asked, 'match'> & { readonly share: Share }
+type Received = Omit<Asked, 'match'> & Pick<Call, 'share' | 'dialect'>
 
 export class HttpServer {
   readonly #options: HttpOptions
@@ -168,7 +174,7 @@ export class HttpServer {
     if (this.#closed !== null) res.shouldKeepAlive = false
     const cookies: Cookie[] = []
     const began = performance.now()
-    const seen: Seen = { route: 'none', user: null }
+    const seen: Seen = { route: 'none', user: null, dialect: this.#options.dialectOf?.(req) ?? CONTRACT, errors: null }
     try {
       const reply = await this.#answer(req, res, cookies, seen)
       if (!('taken' in reply)) {
@@ -176,7 +182,7 @@ export class HttpServer {
         if (seen.user !== null) this.#admission.unread(seen.user, res)
       }
     } catch (error) {
-      this.#refuse(req, res, error, cookies)
+      this.#refuse(req, res, error, cookies, seen)
     }
     this.#options.onAnswered?.(seen.route, req.method ?? 'GET', res.statusCode, performance.now() - began)
   }
@@ -211,22 +217,23 @@ export class HttpServer {
     const method = req.method ?? 'GET'
     if (hostsIn(req) > 1) throw fail('host_repeated')
     if (this.#answerCors(req, res)) return HANDLED
-    const target = targetOf(req)
-    const match = this.#router.match(method, target.path)
+    const match = this.#router.match(method, targetOf(req).path)
+    const { segments } = match
     if (match.kind === 'found') seen.route = match.route.path
-    const isApps =
-      app !== null && match.kind !== 'malformed' && (match.kind !== 'found' || app.has(method, target.path))
+    seen.errors = this.#router.errorsOf(match)
+    const isApps = app !== null && segments !== null && (match.kind !== 'found' || app.declares(method, segments))
     const isStream = match.kind === 'found' && match.route.isStream
     const ours = (principal: Principal | null, body: Buffer | null) =>
       this.#handle({ req, res, match, principal, given: body }, seen)
     // The operator's app authenticates its own callers, and learns nothing about our users.
     if (isApps && !app.needsUser) {
       const answer = async (body: Buffer | null) => ours(await this.#entry.pass(req, match, cookies, false), body)
-      return app.answer(req, res, null, { isStream, answer })
+      return app.answer(req, res, segments, null, { isStream, answer })
     }
     const principal = await this.#entry.pass(req, match, cookies, isApps)
-    if (!isApps && (app === null || app.pathsOf(method, target.path).length === 0)) return ours(principal, null)
-    return app.answer(req, res, principal, { isStream, answer: (body) => ours(principal, body) })
+    if (app === null || segments === null || !(isApps || app.pathsOf(method, segments).length > 0))
+      return ours(principal, null)
+    return app.answer(req, res, segments, principal, { isStream, answer: (body) => ours(principal, body) })
   }
 
   async #handle({ match, ...asked }: Asked, seen: Seen): Promise<Reply | typeof HANDLED> {
@@ -235,7 +242,7 @@ export class HttpServer {
     if (principal !== null) checkPermission(match.route, principal.grant)
     const share = this.#admission.share(principal?.user.id ?? null, this.#options.proxies.addressOf(req))
     try {
-      const reply = await this.#work(await this.#callOf({ ...asked, share }, match), match, seen)
+      const reply = await this.#work(await this.#callOf({ ...asked, share, dialect: seen.dialect }, match), match, seen)
       if ('taken' in reply && !res.closed) keepUntilClosed(share, res)
       else share.release()
       return reply
@@ -267,7 +274,7 @@ export class HttpServer {
     return route.thread !== null && (await this.#options.threadOwner(params.thread_id ?? '')) === undefined
   }
 
-  async #callOf({ req, res, principal, given, share }: Received, match: Found): Promise<Call> {
+  async #callOf({ req, res, principal, given, share, dialect }: Received, match: Found): Promise<Call> {
     const { route, params, path } = match
     const user = principal?.user ?? null
     checkIds(params)
@@ -284,6 +291,7 @@ export class HttpServer {
       secure: this.#options.proxies.isSecure(req),
       credential: cookieOf(req, SESSION_COOKIE) ?? null,
       share,
+      dialect,
       req,
       res
     }
@@ -302,15 +310,19 @@ export class HttpServer {
     return true
   }
 
-  #refuse(req: IncomingMessage, res: ServerResponse, error: unknown, cookies: readonly Cookie[]): void {
-    if (error instanceof Failure && !res.headersSent) return sendFailure(req, res, error, cookies)
+  #refuse(req: IncomingMessage, res: ServerResponse, error: unknown, cookies: readonly Cookie[], seen: Seen): void {
+    const { route, dialect } = seen
+    const errors = seen.errors ?? dialect.errors
+    if (error instanceof Failure && !res.headersSent) return sendFailure(req, res, error, cookies, errors)
     const requestId = randomUUID()
     const { path } = targetOf(req)
     // Without the query: it may carry a credential.
-    this.#options.log.error({ err: error, request_id: requestId, method: req.method, path }, 'a request failed')
+    this.#options.log.error({ err: error, request_id: requestId, method: req.method, route, path }, 'a request failed')
     if (res.headersSent) return reset(res)
     const failure = diskFailure(error) ?? this.#options.failureOf?.(error) ?? null
-    if (failure) sendFailure(req, res, failure, cookies)
+    if (failure) sendFailure(req, res, failure, cookies, errors)
+    else if (seen.errors)
+      sendFailure(req, res, new Failure('internal', null, { 'X-Request-Id': requestId }), cookies, seen.errors)
     else sendBroken(req, res, requestId)
   }
 }

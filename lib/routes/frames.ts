@@ -4,7 +4,7 @@ import { type Call, type HANDLED, type Reply, type Route, route } from '../http/
 import { sendRanged } from '../http/range.ts'
 import { findWhole, wholeBytes } from '../run/log/oversized-reader.ts'
 import { anything, arrayOf, one, partly, ranged, shaped, text, yesNo } from './answers.ts'
-import { runOf } from './run-of.ts'
+import { runOf } from './run-request.ts'
 import type { Services } from './services.ts'
 
 export function frameRoutes(services: Pick<Services, 'config' | 'store' | 'registry'>): Route[] {

@@ -1,13 +1,25 @@
 // Turns a client's request for a run into a run record.
 import { createHash, randomUUID } from 'node:crypto'
 import * as v from 'valibot'
-import { authUser } from '../auth/policy.ts'
-import { fail, Invalid } from '../base/errors.ts'
+import { authUser } from '../auth/asserted.ts'
+import { Failure, fail, Invalid } from '../base/errors.ts'
 import { type Call, requirePermission } from '../http/route.ts'
-import { describedAs, fewKeys, integer, issue, jsonObject, listOf, metadata, objectOf } from '../http/schema.ts'
+import type { Dialect } from '../http/dialect.ts'
+import {
+  badId,
+  describedAs,
+  fewKeys,
+  integer,
+  isId,
+  issue,
+  jsonObject,
+  listOf,
+  metadata,
+  objectOf
+} from '../http/schema.ts'
 import type { Caller } from '../base/loopback.ts'
 import { configWithoutReserved, withoutReserved } from '../base/reserved.ts'
-import type { RunOrder } from '../run/lifecycle/runs.ts'
+import type { RunOrder, StatelessOrder } from '../run/lifecycle/runs.ts'
 import { type Assistants, NAME, type RunAssistant, withAssistant } from '../thread/assistants.ts'
 import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../base/types.ts'
 import { CHANNELS_MAX, checkCount, placeIn, readInput, refusedValue } from './input.ts'
@@ -103,7 +115,7 @@ const KEY_MAX = 255
  * The Idempotency-Key header: however often a request is sent, it creates one run [design 5]. null: it has none.
  * @throws Invalid when it is too long
  */
-export function keyOf({ req }: Call): string | null {
+function keyOf({ req }: Call): string | null {
   const key = req.headers['idempotency-key']
   if (typeof key !== 'string' || key === '') return null
   if (key.length > KEY_MAX)
@@ -139,10 +151,7 @@ interface RunRequest {
   readonly path: string
   /** Digest of the creator's credential, whose disconnect may cancel the run; null: the request does not stay open. */
   readonly creator: string | null
-  /** LangGraph's clients search threads by graph, so the thread's graph is set before answering. */
-  readonly isLangGraph: boolean
-  /** The default strategy is `enqueue`, not `reject`. */
-  readonly waitsByDefault?: boolean
+  readonly dialect: Dialect
   /** It gets a thread of its own, which is deleted with it. */
   readonly isTemporary?: boolean
   /** Request headers to pass on to graphs. */
@@ -181,7 +190,7 @@ export async function orderFor(
     assistant_id: assistant.name,
     status: 'pending',
     model_name: modelName,
-    multitask_strategy: body.multitask_strategy ?? (request.waitsByDefault ? 'enqueue' : 'reject'),
+    multitask_strategy: body.multitask_strategy ?? request.dialect.secondRun,
     metadata: { ...assistant.metadata, ...withoutReserved(body.metadata ?? {}) },
     kwargs: {
       ...kwargsOf(request, config.runs.on_disconnect, isGraph),
@@ -211,8 +220,56 @@ export async function orderFor(
     run,
     autoFollowUp: run.follow_up_to_run_id === null,
     graph: { graph_id, assistant_id },
-    isLangGraph: request.isLangGraph
+    namesFirst: request.dialect.namesGraph === 'before',
+    removesRolledBack: request.dialect.rolledBackRun === 'delete'
   }
+}
+
+/** `staysOpen`: its creator keeps the response open; `at`: its index in a batch. */
+interface Asked {
+  readonly staysOpen: boolean
+  readonly at?: number
+}
+
+/** The order for the run that a request asks for. */
+export function orderOf(services: Services, call: Call<RunBody>, { staysOpen, at }: Asked): Promise<RunOrder> {
+  checkStrategy(call, call.body.multitask_strategy)
+  const key = keyOf(call)
+  const threadId = call.params.thread_id ?? threadIdIn(call.body)
+  return orderFor(services, {
+    threadId,
+    caller: callerIn(services, call),
+    body: call.body,
+    key: key === null || at === undefined ? key : `${at} ${key}`,
+    path: call.path,
+    creator: staysOpen ? (call.grant?.digest ?? null) : null,
+    dialect: call.dialect,
+    headers: services.configurableHeaders.of(call),
+    isTemporary: threadId === null && isForOnce(call)
+  })
+}
+
+/** The same for a run on the thread named, or on a new one. */
+export function statelessOrder({ body }: Call<RunBody>, order: RunOrder, threadId: string | null): StatelessOrder {
+  const { assistant_id, metadata } = body
+  return { ...order, threadId, assistantId: assistant_id ?? null, metadata: metadata ?? {} }
+}
+
+/** Starts a run on the thread named in its configuration, or on a new one. */
+export async function startStateless(services: Services, call: Call<RunBody>, request: Asked): Promise<Run> {
+  const threadId = threadIdIn(call.body)
+  if (threadId !== null && !isId(threadId)) throw new Invalid([badId(['body', 'config', 'configurable', 'thread_id'])])
+  return services.runs.startStateless(statelessOrder(call, await orderOf(services, call, request), threadId))
+}
+
+/** Ignores the error for a run that has ended by itself. */
+export function alreadyEnded(error: unknown): void {
+  if (!(error instanceof Failure && error.code === 'run_not_cancellable')) throw error
+}
+
+/** Whether its thread is made for it alone. */
+function isForOnce({ body: { on_completion: wanted }, dialect }: Call<RunBody>): boolean {
+  return wanted ? wanted === 'delete' || wanted === 'complete' : dialect.threadOfRun === 'delete'
 }
 
 /** @throws Failure for an unknown name */
@@ -309,4 +366,12 @@ export function runView(run: Run): JsonObject {
     ...shown
   } = run
   return { ...shown, kwargs: { input: run.kwargs.input ?? null, config: run.kwargs.config ?? null } }
+}
+
+/** The run that a path names. @throws Failure run_not_found, also for a run of another thread than the path's */
+export async function runOf({ store }: Pick<Services, 'store'>, { params }: Pick<Call, 'params'>): Promise<Run> {
+  const { thread_id: threadId, run_id: id } = params
+  const run = await store.runs.get(id!)
+  if (!run || (threadId !== undefined && run.thread_id !== threadId)) throw fail('run_not_found', { id: id! })
+  return run
 }

@@ -1,18 +1,16 @@
 // Runs: create (in the background, as a stream, waiting), list, get, cancel, join.
 import * as v from 'valibot'
-import { Failure, fail, Invalid } from '../base/errors.ts'
+import { Failure, fail } from '../base/errors.ts'
 import { type Call, HANDLED, type Reply, requirePermission, type Route, route } from '../http/route.ts'
 import { jsonList } from '../http/reply.ts'
-import { isLangGraphClient, isPythonClient } from '../http/langgraph-client.ts'
 import { listIn } from '../http/request.ts'
 import { deferredJson } from '../http/streaming-response.ts'
-import { badId, isId, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
+import { objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { ROLLED_BACK } from '../run/run-end.ts'
 import { graceOf, isCreator } from '../run/run-kwargs.ts'
-import type { RunOrder, StatelessOrder } from '../run/lifecycle/runs.ts'
 import type { JoinRequest } from '../run/delivery/joiner.ts'
 import type { OpenStream, Place } from '../run/delivery/streams.ts'
-import { readPosition, stopError } from '../run/log/sse.ts'
+import { readPosition } from '../run/log/sse.ts'
 import { isVisible } from '../base/scope.ts'
 import type { StreamWriter } from '../base/stream-writer.ts'
 import { isInFlight, type Run } from '../base/types.ts'
@@ -41,8 +39,16 @@ import {
 } from './answers.ts'
 import { startingRun } from './authorization.ts'
 import { pick } from './page.ts'
-import { runOf } from './run-of.ts'
-import { callerIn, checkStrategy, keyOf, orderFor, type RunBody, runBody, runView, threadIdIn } from './run-request.ts'
+import {
+  alreadyEnded,
+  orderOf,
+  type RunBody,
+  runBody,
+  runOf,
+  runView,
+  startStateless,
+  statelessOrder
+} from './run-request.ts'
 import type { Services } from './services.ts'
 
 const cancelQuery = objectOf({
@@ -52,11 +58,6 @@ const cancelQuery = objectOf({
 type CancelCall = Call<unknown, v.InferOutput<typeof cancelQuery>>
 /** LangGraph's SDK sends this limit by default. */
 const LIBRARY_LIMIT = 10
-/**
- * How long the head of an answer that waits is held, in ms: so long a credential that ends is a 401. LangGraph's clients take the run's
- * id from the head, and proxies want a first byte.
- */
-const HEAD_HELD_MS = 15_000
 /** What the answer is when the credential has ended behind its head. */
 const { detail, message: error } = new Failure('token_revoked')
 const REVOKED = JSON.stringify({ detail, __error__: { error: 'Unauthorized', message: error }, status: 'error', error })
@@ -123,7 +124,7 @@ export function runRoutes(services: Services): Route[] {
     headers: Record<string, string>,
     isNew = false
   ): Promise<typeof HANDLED> => {
-    const reply = deferredJson(call, { headers, heldMs: isLangGraphClient(call) ? 0 : HEAD_HELD_MS })
+    const reply = deferredJson(call, { headers, heldMs: call.dialect.heldMs })
     const reader = readerOf(services, call)
     const endsRun = endsByLeaving(call)
     const isTheirs = isNew || endsRun || isCreator(run, reader)
@@ -156,7 +157,7 @@ export function runRoutes(services: Services): Route[] {
 
   /** Final values of a run, or its error; never null, which some clients cannot parse. */
   const finalJson = async (run: Run, call: Call): Promise<string> => {
-    const stop = isLangGraphClient(call) ? stopError(run) : null
+    const stop = call.dialect.stopOf(run)
     if (stop) return JSON.stringify({ __error__: stop, status: run.status, error: stop.message })
     if (run.status === 'error' || run.status === 'timeout') {
       const message = run.error ?? 'The run failed'
@@ -195,23 +196,28 @@ export function runRoutes(services: Services): Route[] {
     return { jsonText }
   }
 
-  /** For LangGraph's clients a rolled-back run does not exist, even before it is deleted. */
+  /** Where a rolled-back run is deleted, it does not exist even before. */
   const read = async (call: Call): Promise<Reply> => {
     const run = await runOf(services, call)
-    if (run.error === ROLLED_BACK && isLangGraphClient(call)) throw fail('run_not_found', { id: run.run_id })
+    if (run.error === ROLLED_BACK && call.dialect.rolledBackRun === 'delete')
+      throw fail('run_not_found', { id: run.run_id })
     return { json: runView(run) }
   }
 
-  /** LangGraph's clients expect success if the run has ended already, and a rollback to delete the run. */
   const cancel = async (call: CancelCall): Promise<Reply> => {
     const run = await runOf(services, call)
     const { action: how = 'interrupt', wait } = call.query
-    if (!isLangGraphClient(call)) await runs.cancel(run, how, wait)
-    else if (isInFlight(run)) {
-      await runs.cancel(run, how, wait || how === 'rollback').catch(alreadyEnded)
-      if (how === 'rollback') await runs.remove(run)
-    }
-    return { status: wait ? 204 : 202 }
+    const { endedRun, rolledBackRun } = call.dialect
+    const removes = how === 'rollback' && rolledBackRun === 'delete'
+    const mayHaveEnded = endedRun === 'ignore'
+    const status = wait ? 204 : 202
+    if (mayHaveEnded && !isInFlight(run)) return { status }
+    await runs.cancel(run, how, wait || removes).catch((error) => {
+      if (!mayHaveEnded) throw error
+      alreadyEnded(error)
+    })
+    if (removes) await runs.remove(run)
+    return { status }
   }
 
   const remove = async (call: Call): Promise<Reply> => {
@@ -249,7 +255,7 @@ export function runRoutes(services: Services): Route[] {
 
   const readingOf = (call: Call): Pick<JoinRequest, 'reader' | 'position' | 'isWithoutEnd'> => ({
     reader: readerOf(services, call),
-    isWithoutEnd: isLangGraphClient(call),
+    isWithoutEnd: !call.dialect.hasEndFrame,
     position: readPosition(positionText(call))
   })
 
@@ -370,53 +376,6 @@ export function runRoutes(services: Services): Route[] {
       handler: cancelThenStream
     })
   ]
-}
-
-/** `staysOpen`: its creator keeps the response open; `at`: its index in a batch. */
-interface Request {
-  readonly staysOpen: boolean
-  readonly at?: number
-}
-
-function orderOf(services: Services, call: Call<RunBody>, { staysOpen, at }: Request): Promise<RunOrder> {
-  checkStrategy(call, call.body.multitask_strategy)
-  const key = keyOf(call)
-  const isLangGraph = isLangGraphClient(call)
-  const threadId = call.params.thread_id ?? threadIdIn(call.body)
-  return orderFor(services, {
-    threadId,
-    caller: callerIn(services, call),
-    body: call.body,
-    key: key === null || at === undefined ? key : `${at} ${key}`,
-    path: call.path,
-    creator: staysOpen ? (call.grant?.digest ?? null) : null,
-    isLangGraph,
-    waitsByDefault: isPythonClient(call),
-    headers: services.configurableHeaders.of(call),
-    isTemporary: threadId === null && isForOnce(call.body, isLangGraph)
-  })
-}
-
-function statelessOrder({ body }: Call<RunBody>, order: RunOrder, threadId: string | null): StatelessOrder {
-  const { assistant_id, metadata } = body
-  return { ...order, threadId, assistantId: assistant_id ?? null, metadata: metadata ?? {} }
-}
-
-/** Starts a run on the thread named in its configuration, or on a new one. */
-export async function startStateless(services: Services, call: Call<RunBody>, request: Request): Promise<Run> {
-  const threadId = threadIdIn(call.body)
-  if (threadId !== null && !isId(threadId)) throw new Invalid([badId(['body', 'config', 'configurable', 'thread_id'])])
-  return services.runs.startStateless(statelessOrder(call, await orderOf(services, call, request), threadId))
-}
-
-/** Ignores the error for a run that has ended by itself. */
-export function alreadyEnded(error: unknown): void {
-  if (!(error instanceof Failure && error.code === 'run_not_cancellable')) throw error
-}
-
-/** Whether its thread is made for it alone. LangGraph's clients expect that by default; others keep the thread. */
-function isForOnce({ on_completion: wanted }: RunBody, isLangGraph: boolean): boolean {
-  return wanted ? wanted === 'delete' || wanted === 'complete' : isLangGraph
 }
 
 /** Content-Location identifies the run, Location is where to resume its stream. */

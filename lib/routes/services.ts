@@ -8,7 +8,6 @@ import type { Extensions } from '../files/extensions.ts'
 import type { Paths } from '../files/paths.ts'
 import type { Uploads } from '../files/uploads.ts'
 import type { AskRules, Call } from '../http/route.ts'
-import type { CustomApp } from '../http/custom-app.ts'
 import type { Log } from '../http/server.ts'
 import type { Removals } from '../jobs/removals.ts'
 import type { Webhooks } from '../jobs/webhooks.ts'
@@ -51,7 +50,7 @@ export interface Services {
   readonly extensions: Extensions
   readonly toolServers: ToolServers
   /** The operator's own HTTP app; null: none. */
-  readonly app?: Pick<CustomApp, 'has'> | null
+  readonly app?: { has(method: string, path: string): boolean } | null
   /** Request headers that graphs find in their configuration. */
   readonly configurableHeaders: { of(call: Pick<Call, 'req'>): JsonObject }
   /** UI components of the operator's project; null: none. */

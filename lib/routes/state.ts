@@ -3,7 +3,6 @@ import * as v from 'valibot'
 import type { StateChanged, StatePlace } from '../agent/states.ts'
 import { fail } from '../base/errors.ts'
 import { type Call, type Route, route } from '../http/route.ts'
-import { isLangGraphClient } from '../http/langgraph-client.ts'
 import { listIn } from '../http/request.ts'
 import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean } from '../http/schema.ts'
 import { arrayOf, one, ref, selectable } from './answers.ts'
@@ -75,7 +74,7 @@ function selected(text: string, fields: Fields): string {
 export function stateRoutes({ config, states }: Services): Route[] {
   const load = async (call: Call<unknown, unknown>, place: StatePlace, withSubgraphs: boolean, fields: Fields) => {
     const threadId = call.params.thread_id!
-    const text = await states.get(threadId, place, withSubgraphs, isLangGraphClient(call))
+    const text = await states.get(threadId, place, withSubgraphs, call.dialect.isBareCheckpoint)
     if (text !== null) return { jsonText: selected(text, fields) }
     const { checkpointId: id } = place
     throw id === null ? fail('thread_not_found', { id: threadId }) : fail('checkpoint_not_found', { id })
@@ -110,7 +109,7 @@ export function stateRoutes({ config, states }: Services): Route[] {
       place: body.checkpoint ? placeIn(body.checkpoint, threadId) : null,
       metadata: body.metadata ?? null,
       user: user!.id,
-      isBare: isLangGraphClient(call)
+      isBare: call.dialect.isBareCheckpoint
     })
     // Concatenation builds a rope, which is copied only once, when it is sent.
     let text = '['

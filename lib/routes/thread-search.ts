@@ -4,7 +4,6 @@ import { setImmediate as turn } from 'node:timers/promises'
 import * as v from 'valibot'
 import { type Route, route, type UserCall } from '../http/route.ts'
 import { jsonList } from '../http/reply.ts'
-import { isLangGraphClient } from '../http/langgraph-client.ts'
 import { fewKeys, integer, jsonObject, listOf, objectOf } from '../http/schema.ts'
 import type { ThreadPage, ThreadQuery } from '../store/store.ts'
 import { Containment } from '../thread/contains.ts'
@@ -140,19 +139,20 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
 
   const search = async (call: UserCall<SearchBody>) => {
     const { body, user } = call
-    const isLangGraph = isLangGraphClient(call)
+    const defaults = call.dialect.threadSearch
     const sortBy = body.sort_by === 'state_updated_at' ? 'updated_at' : body.sort_by
     const query: ThreadQuery = {
       ...queryOf(body),
-      // Defaults differ between LangGraph's clients and others.
-      limit: body.limit ?? (isLangGraph ? 10 : 100),
+      limit: body.limit ?? defaults.limit,
       offset: body.offset ?? 0,
-      sortBy: sortBy ?? (isLangGraph ? 'created_at' : 'updated_at'),
+      sortBy: sortBy ?? defaults.sortBy,
       ...(body.sort_order && { sortOrder: body.sort_order })
     }
     const { threads, total } = await find(body, query, user.id)
     const { select = null, extract = null } = body
-    const wantsState = select ? select.some((field) => field === 'values' || field === 'interrupts') : isLangGraph
+    const wantsState = select
+      ? select.some((field) => field === 'values' || field === 'interrupts')
+      : defaults.withStates
     const showsState = wantsState || extract
     const shown = showsState ? await withStates(threads) : threads.map(withTitle)
     const textOf = ([thread, state]: [Thread, ShownState]) => partsOf(recordText(call, thread, state), select, extract)

@@ -1,5 +1,4 @@
 // A thread as sent to clients: in the client's dialect, with its state if wanted, reduced to the requested fields.
-import { isLangGraphClient } from '../http/langgraph-client.ts'
 import type { Call } from '../http/route.ts'
 import { minutesIn } from '../jobs/removals.ts'
 import type { Job } from '../store/store.ts'
@@ -18,16 +17,15 @@ export function titleState({ display_name }: Thread): ShownState {
   return { json: display_name === null ? '{}' : JSON.stringify({ title: display_name }), interrupts: {} }
 }
 
-/** As JSON text. LangGraph's clients call a thread with a run in flight `busy`, and expect `state_updated_at`. */
+/** As JSON text, with what the client's dialect shows of a thread. */
 export function recordText(
-  call: Pick<Call, 'req'>,
+  { dialect }: Pick<Call, 'dialect'>,
   thread: Thread,
   state: ShownState,
   removal: Job | null = null
 ): string {
-  const status = thread.status === 'running' ? 'busy' : thread.status
   return threadView(thread, state.json, state.interrupts, {
-    ...(isLangGraphClient(call) && { status, state_updated_at: thread.updated_at }),
+    ...dialect.threadMembers(thread),
     ...(removal && ttlView(removal))
   })
 }

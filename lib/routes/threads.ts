@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail } from '../base/errors.ts'
 import { type Authorization, route, type Route, type UserCall } from '../http/route.ts'
-import { isLangGraphClient } from '../http/langgraph-client.ts'
 import { id, isWithin, json, jsonObject, listOf, metadata, METADATA_LENGTH_MAX, objectOf } from '../http/schema.ts'
 import { withoutReserved } from '../base/reserved.ts'
 import { legacyThread } from '../thread/checkpoint.ts'
@@ -93,8 +92,8 @@ export function threadRoutes(services: Services): Route[] {
     })
     // The id belongs to another user: answered as if it did not exist.
     if (!made) throw fail('thread_not_found', { id: threadId })
-    // Creating a thread is idempotent [spec], but LangGraph's clients expect a 409 unless `if_exists` says otherwise.
-    const raises = body.if_exists === 'raise' || (!body.if_exists && isLangGraphClient(call))
+    // Creating a thread is idempotent [spec], where the client's dialect does not say otherwise.
+    const raises = body.if_exists === 'raise' || (!body.if_exists && call.dialect.existingThread === 'raise')
     if (!made.created && raises) throw fail('thread_exists')
     if (made.created && body.supersteps?.length) await build(made.thread, body.supersteps, user.id)
     const removal = made.created && ttl ? await store.jobs.get('removal', threadId) : null
@@ -183,7 +182,7 @@ export function threadRoutes(services: Services): Route[] {
     if (thread && removal && minutesIn(removal.payload) === 0 && thread.status !== 'running')
       throw fail('thread_not_found', { id: threadId })
     if (thread) {
-      const wantsTtl = call.query.include !== undefined || isLangGraphClient(call)
+      const wantsTtl = call.query.include !== undefined || call.dialect.showsTtl
       return { jsonText: recordText(call, thread, state ?? NO_STATE, wantsTtl ? removal : null) }
     }
     const stored = await store.checkpoints.load(threadId, null)

@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import t from 'tap'
 import { HANDLED } from '../../lib/http/route.ts'
-import { CustomApp } from '../../lib/http/custom-app.ts'
+import { CustomApp } from '../../lib/langgraph/project/custom-app.ts'
 import { until } from '../fixtures/until.ts'
 
 t.test('a client that reads nothing of an endless answer is cut off, and the program hears of it', async (t) => {
@@ -19,7 +19,7 @@ t.test('a client that reads nothing of an endless answer is cut off, and the pro
   const options = { needsUser: false, bodyLimit: 1000, stallMs: 100, userOf: () => ({}) }
   const app = new CustomApp({ fetch: () => new Response(endless()) }, options)
   const ours = { isStream: false, answer: async () => HANDLED }
-  const server = createServer((req, res) => void app.answer(req, res, null, ours))
+  const server = createServer((req, res) => void app.answer(req, res, [], null, ours))
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => server.close())

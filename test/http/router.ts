@@ -2,9 +2,10 @@
 import type { IncomingMessage } from 'node:http'
 import fc from 'fast-check'
 import t from 'tap'
-import { isLangGraphClient } from '../../lib/http/langgraph-client.ts'
+import { CONTRACT } from '../../lib/http/dialect.ts'
 import { type Method, route } from '../../lib/http/route.ts'
 import { Router } from '../../lib/http/router.ts'
+import { dialectOf } from '../../lib/langgraph/api/dialect.ts'
 import { aRoute, BARE } from '../fixtures/door.ts'
 
 const at = (method: Method, path: string, more: { tail?: boolean; access?: 'public' | 'user' } = {}) =>
@@ -66,7 +67,7 @@ t.test('what LangGraph has at the root is ours below /api, and nothing else is',
 
 t.test('a LangGraph client is known by where it calls, by X-Api-Key and by its name', async (t) => {
   const is = (url: string, headers: Record<string, string> = {}) =>
-    isLangGraphClient({ req: { url, headers } as unknown as IncomingMessage })
+    dialectOf({ url, headers } as unknown as IncomingMessage) !== CONTRACT
   t.equal(is('/api/threads'), false)
   t.equal(is('/api/threads', { authorization: 'Bearer clq_x', cookie: 'access_token=x' }), false)
   t.equal(is('/api/langgraph/threads?x=/threads'), false)
@@ -74,6 +75,15 @@ t.test('a LangGraph client is known by where it calls, by X-Api-Key and by its n
     t.equal(is(url), true, url)
   t.equal(is('/api/threads', { 'x-api-key': 'clq_x' }), true)
   t.equal(is('/api/threads', { 'user-agent': 'langgraph-sdk-py/0.4.14' }), true)
+})
+
+t.test('its Python client has a dialect of its own, at the root and below /api', async (t) => {
+  const of = (url: string, agent: string) =>
+    dialectOf({ url, headers: { 'user-agent': agent } } as unknown as IncomingMessage)
+  for (const url of ['/threads', '/api/threads']) {
+    t.match(of(url, 'langgraph-sdk-py/0.4.14'), { secondRun: 'enqueue', existingThread: 'raise', errors: null })
+    t.match(of(url, 'langgraph-sdk-js'), { secondRun: 'reject', existingThread: 'raise' })
+  }
 })
 
 t.test('/api/langgraph/... is /api/...', async (t) => {

@@ -1,10 +1,11 @@
 // One request's life: the guards in their order, the handler, its failures.
 import t from 'tap'
 import * as v from 'valibot'
-import { fail } from '../../lib/base/errors.ts'
+import { type Failure, fail } from '../../lib/base/errors.ts'
 import { Proxies } from '../../lib/http/address.ts'
 import { requireUser, route } from '../../lib/http/route.ts'
-import { CustomApp } from '../../lib/http/custom-app.ts'
+import { throughDoor } from '../../lib/protocols/door.ts'
+import { CustomApp } from '../../lib/langgraph/project/custom-app.ts'
 import { openStream } from '../../lib/http/streaming-response.ts'
 import { currentUserId } from '../../lib/base/scope.ts'
 import { BARE, aRoute, health, openDoor, sessionOf, userNamed } from '../fixtures/door.ts'
@@ -223,6 +224,51 @@ t.test('the call carries what the schemas made, the address and the credential',
 })
 
 // --------------------------------------------------------------------------------------------- failures
+
+t.test(
+  'a row with an error form of its own is refused in it by everything: guards, limits, schemas, bugs',
+  async (t) => {
+    const errors = ({ status, message, headers }: Failure) => ({
+      status,
+      headers,
+      json: { error: { message, type: `made_up_${status}` } }
+    })
+    const work = route({
+      ...BARE,
+      method: 'POST',
+      path: '/v1/things/{name}',
+      bodyLimit: 100,
+      permission: 'runs:create',
+      body: v.object({ n: v.number() }),
+      handler: ({ body }) => {
+        if (body.n === 429) throw fail('too_many_runs', null, { 'Retry-After': '3' })
+        throw new Error('a bug')
+      }
+    })
+    const list = aRoute({ method: 'GET', path: '/v1/things' })
+    let notYet: string | null = null
+    const rows = throughDoor({ errors, part: 'made_up' }, [work, list])
+    t.ok(rows.every(({ part }) => part === 'made_up'))
+    const door = await openDoor(t, [...rows, aRoute({ path: '/v2/a' })], { notYet: async () => notYet })
+    const ask = (path: string, more: object = {}) => door.knock('POST', path, { as: 'u', body: { n: 1 }, ...more })
+    const made = (status: number) => ({ status, body: { error: { type: `made_up_${status}` } } })
+    t.match(await ask('/v1/things/a', { as: undefined, headers: { 'x-api-key': 'x' } }), made(401))
+    t.match(await ask('/v1/things/a', { as: undefined }), made(403), 'without a csrf_token')
+    t.match(await ask('/v1/things/a', { body: { n: 'x'.repeat(200) } }), made(413))
+    t.match(await ask('/v1/things/a', { body: { n: 'x' } }), made(422))
+    t.match(await ask('/v1/things/a', { body: '{' }), made(422))
+    t.match(await ask('/v1/things/a', { body: { n: 429 } }), { ...made(429), headers: { 'retry-after': '3' } })
+    const broken = await ask('/v1/things/a')
+    t.match(broken, { ...made(500), headers: { 'x-request-id': /-/ } })
+    t.notMatch(broken.text, /a bug/)
+    t.match(await door.knock('DELETE', '/v1/things/a', { as: 'u' }), { ...made(405), headers: { allow: 'POST' } })
+    t.match(await ask('/v1/things/a/b'), made(404))
+    t.match(await ask('/v2/b'), { status: 404, body: { detail: 'Not Found' } })
+    notYet = 'not yet'
+    t.match(await ask('/v1/things/a'), { ...made(503), headers: { 'retry-after': '1' } })
+    t.match(await door.knock('GET', '/v2/a', { as: 'u' }), { status: 503, body: { detail: /not yet/ } })
+  }
+)
 
 t.test('a failure is its status, text and headers', async (t) => {
   const door = await openDoor(t, [

@@ -16,6 +16,7 @@ import { orderEntry, pageEntries, pageReply, sorted } from '../../routes/page.ts
 import { callerIn, checkStrategy, orderFor, type RunBody, runEntries } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
 import { creatingCron, onCron } from './authorization.ts'
+import { LANGGRAPH } from './dialect.ts'
 
 const SCHEDULE_MAX = 200
 const ZONE_MAX = 64
@@ -240,7 +241,7 @@ export function orderOfCron(services: Services, cron: Cron): Promise<RunOrder> {
     isTemporary: threadId === null && cron.on_run_completed === 'delete',
     path: `/crons/${cron_id}`,
     creator: null,
-    isLangGraph: true
+    dialect: LANGGRAPH
   })
 }
 

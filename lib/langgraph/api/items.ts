@@ -2,7 +2,6 @@
 import * as v from 'valibot'
 import { fail } from '../../base/errors.ts'
 import { type Reply, route, type Route, type UserCall } from '../../http/route.ts'
-import { isPythonClient } from '../../http/langgraph-client.ts'
 import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean } from '../../http/schema.ts'
 import { ADDRESS_MAX } from '../../memory/items.ts'
 import { arrayOf, nothing, one, ref, shaped, text as string } from '../../routes/answers.ts'
@@ -16,6 +15,7 @@ import {
   type SearchBody,
   searchingItems
 } from './authorization.ts'
+import { isPython } from './dialect.ts'
 
 const LABELS_MAX = 64
 const LIMIT_MAX = 1_000
@@ -75,8 +75,7 @@ export function itemRoutes(services: Pick<Services, 'items' | 'config'>): Route[
   const get = async (call: UserCall<unknown, v.InferOutput<typeof getQuery>>): Promise<Reply> => {
     const { namespace, key } = call.query
     const item = await items.get(namespace === '' ? [] : namespace.split('.'), key)
-    // LangGraph's server answers its Python client so; that for JavaScript takes a null for what is missing.
-    if (item === null && isPythonClient(call)) throw fail('item_not_found')
+    if (item === null && isPython(call.dialect)) throw fail('item_not_found')
     return { json: item }
   }
 

@@ -33,11 +33,12 @@ import { HEARTBEAT } from '../../run/log/sse.ts'
 import { asUser } from '../../base/scope.ts'
 import { newThread } from '../../thread/thread.ts'
 import { type Json, type JsonObject, isObject, type Run, timestamp } from '../../base/types.ts'
+import { throughDoor } from '../../protocols/door.ts'
+import { LANGGRAPH } from './dialect.ts'
 import { anObject, int, one, oneOf, shaped, text as string } from '../../routes/answers.ts'
 import { Authorizer } from '../../routes/authorization.ts'
 import { openEvents, positionText, readerOf } from '../../routes/join-request.ts'
-import { callerIn, checkStrategy, orderFor, runBody } from '../../routes/run-request.ts'
-import { runOf } from '../../routes/run-of.ts'
+import { callerIn, checkStrategy, orderFor, runBody, runOf } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
 
 const commandBody = objectOf({
@@ -90,7 +91,7 @@ export function protocolRoutes(services: Services): Route[] {
     const body = policy ? await new Authorizer(services, policy.askFor(call)).run(given, threadId) : given
     const request = { threadId, caller: callerIn(services, call), body, key: null, path: call.path, creator: null }
     const headers = services.configurableHeaders.of(call)
-    const order = await orderFor(services, { ...request, isLangGraph: true, headers })
+    const order = await orderFor(services, { ...request, dialect: LANGGRAPH, headers })
     await ensureThread(call, String(asked.assistant_id), body.metadata ?? {})
     return runs.start(threadId, order)
   }
@@ -264,9 +265,9 @@ export function protocolRoutes(services: Services): Route[] {
   const path = `${thread}/stream/events`
   const bodyLimit = config.server.body_bytes
   // It starts runs, and shows them.
-  const on = { permission: 'runs:read', thread: 'read', rule: 'threads:read', part: 'runs' } as const
+  const on = { permission: 'runs:read', thread: 'read', rule: 'threads:read' } as const
   const result = { id: int, result: anObject, error: string, message: string }
-  return [
+  return throughDoor({ errors: 'contract', part: 'runs' }, [
     route({
       ...on,
       method: 'POST',
@@ -298,7 +299,7 @@ export function protocolRoutes(services: Services): Route[] {
       refusals: [426, 429],
       handler: socket
     })
-  ]
+  ])
 }
 
 const NOT_SUPPORTED = ['state.listCheckpoints', 'state.fork', 'input.inject', 'subscription.reconnect']

@@ -6,8 +6,7 @@ import { type Authorization, mayAccess, route, type Route, type UserCall } from 
 import { id, listOf, objectOf } from '../../http/schema.ts'
 import { arrayOf, nothing, one, ref } from '../../routes/answers.ts'
 import { Authorizer, bodyOf, withBody } from '../../routes/authorization.ts'
-import { type RunBody, runBody, runView, threadIdIn } from '../../routes/run-request.ts'
-import { alreadyEnded, startStateless } from '../../routes/runs.ts'
+import { alreadyEnded, type RunBody, runBody, runView, startStateless, threadIdIn } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
 
 const BATCH_MAX = 64

@@ -36,8 +36,10 @@ export interface RunOrder {
   readonly autoFollowUp: boolean
   /** Metadata for listing the thread, where it has none yet. */
   readonly graph: { readonly graph_id: string; readonly assistant_id: string }
-  /** Its client expects the thread's metadata, and rollbacks, as LangGraph's server makes them. */
-  readonly isLangGraph: boolean
+  /** A new thread has that metadata before the run's creator is answered. */
+  readonly namesFirst: boolean
+  /** Runs that it rolls back are deleted. */
+  readonly removesRolledBack: boolean
 }
 
 /** The thread of a run created without one: the one it names, or a new one, which stays. */
@@ -79,7 +81,7 @@ export class Runs {
 
   async #create(
     threadId: string,
-    { run, autoFollowUp, graph, isLangGraph }: RunOrder,
+    { run, autoFollowUp, graph, namesFirst, removesRolledBack }: RunOrder,
     also?: AlsoWritten
   ): Promise<Run> {
     const { registry, states } = this.#deps
@@ -87,17 +89,17 @@ export class Runs {
     if (typeof base === 'string' && !(await states.has(threadId, base)))
       throw fail('checkpoint_not_found', { id: base })
     const admission = await registry.create({ ...run, thread_id: threadId }, autoFollowUp, also)
-    if (admission.outcome === 'created' && isLangGraph && run.multitask_strategy === 'rollback')
+    if (admission.outcome === 'created' && removesRolledBack && run.multitask_strategy === 'rollback')
       for (const id of admission.inFlight) void this.#removeRolledBack(threadId, id).catch(() => {})
     if (admission.outcome === 'created' && admission.run.ordinal % UNPLACED === 1) {
       // The run exists now and must not be refused any more.
       const named = this.#nameGraph(admission.run, graph).catch(() => {})
-      if (isLangGraph) await named
+      if (namesFirst) await named
     }
     return runIn(admission, threadId)
   }
 
-  /** The first run of a thread records its graph, by which LangGraph's clients list threads. Existing metadata stays. */
+  /** The first run of a thread records its graph, by which threads are searched. Existing metadata stays. */
   async #nameGraph({ thread_id }: Run, graph: RunOrder['graph']): Promise<void> {
     const thread = await this.#deps.store.threads.get(thread_id, null)
     const unsaid = Object.entries(graph).filter(([key]) => !Object.hasOwn(thread?.metadata ?? {}, key))

@@ -1,19 +1,10 @@
 // The operator's own auth rules: code that authenticates callers without a session or token, and authorizes what users
 // do. It comes after our own guards: what those refuse never reaches it.
 import { createHash } from 'node:crypto'
-import { withTimeout } from '../base/waiting.ts'
-import { Failure, fail, Refused } from '../base/errors.ts'
-import {
-  type Grant,
-  isObject,
-  type Json,
-  type JsonObject,
-  PERMISSIONS,
-  type Principal,
-  timestamp,
-  type User,
-  uuidOf
-} from '../base/types.ts'
+import { type AuthUser, assertedPrincipal, authUser } from '../../auth/asserted.ts'
+import { Failure, fail, Refused } from '../../base/errors.ts'
+import { type Grant, isObject, type Json, type JsonObject, type Principal, type User } from '../../base/types.ts'
+import { withTimeout } from '../../base/waiting.ts'
 
 /** As LangGraph's Auth object has them. */
 interface AccessRules {
@@ -27,14 +18,6 @@ interface AccessRules {
     readonly permissions: readonly string[]
     readonly user: object
   }): unknown
-}
-
-/** A user as rules and graphs see one. */
-export interface AuthUser extends JsonObject {
-  identity: string
-  display_name: string
-  is_authenticated: boolean
-  permissions: string[]
 }
 
 /** Timeout for rules that never answer, in ms. */
@@ -125,36 +108,6 @@ function digestOfHead({ headers }: Request, userId: string): string {
   return hash.digest('hex')
 }
 
-/** The principal that rules describe. */
-export function assertedPrincipal(asserted: AuthUser): Principal {
-  const user = userOf(asserted)
-  return {
-    user,
-    grant: {
-      kind: 'asserted',
-      userId: user.id,
-      digest: createHash('sha256').update(`asserted ${user.id}`).digest('hex'),
-      version: 0,
-      expires: null,
-      permissions: new Set(PERMISSIONS),
-      asserted
-    }
-  }
-}
-
-/** The caller as rules and graphs see one. */
-export function authUser({ user, grant }: { readonly user: User; readonly grant: Grant | null }): AuthUser {
-  if (grant?.asserted) return grant.asserted as AuthUser // made by authenticate above
-  return {
-    identity: user.id,
-    display_name: user.email,
-    email: user.email,
-    role: user.system_role,
-    is_authenticated: true,
-    permissions: [...(grant?.permissions ?? PERMISSIONS)]
-  }
-}
-
 /** A text is an identity. null: nobody. @throws TypeError for what is neither */
 function authUserOf(told: unknown): AuthUser | null {
   if (told === undefined || told === null) return null
@@ -169,21 +122,6 @@ function authUserOf(told: unknown): AuthUser | null {
     display_name: typeof display_name === 'string' ? display_name : identity,
     is_authenticated: is_authenticated !== false,
     permissions: Array.isArray(permissions) ? permissions.filter((one) => typeof one === 'string') : []
-  }
-}
-
-/** No account and no other way to sign in: the id is derived from the identity. */
-function userOf({ identity, email }: AuthUser): User {
-  return {
-    id: uuidOf(createHash('sha256').update(`langgraph.json ${identity}`).digest(), 8),
-    email: typeof email === 'string' ? email : identity,
-    password_hash: null,
-    system_role: 'user',
-    created_at: timestamp(0),
-    oauth_provider: 'langgraph.json',
-    oauth_id: identity,
-    needs_setup: false,
-    token_version: 0
   }
 }
 

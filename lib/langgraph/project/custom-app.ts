@@ -1,13 +1,13 @@
 // The operator's own routes, from an app that maps a Request to a Response (like Hono). Its declared routes come
 // before ours, and its middlewares run around ours; an app without a router gets the paths we do not know.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Failure } from '../base/errors.ts'
-import { actingFor, callerOf } from '../base/loopback.ts'
-import type { Principal } from '../base/types.ts'
-import { HANDLED, type Reply } from './route.ts'
-import { boundReading, JSON_TYPE } from './reply.ts'
-import { requestOf, spellingsOf, targetOf } from './request.ts'
-import { askForBody, awaitsContinue, hasBody } from './body.ts'
+import { Failure } from '../../base/errors.ts'
+import { actingFor, callerOf } from '../../base/loopback.ts'
+import type { Principal } from '../../base/types.ts'
+import { HANDLED, type Ours, type ProjectApp, type Reply } from '../../http/route.ts'
+import { boundReading, JSON_TYPE } from '../../http/reply.ts'
+import { requestOf, segmentsOf, spellingsOfSegments, targetOf } from '../../http/request.ts'
+import { askForBody, awaitsContinue, hasBody } from '../../http/body.ts'
 
 export interface FetchApp {
   fetch(request: Request, env: object): Response | Promise<Response>
@@ -31,14 +31,6 @@ interface Env {
   readonly [OURS]?: Pick<Behind, 'respond'>
 }
 
-/** Our own answer to the request. */
-interface Ours {
-  /** @param body as the app has read it; null: it has not */
-  answer(body: Buffer | null): Promise<Reply | typeof HANDLED>
-  /** The response is a stream: it begins after the app's middlewares. */
-  readonly isStream: boolean
-}
-
 /** A request to the app. */
 interface Asked {
   readonly req: IncomingMessage
@@ -58,7 +50,7 @@ interface CustomAppOptions {
   readonly userOf: (principal: Principal) => object
 }
 
-export class CustomApp {
+export class CustomApp implements ProjectApp {
   readonly needsUser: boolean
   readonly #app: FetchApp
   readonly #options: CustomAppOptions
@@ -73,7 +65,12 @@ export class CustomApp {
 
   /** Whether the app declares a route for this method and path, in any spelling; handlers for all methods do not count. */
   has(method: string, path: string): boolean {
-    return spellingsOf(path).some((one) => declares(method, this.#matching(method, one)))
+    return this.declares(method, segmentsOf(path))
+  }
+
+  /** The same of a path that the router has read. */
+  declares(method: string, segments: readonly string[] | null): boolean {
+    return spellingsOfSegments(segments).some((one) => declares(method, this.#matching(method, one)))
   }
 
   /**
@@ -81,8 +78,8 @@ export class CustomApp {
    * middlewares included. One is enough unless the app declares some for one spelling and others for another; then one that may answer
    * comes last. Empty: nothing of the app matches.
    */
-  pathsOf(method: string, path: string): readonly string[] {
-    const found = spellingsOf(path)
+  pathsOf(method: string, segments: readonly string[] | null): readonly string[] {
+    const found = spellingsOfSegments(segments)
       .map((one) => ({ one, handlers: new Set(this.#matching(method, one)) }))
       .filter(({ handlers }) => handlers.size > 0)
     const all = new Set(found.flatMap(({ handlers }) => [...handlers]))
@@ -113,23 +110,25 @@ export class CustomApp {
       const further = others.length > 0 && { [OURS]: { respond: () => at(others) } }
       return this.#app.fetch(new Request(`http://localhost${own}?${search}`, init), { user, ...further })
     }
-    const work = () => at(this.pathsOf(init.method, path))
+    const work = () => at(this.pathsOf(init.method, segmentsOf(path)))
     return caller ? actingFor(callerOf(caller), work) : work()
   }
 
   /**
    * @param principal the caller; null: not authenticated
+   * @param segments the path as the router has read it
    * @param ours called after its middlewares, unless one of them or a route of its own answers
    */
   async answer(
     req: IncomingMessage,
     res: ServerResponse,
+    segments: readonly string[],
     principal: Principal | null,
     ours: Ours
   ): Promise<Reply | typeof HANDLED> {
-    const { path } = targetOf(req)
-    const paths = this.pathsOf(req.method ?? 'GET', path)
-    return this.#answerAt(paths.length > 0 ? paths : spellingsOf(path).slice(0, 1), { req, res, principal, ours }, null)
+    const found = this.pathsOf(req.method ?? 'GET', segments)
+    const paths = found.length > 0 ? found : spellingsOfSegments(segments).slice(0, 1)
+    return this.#answerAt(paths, { req, res, principal, ours }, null)
   }
 
   /** The app's handlers for the first spelling lie around those for the others, and these around ours. */
