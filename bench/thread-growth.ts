@@ -27,6 +27,9 @@ export const graph = new StateGraph(MessagesAnnotation)
   .compile()
 `
 
+/** Turns up to a mark whose CPU is counted: of this process, with its threads and the client. */
+const CPU_TURNS = 9
+
 const MODULES = fileURLToPath(new URL('../../node_modules/', import.meta.url))
 
 interface Subject {
@@ -94,14 +97,18 @@ async function growthOf({ name, agent, turns }: Subject): Promise<Row[]> {
     const { thread_id } = JSON.parse(await call('POST', '/api/threads', {})) as { thread_id: string }
     const marks = [10, 100, 1000].filter((mark) => mark <= turns)
     let before = bytesOf(db)
+    const cpus: number[] = []
     for (let turn = 1; turn <= turns; turn++) {
       const isMeasured = marks.includes(turn + 1) || marks.includes(turn)
       if (isMeasured) await settled()
       if (marks.includes(turn)) before = bytesOf(db)
       const input = { messages: [{ role: 'user', content: JSON.stringify(TURN) }] }
       const began = performance.now()
+      const used = process.cpuUsage()
       await call('POST', `/api/threads/${thread_id}/runs/wait`, { input, ...(!agent && { assistant_id: 'talk' }) })
       const turnMs = performance.now() - began
+      const { user, system } = process.cpuUsage(used)
+      cpus.push((user + system) / 1000)
       if (marks.includes(turn)) rows.push(await measured(turn, turnMs, before))
     }
 
@@ -122,6 +129,7 @@ async function growthOf({ name, agent, turns }: Subject): Promise<Row[]> {
         'checkpoint bytes': after.checkpoints - earlier.checkpoints,
         'frame bytes': after.frames - earlier.frames,
         'turn ms': short(turnMs),
+        'turn ms of CPU': short(median(cpus.slice(-CPU_TURNS)).mid),
         'state KB': short(size / 1000),
         'GET state ms': short(stateMs),
         'state us/KB': short((stateMs * 1000) / (size / 1000)),

@@ -172,7 +172,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     secret: config.auth.jwt_secret,
     expiryDays: config.auth.token_expiry_days
   })
-  const goesOn = agent.states !== undefined && config.runs.on_restart === 'resume'
+  const goesOn = states.isOfGraphs && config.runs.on_restart === 'resume'
   const abandon = agent.abandon?.bind(agent)
   const recovery = { store, states: runStates, writer: committer, registry, options, goesOn, abandon, log }
   const cluster = store.peers
@@ -254,7 +254,11 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     webhooks,
     removals,
     states,
-    assistants: new Assistants({ store: store.assistants, graphs: () => states.graphs(), takesAnyName: !agent.states }),
+    assistants: new Assistants({
+      store: store.assistants,
+      graphs: () => states.graphs(),
+      takesAnyName: !states.isOfGraphs
+    }),
     agent,
     policy,
     app,

@@ -11,7 +11,7 @@ export {
 export { type Config, ConfigError, loadConfig } from './config/config.ts'
 export { type Gateway, type GatewayParts, startGateway } from './gateway.ts'
 export { markedMetadata } from './store/event-query.ts'
-export { updated as checkpointOfUpdate } from './store/state-update.ts'
+export { checkpointOfUpdate } from './store/sql/checkpoints.ts'
 export { LeaseLost, StoreUnavailable } from './store/store.ts'
 export type * from './store/store.ts'
 export type * from './base/types.ts'

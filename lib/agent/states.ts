@@ -65,6 +65,8 @@ export interface GraphInfo {
 }
 
 export interface StatePort {
+  /** Graphs write it: their runs take LangGraph's own input, commands and breakpoints, and can go on after a crash. */
+  readonly isOfGraphs: boolean
   /** Whether the thread has this checkpoint. */
   has(threadId: string, checkpointId: string): Promise<boolean>
   /** null: no such state. A thread nothing was written to has a state of its own. */

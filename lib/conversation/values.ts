@@ -16,12 +16,12 @@ import {
 } from './state.ts'
 
 /** Bodies: one of the checkpoint by its name, or parts of a list of its channel. Channel 0: of the run's own. */
-type Piece = string | readonly [channel: string | 0, ...ranges: PartRange[]]
+type BodyRef = string | readonly [channel: string | 0, ...ranges: PartRange[]]
 
 /** A member of the state: its key, as JSON, and its text; or the pieces of a list's text, or of any other value's. */
 type Member =
   | readonly [key: string, text: string]
-  | readonly [key: string, kind: typeof LIST | typeof VALUE, ...Piece[]]
+  | readonly [key: string, kind: typeof LIST | typeof VALUE, ...BodyRef[]]
 
 /** Key of what is asked of the user. */
 const QUESTIONS = '"__interrupt__"'
@@ -87,7 +87,7 @@ export class ValuesNamer {
     })
     const members = shown.map(
       ([key, value]): Member =>
-        typeof value === 'string' ? [key, value] : [key, value.isList ? LIST : VALUE, ...piecesOf(value.parts)]
+        typeof value === 'string' ? [key, value] : [key, value.isList ? LIST : VALUE, ...refsOf(value.parts)]
     )
     return {
       values: { event, members },
@@ -135,10 +135,10 @@ function flat(text: string): string {
   return Buffer.from(text).toString()
 }
 
-function piecesOf(parts: readonly Part[]): Piece[] {
+function refsOf(parts: readonly Part[]): BodyRef[] {
   const pieces: (string | [string | 0, ...[number, number][]])[] = []
   for (const { no, name } of parts) {
-    const [channel, at] = name === null ? ([0, no] as const) : placeOf(name)
+    const [channel, at] = name === null ? ([0, no] as const) : partIn(name)
     const piece = pieces.at(-1)
     const range = typeof piece === 'object' && piece[0] === channel ? piece.at(-1) : undefined
     if (channel === null) pieces.push(name!)
@@ -150,7 +150,7 @@ function piecesOf(parts: readonly Part[]): Piece[] {
 }
 
 /** The channel of a part and its number; null: it is a whole body. */
-function placeOf(name: string): readonly [string | null, number] {
+function partIn(name: string): readonly [string | null, number] {
   const [, channel, digits] = /^(.*)#(\d+)$/s.exec(name) ?? []
   return channel !== undefined && partName(channel, Number(digits)) === name ? [channel, partNumber(name)] : [null, 0]
 }
@@ -187,13 +187,13 @@ export function versionsIn({ members }: NamedValues): {
   readonly base: ChannelVersion[]
 } {
   const [own, base]: ChannelVersion[][] = [[], []]
-  for (const piece of members.flatMap(([, , ...pieces]) => pieces as readonly Piece[]))
+  for (const piece of members.flatMap(([, , ...pieces]) => pieces as readonly BodyRef[]))
     if (typeof piece === 'string') base!.push(piece)
     else (piece[0] === 0 ? own : base)!.push(versionOf(piece))
   return { own: own!, base: base! }
 }
 
-function versionOf([channel, ...parts]: Exclude<Piece, string>): ChannelVersion {
+function versionOf([channel, ...parts]: Exclude<BodyRef, string>): ChannelVersion {
   return { name: `${channel === 0 ? '' : channel} `, parts }
 }
 
@@ -207,14 +207,14 @@ export class ShownBodies {
   json({ members }: NamedValues): string | null {
     const texts: [string, string][] = []
     for (const [key, kind, ...pieces] of members) {
-      const text = typeof kind === 'string' ? kind : this.#text(kind === LIST, pieces as readonly Piece[])
+      const text = typeof kind === 'string' ? kind : this.#text(kind === LIST, pieces as readonly BodyRef[])
       if (text === null) return null
       texts.push([key, text])
     }
     return objectText(texts)
   }
 
-  #text(isList: boolean, pieces: readonly Piece[]): string | null {
+  #text(isList: boolean, pieces: readonly BodyRef[]): string | null {
     const texts: string[] = []
     for (const piece of pieces)
       for (const name of bodyNames(typeof piece === 'string' ? piece : versionOf(piece))) {

@@ -163,17 +163,17 @@ interface RunRequest {
  * @throws Failure for an unknown assistant or model, and invalid messages, before anything is stored
  */
 export async function orderFor(
-  { assistants, agent, config, app }: Pick<Services, 'assistants' | 'agent' | 'config' | 'app'>,
+  { assistants, agent, states, config, app }: Pick<Services, 'assistants' | 'agent' | 'states' | 'config' | 'app'>,
   request: RunRequest
 ): Promise<RunOrder> {
   const { body, caller } = request
   const userId = caller?.userId ?? null
-  const isGraph = agent.states !== undefined
-  if (!isGraph) refuseGraphWords(body)
+  const { isOfGraphs } = states
+  if (!isOfGraphs) refuseGraphWords(body)
   if (body.webhook?.startsWith('/') && !app?.has('POST', body.webhook.split('?', 1)[0]!))
     throw refusedValue(['body', 'webhook'], NO_ADDRESS)
   const assistant = await assistantOf(assistants, body.assistant_id ?? null, userId)
-  const configuration = configurationOf(body, assistant, isGraph ? (request.headers ?? {}) : {})
+  const configuration = configurationOf(body, assistant, isOfGraphs ? (request.headers ?? {}) : {})
   const modelName = modelNameIn(configuration)
   const models = agent.models?.() ?? []
   // The demo model takes any name.
@@ -193,7 +193,7 @@ export async function orderFor(
     multitask_strategy: body.multitask_strategy ?? request.dialect.secondRun,
     metadata: { ...assistant.metadata, ...withoutReserved(body.metadata ?? {}) },
     kwargs: {
-      ...kwargsOf(request, config.runs.on_disconnect, isGraph),
+      ...kwargsOf(request, config.runs.on_disconnect, isOfGraphs),
       ...configuration,
       graph_id: assistant.graphId,
       ...(caller?.authUser && { auth_user: caller.authUser }),
@@ -310,23 +310,23 @@ function refuseGraphWords({ command, continue_from, input, interrupt_before, int
 }
 
 /** Graphs parse their input themselves. For other agents messages are normalised here and get ids. */
-function inputOf({ input }: RunBody, isGraph: boolean): JsonObject | null {
+function inputOf({ input }: RunBody, isOfGraphs: boolean): JsonObject | null {
   if (!input || input.messages === undefined) return input ?? null
   checkCount(input.messages, 'input.messages')
   // Messages are JSON by construction.
-  return isGraph ? input : { ...input, messages: readInput(input.messages, 'input.messages') as unknown as Json }
+  return isOfGraphs ? input : { ...input, messages: readInput(input.messages, 'input.messages') as unknown as Json }
 }
 
 /** Everything needed to start the run, also after a restart. */
 function kwargsOf(
   { body, threadId, creator }: RunRequest,
   onDisconnect: 'cancel' | 'continue',
-  isGraph: boolean
+  isOfGraphs: boolean
 ): JsonObject {
   const checkpoint = placeIn(body.checkpoint, threadId).checkpointId
   return {
-    input: inputOf(body, isGraph),
-    ...(isGraph && {
+    input: inputOf(body, isOfGraphs),
+    ...(isOfGraphs && {
       checkpoint: body.checkpoint ?? null,
       interrupt_before: body.interrupt_before ?? null,
       interrupt_after: body.interrupt_after ?? null,

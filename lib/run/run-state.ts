@@ -7,7 +7,7 @@ import type { TitleOptions } from '../thread/title.ts'
 import type { Message, Run, RunEvent } from '../base/types.ts'
 import type { Journal } from './log/journal.ts'
 import type { RunLog } from './log/run-log.ts'
-import type { SavedState } from './log/state-cache.ts'
+import type { SavedState } from '../thread/state.ts'
 import type { ShownStates } from './log/values-frame.ts'
 import type { RunEnd } from './run-end.ts'
 

@@ -1,10 +1,10 @@
 // Checkpoints as sent to clients: state and history, with the fields of our own and LangGraph's clients. Values are concatenated
 // from stored JSON texts, never parsed.
+import { type CheckpointPlace, checkpointView, type TaskFields, withValues } from '../conversation/checkpoint.ts'
 import type { CheckpointHead, MessageOrigin, StoredCheckpoint } from '../store/store.ts'
 import type { Feedback, Interrupt, JsonObject, Thread } from '../base/types.ts'
 import { interruptsOf } from './interrupts.ts'
-import { idOfText } from './message.ts'
-import { storedJson } from './state.ts'
+import { idOfText, storedJson } from './state.ts'
 
 type Body = StoredCheckpoint['messageBodies'][number]
 
@@ -15,30 +15,14 @@ function withoutInternal(metadata: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(metadata).filter(([key]) => !INTERNAL_KEYS.includes(key)))
 }
 
-function configOf(head: CheckpointHead, checkpointId: string | null): JsonObject | null {
-  if (checkpointId === null) return null
-  return { thread_id: head.thread_id, checkpoint_ns: '', checkpoint_id: checkpointId }
-}
-
-/** `{"values": <text>, ...}` for an object and a JSON text. */
-function withValues(fields: object, values: string): string {
-  return `{"values":${values},${JSON.stringify(fields).slice(1)}`
+function configOf({ thread_id }: CheckpointHead, checkpoint_id: string | null): CheckpointPlace | null {
+  return checkpoint_id === null ? null : { thread_id, checkpoint_ns: '', checkpoint_id }
 }
 
 /** The next nodes, and the open questions. */
-function tasksOf(head: CheckpointHead, interrupts: readonly Interrupt[]): JsonObject[] {
+function tasksOf(head: CheckpointHead, interrupts: readonly Interrupt[]): TaskFields[] {
   const waiting = interrupts.map(({ id, value }) => ({ id, value }))
-  return head.next.map((name) => ({
-    id: taskId(head, name),
-    name,
-    path: [name],
-    interrupts: waiting,
-    error: null,
-    // Future tasks have nothing yet, but clients read these members.
-    result: null,
-    checkpoint: null,
-    state: null
-  }))
+  return head.next.map((name) => ({ id: taskId(head, name), name, interrupts: waiting }))
 }
 
 function taskId(head: CheckpointHead, name: string): string {
@@ -47,21 +31,24 @@ function taskId(head: CheckpointHead, name: string): string {
 
 /** The response of GET state, as JSON text. */
 export function stateView(stored: StoredCheckpoint): string {
-  return withValues(headView(stored, interruptsOf(stored)), storedJson(stored))
+  return withValues(storedJson(stored), headView(stored, interruptsOf(stored)))
 }
 
 /** The same without values. */
 export function headView(head: CheckpointHead, interrupts: readonly Interrupt[] = []): JsonObject {
-  return {
-    next: [...head.next],
-    metadata: { ...head.metadata, thread_id: head.thread_id, ...(head.run_id === null ? {} : { run_id: head.run_id }) },
-    checkpoint: { ...configOf(head, head.checkpoint_id), id: head.checkpoint_id, ts: head.created_at },
-    checkpoint_id: head.checkpoint_id,
-    parent_checkpoint: configOf(head, head.parent_checkpoint_id),
-    parent_checkpoint_id: head.parent_checkpoint_id,
-    created_at: head.created_at,
-    tasks: tasksOf(head, interrupts)
-  }
+  const { thread_id, run_id } = head
+  return viewOf(head, interrupts, { ...head.metadata, thread_id, ...(run_id === null ? {} : { run_id }) })
+}
+
+function viewOf(head: CheckpointHead, interrupts: readonly Interrupt[], metadata: JsonObject): JsonObject {
+  return checkpointView({
+    checkpoint: configOf(head, head.checkpoint_id),
+    parent: configOf(head, head.parent_checkpoint_id),
+    createdAt: head.created_at,
+    next: head.next,
+    tasks: tasksOf(head, interrupts),
+    metadata
+  })
 }
 
 /** One entry of a history, as JSON text. */
@@ -69,7 +56,7 @@ export function historyView(stored: StoredCheckpoint): string {
   const { step } = stored.metadata
   const metadata = withoutInternal(stored.metadata)
   const shown = step === undefined ? metadata : { ...metadata, step }
-  return withValues({ ...headView(stored, interruptsOf(stored)), metadata: shown }, storedJson(stored))
+  return withValues(storedJson(stored), viewOf(stored, interruptsOf(stored), shown))
 }
 
 /** Ids of all messages of a page, by the number of their text. */
@@ -126,7 +113,7 @@ export function feedbackView(feedback: Feedback | null): JsonObject | null {
 /** A thread as sent to clients; `values` is JSON text, `more` comes on top. */
 export function threadView(thread: Thread, values: string, interrupts: JsonObject, more: JsonObject): string {
   const { thread_id, status, created_at, updated_at, metadata } = thread
-  return withValues({ thread_id, status, created_at, updated_at, metadata, interrupts, ...more }, values)
+  return withValues(values, { thread_id, status, created_at, updated_at, metadata, interrupts, ...more })
 }
 
 export function waitingIn(stored: StoredCheckpoint): JsonObject {

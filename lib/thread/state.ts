@@ -6,7 +6,26 @@ import { INTERRUPTS } from './interrupts.ts'
 import { wellFormedJson } from '../base/well-formed.ts'
 import type { InputMessage } from '../conversation/message.ts'
 import { inRanges } from '../conversation/state.ts'
-import { idOfText, REMOVE_ALL } from './message.ts'
+
+/** Removing this id clears the conversation. */
+export const REMOVE_ALL = '__remove_all__'
+
+const ID_KEY = '"id":'
+
+/**
+ * The id of a stored message. Avoids parsing, because a conversation has thousands: if the text contains only one member
+ * `id`, that is it.
+ */
+export function idOfText(json: string): string {
+  const at = json.indexOf(ID_KEY)
+  const from = at + ID_KEY.length + 1
+  if (at >= 0 && json[from - 1] === '"' && json.indexOf(ID_KEY, from) < 0) {
+    const id = json.slice(from, json.indexOf('"', from))
+    if (!id.includes('\\')) return id
+  }
+  // Serialised from a message.
+  return (JSON.parse(json) as Message).id
+}
 
 /** One version of one message or channel. */
 interface Body {
@@ -256,4 +275,24 @@ function stateJson(
   if (text !== '') text += ']'
   for (const { name, json } of shown) text += `${text === '' ? '' : ','}${JSON.stringify(name)}:${json}`
   return `{${text}}`
+}
+
+/** A stored state: what a run starts from. */
+export interface SavedState {
+  readonly state: State
+  readonly checkpointId: string
+  /** Step number of its checkpoint; -1: it has none. */
+  readonly step: number
+  /** Nodes that would run next: those that wait for an answer. */
+  readonly next: readonly string[]
+}
+
+export function savedState(stored: StoredCheckpoint): SavedState {
+  const { step } = stored.metadata
+  return {
+    state: State.fromStored(stored),
+    checkpointId: stored.checkpoint_id,
+    step: typeof step === 'number' ? step : -1,
+    next: stored.next
+  }
 }

@@ -10,10 +10,9 @@ import type {
   StateUpdate,
   StateValues
 } from '../agent/states.ts'
-import type { Store, StoredCheckpoint, Writer } from '../store/store.ts'
+import type { CheckpointReads, HistoryPage, Store, StoredCheckpoint, Writer } from '../store/store.ts'
 import { type JsonObject, timestamp, type Json, isObject } from '../base/types.ts'
 import { decorated, headView, historyView, messageIds, stateView, waitingIn } from './checkpoint.ts'
-import { historyPage } from './history.ts'
 import { checkpointId } from './ids.ts'
 import { MessageInvalid, readMessages } from '../conversation/message.ts'
 import { isInternal, storedJson, streamedJson } from './state.ts'
@@ -26,6 +25,7 @@ const HISTORY_LENGTH = 16 * 1024 * 1024
 const GRAPH = 'lead_agent'
 
 export class StoredStates implements StatePort {
+  readonly isOfGraphs = false
   readonly #store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>
   readonly #writer: Writer
 
@@ -180,4 +180,63 @@ function changesOf({ messages, ...rest }: JsonObject): Changes {
     channels: Object.fromEntries(kept.map(([channel, value]) => [channel, JSON.stringify(value)])),
     title
   }
+}
+
+// ------------------------------------------------------------------------------------------------------- history
+
+type MessageBody = StoredCheckpoint['messageBodies'][number]
+
+/**
+ * Newest first. The page ends before its texts would exceed `maxLength`, but has at least one entry; the next page continues
+ * with `before`.
+ */
+export async function historyPage(
+  checkpoints: CheckpointReads,
+  threadId: string,
+  page: HistoryPage,
+  maxLength: number
+): Promise<StoredCheckpoint[]> {
+  const [newest, ...older] = await checkpoints.history(threadId, page)
+  if (!newest) return []
+  const known = new Map<number, MessageBody>()
+  const learn = (bodies: readonly MessageBody[]) => {
+    for (const body of bodies) known.set(body.no, body)
+  }
+  learn(newest.messageBodies)
+  const entries = [newest]
+  let left = maxLength - lengthOf(newest)
+  for (const entry of older) {
+    let messageBodies: readonly MessageBody[] | null = bodiesIn(entry, known)
+    if (!messageBodies) {
+      const stored = await checkpoints.load(threadId, entry.checkpoint_id, ['messages'])
+      // The thread was deleted meanwhile.
+      if (!stored) break
+      messageBodies = stored.messageBodies
+      learn(messageBodies)
+    }
+    const whole = { ...entry, messageBodies }
+    left -= lengthOf(whole)
+    if (left < 0) break
+    entries.push(whole)
+  }
+  return entries
+}
+
+/** The messages of an entry; null: some are unknown. */
+function bodiesIn({ messages }: StoredCheckpoint, known: ReadonlyMap<number, MessageBody>): MessageBody[] | null {
+  const bodies: MessageBody[] = []
+  for (const [from, to] of messages)
+    for (let no = from; no <= to; no++) {
+      const body = known.get(no)
+      if (!body) return null
+      bodies.push(body)
+    }
+  return bodies
+}
+
+function lengthOf({ messageBodies, channelBodies }: StoredCheckpoint): number {
+  let length = 0
+  for (const { json } of messageBodies) length += json.length
+  for (const { json } of channelBodies) length += json.length
+  return length
 }

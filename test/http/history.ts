@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { Agent, AgentInput, Sink } from '../../lib/agent/runtime.ts'
 import type { CheckpointReads, StoredCheckpoint } from '../../lib/store/store.ts'
-import { historyPage } from '../../lib/thread/history.ts'
+import { historyPage } from '../../lib/thread/stored-states.ts'
 import { textOf } from '../../lib/base/types.ts'
 import { anAnswer, request, response } from '../fixtures/agent.ts'
 import { databaseSection, onEachBackend } from '../fixtures/backends.ts'

@@ -1,6 +1,7 @@
 // The states that runs leave: the next one goes on from memory, and never from something that is not the newest any more.
 import t from 'tap'
-import { StateCache, savedState } from '../../lib/run/log/state-cache.ts'
+import { StateCache } from '../../lib/run/built-state.ts'
+import { savedState } from '../../lib/thread/state.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import { checkpointId } from '../../lib/thread/ids.ts'
 import { State } from '../../lib/thread/state.ts'

@@ -1,5 +1,6 @@
 // One run of an in-process graph: called as LangGraph's server calls it; its stream goes into the run's log verbatim. The
 // graph keeps its own state; messages also become records, for events and counts.
+import type { CheckpointPlace } from '../../conversation/checkpoint.ts'
 import { actingFor, callerOfRun } from '../../base/loopback.ts'
 import type { Json, JsonObject } from '../../base/types.ts'
 import { isObject } from '../../base/types.ts'
@@ -362,7 +363,7 @@ function withCheckpoint(task: Record<string, unknown>): object {
 }
 
 /** null: not a checkpoint's config. */
-export function checkpointIn(config: unknown): JsonObject | null {
+export function checkpointIn(config: unknown): CheckpointPlace | null {
   const { thread_id, checkpoint_id } = configurableIn(config)
   if (typeof thread_id !== 'string' || typeof checkpoint_id !== 'string') return null
   return placeShown(configurableIn(config))
@@ -373,7 +374,12 @@ export function taskPlace(place: Record<string, unknown>): JsonObject {
   return Object.fromEntries(Object.entries(placeShown(place)).filter(([, value]) => value !== null))
 }
 
-function placeShown({ thread_id, checkpoint_id, checkpoint_ns, checkpoint_map }: Record<string, unknown>): JsonObject {
+function placeShown({
+  thread_id,
+  checkpoint_id,
+  checkpoint_ns,
+  checkpoint_map
+}: Record<string, unknown>): CheckpointPlace {
   return {
     thread_id: String(thread_id),
     checkpoint_id: typeof checkpoint_id === 'string' ? checkpoint_id : null,

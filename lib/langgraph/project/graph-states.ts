@@ -4,6 +4,7 @@ import { backoffMs } from '../../base/waiting.ts'
 import { KeyedMutex } from '../../base/keyed-mutex.ts'
 import { type Json, type JsonObject, isObject } from '../../base/types.ts'
 import { objectOr, objectsIn, textOr } from '../../base/json.ts'
+import { type CheckpointFields, checkpointView, NEVER_RUN, type TaskFields } from '../../conversation/checkpoint.ts'
 import type {
   GraphInfo,
   HistoryQuery,
@@ -33,6 +34,7 @@ const PAUSE_MS_MAX = 2000
 type UpdateWork = (graph: CompiledGraph, loaded: LoadedGraph, config: JsonObject) => Promise<void>
 
 export class GraphStates implements StatePort {
+  readonly isOfGraphs = true
   readonly #set: GraphSet
   readonly #reads: VersionedReads
   readonly #threads: GraphThreads
@@ -273,39 +275,26 @@ function isOnlyTitle(values: Json): boolean {
 
 /** A state for LangGraph's clients, with the flat members that other clients read. */
 function stateView(snapshot: StateSnapshot | null, isBare = false): JsonObject {
-  if (!snapshot?.createdAt) return { ...NEVER_RUN }
-  const { values, next, metadata, createdAt, config, parentConfig, tasks } = snapshot
-  const checkpoint = checkpointIn(config)
-  const parent = checkpointIn(parentConfig)
+  const isKnown = snapshot?.createdAt !== undefined && snapshot.createdAt !== ''
   return {
-    values: plain(values ?? {}),
-    next: [...next],
-    tasks: tasks.map((task) => taskView(task, isBare)),
-    metadata: metadata ? plain(metadata) : {},
-    created_at: createdAt,
-    checkpoint: checkpoint && {
-      ...checkpoint,
-      ...(!isBare && { id: checkpoint.checkpoint_id ?? null, ts: createdAt })
-    },
-    parent_checkpoint: parent,
-    checkpoint_id: checkpoint?.checkpoint_id ?? null,
-    parent_checkpoint_id: parent?.checkpoint_id ?? null
+    values: isKnown ? plain(snapshot.values ?? {}) : {},
+    ...checkpointView(isKnown ? fieldsOf(snapshot, isBare) : NEVER_RUN, isBare)
   }
 }
 
-const NEVER_RUN: JsonObject = {
-  values: {},
-  next: [],
-  tasks: [],
-  metadata: {},
-  created_at: null,
-  checkpoint: null,
-  parent_checkpoint: null,
-  checkpoint_id: null,
-  parent_checkpoint_id: null
+function fieldsOf(snapshot: StateSnapshot, isBare: boolean): CheckpointFields {
+  const { next, metadata, createdAt, config, parentConfig, tasks } = snapshot
+  return {
+    checkpoint: checkpointIn(config),
+    parent: checkpointIn(parentConfig),
+    createdAt: createdAt ?? null,
+    next,
+    tasks: tasks.map((task) => taskOf(task, isBare)),
+    metadata: objectOr(metadata ? plain(metadata) : {})
+  }
 }
 
-function taskView(task: StateSnapshot['tasks'][number], isBare: boolean): JsonObject {
+function taskOf(task: StateSnapshot['tasks'][number], isBare: boolean): TaskFields {
   const { id, name, error, interrupts = [], path, state, result } = task
   const isSnapshot = state !== undefined && 'values' in state
   const place = state !== undefined && 'configurable' in state ? (state.configurable ?? null) : null

@@ -252,6 +252,7 @@ export class GraphWorkers {
       return this.#threadOf(graphId, this.#readers).state<T>(method, [graphId, ...more])
     }
     return {
+      isOfGraphs: true,
       has: async (threadId, checkpointId) => (await reads.load(threadId, '', checkpointId)) !== null,
       get: (...args) => ofThread('get', ...args),
       values: (...args) => ofThread('values', ...args),

@@ -248,10 +248,10 @@ function inNamespace(state: RunState, frame: NamespacedFrame, translateOne: Tran
 }
 
 function namespacedFrame({ bytes }: RawFrame): NamespacedFrame {
-  return { ...placeOf(eventOf(bytes)), json: () => dataOf(bytes) }
+  return { ...namespaceIn(eventOf(bytes)), json: () => dataOf(bytes) }
 }
 
-function placeOf(event: string): Pick<NamespacedFrame, 'name' | 'namespace'> {
+function namespaceIn(event: string): Pick<NamespacedFrame, 'name' | 'namespace'> {
   const [name = '', ...namespace] = event.split('|')
   return { name, namespace }
 }
@@ -319,7 +319,7 @@ const translateUpdates: Translate = (state, { namespace, json }) => {
 /** Values shown by the agent itself: open messages finish, then values and interrupts. */
 function translateNamed(state: RunState, named: NamedValues, values: string | null): TranslateResult {
   const interrupts = interruptsIn(questionsIn(named) ?? null)
-  return inNamespace(state, { ...placeOf(named.event), json: () => '' }, (started, { namespace }) =>
+  return inNamespace(state, { ...namespaceIn(named.event), json: () => '' }, (started, { namespace }) =>
     translateShown(started, namespace, isQuestion(named) ? null : values, interrupts)
   )
 }

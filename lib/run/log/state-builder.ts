@@ -8,7 +8,7 @@ import { State } from '../../thread/state.ts'
 import { type Interrupt, type Json, type JsonObject, type Run, timestamp } from '../../base/types.ts'
 import { bit, Kind } from './filter.ts'
 import type { RunLog } from './run-log.ts'
-import type { SavedState } from './state-cache.ts'
+import type { SavedState } from '../../thread/state.ts'
 
 /** One text in a state's list. */
 const POINTER_BYTES = 8

@@ -2,8 +2,14 @@
 import type { ApiToken, Assistant, Cron, Feedback, JsonObject, Thread, Timestamp, User } from '../../base/types.ts'
 import type { Owner } from '../../base/scope.ts'
 import type { AssistantCreation, AssistantPatch, CronPatch } from './assistants.ts'
-import type { CheckpointWrite, StateUpdate } from './checkpoints.ts'
-import type { GraphCheckpointWrite, GraphTaskWrites, GraphUpdate, RunBodies } from './graph-states.ts'
+import type {
+  CheckpointWrite,
+  GraphCheckpointWrite,
+  GraphTaskWrites,
+  GraphUpdate,
+  RunBodies,
+  StateUpdate
+} from './checkpoints.ts'
 import type { NewEvent } from './events.ts'
 import type { Admission, NewRun, Segment, Settlement } from './runs.ts'
 import type { ItemLimits, ItemWrite, Namespace } from './items.ts'

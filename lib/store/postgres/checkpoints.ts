@@ -1,15 +1,19 @@
 // Checkpoints in PostgreSQL: which bodies a state consists of, and the bodies, each kept once a version.
-import { BodyMissing, channelsOf, pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
 import { PRESENT } from '../sql/removal.ts'
 import {
+  BodyMissing,
+  channelsOf,
   type CheckpointRow,
   COLUMNS,
   findHead,
   type InsertBodies,
+  pageWithBodies,
   putCheckpoint,
   type StateOps,
   stateWrites,
-  toHead
+  toHead,
+  type Wanted,
+  wantedOf
 } from '../sql/checkpoints.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, StoredCheckpoint } from '../store.ts'
 import { type Batch, stepWriters, type Writers } from './batch.ts'

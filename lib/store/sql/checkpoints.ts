@@ -1,6 +1,6 @@
-// Checkpoints as rows of both databases, and what is written of them outside a run.
-import { updated } from '../state-update.ts'
-import type { BodyRange, CheckpointHead, CheckpointWrite } from '../store.ts'
+// Checkpoints as rows of both databases: heads, the bodies they consist of, and what is written of them outside a run.
+import type { Json, JsonObject } from '../../base/types.ts'
+import type { BodyRange, CheckpointHead, CheckpointWrite, OpOf, StoredCheckpoint } from '../store.ts'
 import { GRAPH_COPIES, pruneGraphs } from './graph-states.ts'
 import { ask, askOne, parseObject, places, type Statement, type Steps, type StepWrites } from './steps.ts'
 import { needsThread } from './threads.ts'
@@ -109,7 +109,7 @@ export function stateWrites(insertBodies: InsertBodies): StepWrites<StateOps> {
       if (!parent) return { outcome: 'checkpoint_missing' }
       const next = 'SELECT max(no) + 1 AS no FROM checkpoint_bodies WHERE thread_id = $1'
       const body = yield* askOne<{ no: number | null }>(next, thread_id)
-      const checkpoint = updated(parent, update, body?.no ?? 0)
+      const checkpoint = checkpointOfUpdate(parent, update, body?.no ?? 0)
       yield* putCheckpoint(checkpoint, insertBodies)
       const touch = `UPDATE threads_meta SET display_name = coalesce($2, display_name), updated_at = $3
         WHERE thread_id = $1`
@@ -126,4 +126,97 @@ export function stateWrites(insertBodies: InsertBodies): StepWrites<StateOps> {
       return true
     }
   }
+}
+
+// ----------------------------------------------------------------------------------------------- state updates
+
+type Update = OpOf<'state.update'>
+
+/**
+ * The checkpoint after `parent`; new bodies are numbered from `nextBody`.
+ * @throws SyntaxError when a text is not JSON
+ */
+export function checkpointOfUpdate(parent: CheckpointHead, update: Update, nextBody: number): CheckpointWrite {
+  const messages = (update.messages ?? []).map((json, at) => ({ no: nextBody + at, json }))
+  const firstChannel = nextBody + messages.length
+  const channels = Object.entries(update.channels).map(([name, json], at) => ({ name, no: firstChannel + at, json }))
+  return {
+    thread_id: update.thread_id,
+    checkpoint_id: update.checkpoint_id,
+    parent_checkpoint_id: parent.checkpoint_id,
+    run_id: null,
+    created_at: update.now,
+    metadata: metadataOf(parent, update),
+    next: [],
+    messages: update.messages === null ? parent.messages : messages.length ? [[nextBody, firstChannel - 1]] : [],
+    channels: { ...parent.channels, ...Object.fromEntries(channels.map(({ name, no }) => [name, no])) },
+    bodies: [...messages, ...channels.map(({ no, json }) => ({ no, json }))]
+  }
+}
+
+function metadataOf(parent: CheckpointHead, update: Update): JsonObject {
+  const step = typeof parent.metadata.step === 'number' ? parent.metadata.step + 1 : 0
+  const metadata: JsonObject = { source: 'update', step, parents: {}, updated_at: update.now }
+  if (update.as_node !== null) metadata.writes = { [update.as_node]: valuesOf(update) }
+  return metadata
+}
+
+/** The `writes` of the node the update is attributed to [contract 2.2]. */
+function valuesOf({ messages, channels }: Update): JsonObject {
+  // The op promises JSON; a text that is not refuses the group.
+  const parse = (json: string) => JSON.parse(json) as Json
+  const values = Object.fromEntries(Object.entries(channels).map(([name, json]) => [name, parse(json)]))
+  return messages === null ? values : { messages: messages.map(parse), ...values }
+}
+
+// ------------------------------------------------------------------------------------------------------ bodies
+
+/** Which bodies of a checkpoint to read. */
+export interface Wanted {
+  readonly messages: boolean
+  /** Names; null: all. */
+  readonly channels: readonly string[] | null
+}
+
+/** The bodies a list of channels asks for (messages is one of them); without a list, all. */
+export function wantedOf(channels: readonly string[] | null = null): Wanted {
+  return { messages: channels === null || channels.includes('messages'), channels }
+}
+
+/** Checkpoints with the bodies asked for. `texts`: their JSON by number. */
+function withBodies(
+  head: CheckpointHead,
+  wanted: Wanted,
+  texts: ReadonlyMap<number, string>,
+  nextBody: number
+): StoredCheckpoint {
+  const channelBodies = channelsOf(head, wanted).map(([name, no]) => ({ name, no, json: textOf(texts, no) }))
+  const messageBodies: { no: number; json: string }[] = []
+  for (const [from, to] of wanted.messages ? head.messages : [])
+    for (let no = from; no <= to; no++) messageBodies.push({ no, json: textOf(texts, no) })
+  return { messageBodies, channelBodies, nextBody, ...head }
+}
+
+/** Heads of one thread, newest first; only the first gets its messages, if they are asked for. */
+export function pageWithBodies(
+  heads: readonly CheckpointHead[],
+  wanted: Wanted,
+  texts: ReadonlyMap<number, string>,
+  nextBody: number
+): StoredCheckpoint[] {
+  return heads.map((head, at) => withBodies(head, at === 0 ? wanted : { ...wanted, messages: false }, texts, nextBody))
+}
+
+/** Names and body numbers of the channels asked for. */
+export function channelsOf({ channels }: CheckpointHead, wanted: Wanted): [name: string, no: number][] {
+  return Object.entries(channels).filter(([name]) => wanted.channels === null || wanted.channels.includes(name))
+}
+
+/** A head names a body that is not there: it was read before the head's thread was pruned, or the database has lost it. */
+export class BodyMissing extends Error {}
+
+function textOf(texts: ReadonlyMap<number, string>, no: number): string {
+  const text = texts.get(no)
+  if (text === undefined) throw new BodyMissing(`checkpoint body ${no} was never written`)
+  return text
 }

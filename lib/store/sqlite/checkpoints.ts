@@ -1,15 +1,17 @@
 // Checkpoints in SQLite: which bodies a state consists of, and the bodies, each kept once a version.
 import type Database from 'better-sqlite3'
-import { pageWithBodies, type Wanted, wantedOf } from '../bodies.ts'
 import {
   type CheckpointRow,
   COLUMN_NAMES,
   COLUMNS,
   type InsertBodies,
+  pageWithBodies,
   putCheckpoint,
   type StateOps,
   stateWrites,
-  toHead
+  toHead,
+  type Wanted,
+  wantedOf
 } from '../sql/checkpoints.ts'
 import { needsThread } from '../sql/threads.ts'
 import { PRESENT } from '../sql/removal.ts'
