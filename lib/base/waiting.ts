@@ -26,7 +26,7 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise
 }
 
 /** Delays that grow from `first` to `most`, in ms. */
-export interface Backoff {
+interface Backoff {
   readonly first: number
   readonly most: number
   /** Default: they double. */

@@ -7,7 +7,7 @@ import { createAgent } from '../agent/lead.ts'
 import { Egress } from '../agent/mcp/egress.ts'
 import { ToolServers } from '../agent/mcp/tool-servers.ts'
 import { imagesMiddleware, threadDataMiddleware, uploadsMiddleware } from '../agent/middleware/uploads.ts'
-import { type MemoryPort, memoryMiddleware } from '../agent/middleware/memory.ts'
+import { memoryMiddleware, type MemoryPort } from '../agent/middleware/memory.ts'
 import type { Middleware } from '../agent/middleware.ts'
 import { skillsMiddleware, skillTools } from '../agent/middleware/skills.ts'
 import { goalMiddleware } from '../agent/middleware/goal.ts'
@@ -15,18 +15,17 @@ import { summarizeMiddleware } from '../agent/middleware/summarize.ts'
 import { titleMiddleware } from '../agent/middleware/title.ts'
 import type { Models } from '../agent/model.ts'
 import { chatModels } from '../agent/http/chat-model.ts'
-import { loadAuth, type AuthHandlers } from '../langgraph/project/auth-handlers.ts'
+import { type AuthHandlers, loadAuth } from '../langgraph/project/auth-handlers.ts'
 import { loadApp, loadGraphs, type ProjectSettings, watchGraphs } from '../langgraph/project/config-file.ts'
 import { registerSdkLogger } from '../langgraph/project/sdk-logger.ts'
-import { GraphSet } from '../langgraph/project/graph-set.ts'
+import { GraphSet, isCompiledGraph } from '../langgraph/project/graph-set.ts'
 import type { GraphPorts } from '../langgraph/project/graph-ports.ts'
 import { GraphWorkers } from '../langgraph/project/graph-workers.ts'
 import { createGraphsAgent } from '../langgraph/project/graphs-agent.ts'
 import { createServerAgent } from '../langgraph/server-agent/agent.ts'
 import { buildUi, type UiFiles } from '../langgraph/project/ui-files.ts'
-import { loadAgent } from './agent-module.ts'
 import type { AgentObserver, Reporting } from '../agent/observer.ts'
-import type { Agent } from '../agent/runtime.ts'
+import type { Agent, ListedAgent } from '../agent/runtime.ts'
 import { builtInTools } from '../agent/tools.ts'
 import type { Config } from '../config/config.ts'
 import { Extensions } from '../files/extensions.ts'
@@ -47,6 +46,11 @@ import { DEFAULT_USER_ID } from '../base/scope.ts'
 import { Skills } from '../skills/skills.ts'
 import type { Store } from '../store/store.ts'
 import { isObject, timestamp } from '../base/types.ts'
+import { AgentFileError, imported, LOAD_MS, memberOf, sentenceOf } from '../agent/agent-file.ts'
+import { checkedModels } from '../agent/check.ts'
+import { contained } from '../agent/contained.ts'
+import { type AgentWork, defineAgent } from '../agent/define.ts'
+import { loadedGraph } from '../langgraph/project/graph-files.ts'
 
 interface AgentServices {
   readonly agent: Agent
@@ -328,3 +332,49 @@ export function graphPorts(store: Store, committer: Committer, items: Items, doo
     }
   }
 }
+
+// ----------------------------------------------------------------------------------------------------
+// Loads an agent from the operator's file [agent.runtime module], behind the same port as the built-in one. The file exports an agent, a
+// generator function, or a compiled LangGraph.js graph.
+
+/**
+ * Loads the file. It exports `start(input, sink, signal)` and may export `models()` and `forget(threadId)`, by name or on its default
+ * export; or a generator function as default; or a compiled graph: as default, as `graph`, or under any name when it is the only one.
+ * @param path absolute
+ * @param ports for a graph; without them a file that holds one is refused
+ * @throws AgentFileError
+ */
+export async function loadAgent(path: string, ports: GraphPorts | null = null, loadMs = LOAD_MS): Promise<ListedAgent> {
+  const file = await imported(path, loadMs)
+  const main = memberOf(file, 'default')
+  const agent = [file, main].find((one) => typeof memberOf(one, 'start') === 'function')
+  // It has a function `start`; its arguments cannot be checked.
+  if (agent !== undefined) return agentIn(agent as Agent, path)
+  // What it yields is checked at run time.
+  if (typeof main === 'function') return defineAgent(main as AgentWork, { name: 'module' })
+  // A module is an object.
+  const named = { default: main, graph: memberOf(file, 'graph'), ...(file as object) }
+  const [name, graph] = Object.entries(named).find(([, one]) => isCompiledGraph(one)) ?? []
+  if (name !== undefined && ports) {
+    const loaded = await loadedGraph({ id: MODULE_GRAPH, description: null, file: path }, name, graph)
+    return createGraphsAgent(new GraphSet([loaded], ports.reads), ports)
+  }
+  throw new AgentFileError(
+    `${path} exports no function start(input, sink, signal), no generator function as default, and no compiled graph`
+  )
+}
+
+/** Id of a graph that is not named by a configuration. */
+const MODULE_GRAPH = 'agent'
+
+function agentIn(agent: Agent, path: string): ListedAgent {
+  const models = () => (typeof agent.models === 'function' ? checkedModels(agent.models()) : UNNAMED)
+  try {
+    models()
+  } catch (error) {
+    throw new AgentFileError(`The agent in ${path} cannot be used: ${sentenceOf(error)}`)
+  }
+  return contained({ start: (...given) => agent.start(...given), models, forget: async (id) => agent.forget?.(id) })
+}
+
+const UNNAMED = checkedModels([{ name: 'module' }])

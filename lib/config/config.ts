@@ -4,10 +4,19 @@ import { existsSync, readFileSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import * as v from 'valibot'
 import { LineCounter, parseDocument } from 'yaml'
-import { absolute, type Env, type Flags, override, unusedVariables, withVariables } from './environment.ts'
+import {
+  absolute,
+  type Env,
+  type Flags,
+  isTree,
+  join,
+  override,
+  type Tree,
+  unusedVariables,
+  withVariables
+} from './environment.ts'
 import type { ModuleOption } from './kinds.ts'
 import { EVENT_BYTES_MIN, Options, type Parsed } from './options.ts'
-import { isTree, join, type Tree } from './tree.ts'
 import { networkOf } from '../base/networks.ts'
 
 // ----------------------------------------- Problems of a configuration, as sentences for the person who wrote it

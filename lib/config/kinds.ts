@@ -3,7 +3,7 @@
 import * as v from 'valibot'
 import { networkOf } from '../base/networks.ts'
 import type { JsonObject } from '../base/types.ts'
-import { isTree } from './tree.ts'
+import { isTree } from './environment.ts'
 
 type Section<Entries extends v.ObjectEntries> = v.GenericSchema<
   unknown,

@@ -131,7 +131,7 @@ const ENDINGS: Readonly<Record<string, string>> = {
 }
 
 /** Saves a text as a file of this name. */
-export function saveText(text: string, name: string): void {
+function saveText(text: string, name: string): void {
   const link = document.createElement('a')
   link.href = URL.createObjectURL(new Blob([text], { type: 'text/plain' }))
   link.download = name.replace(/[^\w.-]+/g, '_')

@@ -5,7 +5,7 @@ import { call, colloquy, whenSignedOut } from './api.ts'
 import { keepFor } from './tab-storage.ts'
 import { notifyFailure } from './toast.ts'
 
-export interface User {
+interface User {
   readonly id: string
   readonly email: string
   readonly system_role: 'admin' | 'user'
@@ -18,7 +18,7 @@ interface SetupStatus {
 }
 
 /** `setup`: there is no administrator yet. */
-export type Stage = 'loading' | 'unreachable' | 'setup' | 'out' | 'in'
+type Stage = 'loading' | 'unreachable' | 'setup' | 'out' | 'in'
 
 export const stage = signal<Stage>('loading')
 export const me = signal<User | null>(null)

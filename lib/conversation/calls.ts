@@ -65,7 +65,7 @@ export function finishCall({ id, name, args }: CallText, isWhole: boolean): Tool
   return { name, args: object, id: id ?? '', type: 'tool_call' }
 }
 
-export interface Calls {
+interface Calls {
   readonly tool_calls: ToolCall[]
   readonly invalid_tool_calls: InvalidToolCall[]
 }

@@ -48,7 +48,7 @@ interface Part extends ListPart {
 
 type Known = { readonly isList: boolean; readonly parts: readonly Part[] }
 
-export interface Named {
+interface Named {
   readonly values: NamedValues
   /** Bodies of the run's own that nothing has named before. */
   readonly added: readonly Body[]

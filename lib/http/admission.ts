@@ -43,7 +43,7 @@ const UNREAD_PARTS = 8
 /** Shorter ones are not counted. */
 const UNREAD_MIN = 64 * 1024
 
-export interface AdmissionOptions {
+interface AdmissionOptions {
   /** Connections per address, except trusted proxies; 0: no limit. */
   readonly limits?: { readonly connectionsPerAddress?: number }
   readonly proxies: Proxies

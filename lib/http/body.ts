@@ -2,12 +2,10 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { BYTE_WEIGHT, type Share, takePiece } from '../base/budget.ts'
-import { Failure, fail, Invalid } from '../base/errors.ts'
-import { JsonShape } from '../base/json-shape.ts'
+import { fail, Failure, Invalid, warnUnexpected } from '../base/errors.ts'
+import { JsonShape, wellFormedJson } from '../base/json.ts'
 import { LoopTurns } from '../base/loop-turns.ts'
 import { isObject } from '../base/types.ts'
-import { warnUnexpected } from '../base/unexpected.ts'
-import { wellFormedJson } from '../base/well-formed.ts'
 import { type Authenticate, type AuthenticateRequest, principalOf } from './entry.ts'
 import { fieldsOf } from './request.ts'
 import { BODY_BYTES, type Call, type Route } from './route.ts'
@@ -31,7 +29,7 @@ const PUBLIC_BODY_MS = 10_000
 /** After a slower body the credential is checked again. */
 const SLOW_BODY_MS = 1_000
 
-export interface BodyOptions {
+interface BodyOptions {
   /** Timeout for bodies of anonymous senders, in ms. */
   readonly limits?: { readonly publicBodyMs?: number }
   readonly authenticate: Authenticate
@@ -123,7 +121,7 @@ interface BodyBounds {
  * passed. The rest stays unread (see reply.ts).
  * @throws Failure body_too_large, bodies_in_flight, body_too_slow, or body_cut when the client disconnected
  */
-export function readBody(req: IncomingMessage, { limit, share, arrivesWithin }: BodyBounds): Promise<Buffer> {
+function readBody(req: IncomingMessage, { limit, share, arrivesWithin }: BodyBounds): Promise<Buffer> {
   if (!hasBody(req)) return Promise.resolve(NOTHING)
   if (Number(req.headers['content-length'] ?? 0) > limit)
     return Promise.reject(new Failure('body_too_large', { limit }))
@@ -173,7 +171,7 @@ export function readOn(req: IncomingMessage, turns: LoopTurns, sender: string): 
  * @param share counts its values
  * @throws Invalid; Failure bodies_in_flight
  */
-export function parseBody(
+function parseBody(
   req: IncomingMessage,
   bytes: Buffer,
   form: boolean,

@@ -233,7 +233,7 @@ export type Authenticate = (credential: Credential) => Promise<Principal>
  * The credential that counts. A session cookie wins over an API token, so that requests with the cookie strictly follow
  * the rules for sessions. Null: none.
  */
-export function credentialOf(req: IncomingMessage): Credential | null {
+function credentialOf(req: IncomingMessage): Credential | null {
   const session = cookieOf(req, SESSION_COOKIE)
   if (session !== undefined) return { kind: 'session', text: session }
   const text = apiTokenOf(req)

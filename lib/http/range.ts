@@ -5,8 +5,7 @@ import { fail } from '../base/errors.ts'
 import { LoopTurns } from '../base/loop-turns.ts'
 import { isHeld } from './asset.ts'
 import { type Call, HANDLED } from './route.ts'
-import { boundReading } from './reply.ts'
-import { isGone } from './reset.ts'
+import { boundReading, isGone } from './reply.ts'
 
 interface Range {
   readonly start: number

@@ -1,14 +1,13 @@
 // Sends complete responses: head, cookies, body.
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Failure } from '../base/errors.ts'
+import { setImmediate as turn } from 'node:timers/promises'
+import { type Failure, warnUnexpected } from '../base/errors.ts'
 import { LoopTurns } from '../base/loop-turns.ts'
-import { wellFormedJson } from '../base/well-formed.ts'
+import { wellFormedJson } from '../base/json.ts'
 import type { ErrorForm } from './dialect.ts'
 import type { Cookie, Reply } from './route.ts'
 import { awaitsContinue, hasBody, readOn } from './body.ts'
-import { warnUnexpected } from '../base/unexpected.ts'
-import { setImmediate as turn } from 'node:timers/promises'
 
 export const JSON_TYPE = 'application/json'
 export const NO_STORE = 'private, no-store'
@@ -180,4 +179,32 @@ export async function jsonList<Item>(
     texts.push(text)
   }
   return { jsonText: `[${texts.join(',')}]`, count: texts.length }
+}
+
+// ----------------------------------------------------------------------------------------------------
+// Resetting connections, so that nobody takes a truncated response for complete, and recognising when a client does.
+
+/** Resets a response: a FIN looks like success to HTTP/1.0 proxies, a reset does not. */
+export function reset(res: ServerResponse): void {
+  if (res.socket) breakOff(res.socket)
+  else res.destroy()
+}
+
+export function breakOff(socket: Socket): void {
+  // While its FIN is being sent, a socket cannot be reset: node would drop it without closing, and leak its descriptor.
+  const isClosing = socket.writableEnded && socket.writableLength === 0
+  if (isClosing) socket.destroy()
+  else socket.resetAndDestroy()
+}
+
+const GONE: ReadonlySet<unknown> = new Set([
+  'ERR_STREAM_PREMATURE_CLOSE',
+  'ERR_STREAM_DESTROYED',
+  'ECONNRESET',
+  'EPIPE'
+])
+
+/** Errors of a pipeline whose client has gone: nothing to handle. */
+export function isGone(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && GONE.has(error.code)
 }

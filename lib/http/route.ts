@@ -117,7 +117,7 @@ type Access = 'public' | 'user'
  * The owner check of a route with {thread_id} [Auth 6]: `read` lets a thread without a record pass, `write` needs the record.
  * A thread of somebody else is 404 for both.
  */
-export type ThreadAccess = 'read' | 'write'
+type ThreadAccess = 'read' | 'write'
 
 /** What a route answers with one status, for the reference. */
 export interface Answer {
@@ -137,7 +137,7 @@ export interface Answer {
 export type Answers = Readonly<Record<number, Answer | null>>
 
 /** Description of a query parameter; with its schema unless it is a text. */
-export type QueryMember = string | { readonly description: string; readonly schema: JsonObject }
+type QueryMember = string | { readonly description: string; readonly schema: JsonObject }
 
 /** What a handler reads of its request beside path, query schema and body, with descriptions. */
 export interface ReadParameters {
@@ -156,7 +156,7 @@ export type AskRules = (resource: string, action: string, value: JsonObject) => 
 export type Authorization = (call: UserCall, ask: AskRules) => Promise<UserCall | { readonly reply: Reply }>
 
 /** What the rules are asked: about the thread in the path (or that of the run in the path), or as a function does. */
-export type Rule = 'threads:read' | 'threads:update' | 'threads:delete' | Authorization
+type Rule = 'threads:read' | 'threads:update' | 'threads:delete' | Authorization
 
 export interface Route {
   readonly method: Method

@@ -4,8 +4,7 @@ import type { Socket } from 'node:net'
 import type { Failure } from '../base/errors.ts'
 import type { StreamWriter } from '../base/stream-writer.ts'
 import type { Call } from './route.ts'
-import { boundReading, COPIED_MAX, JSON_TYPE, NO_STORE, sendFailure } from './reply.ts'
-import { reset } from './reset.ts'
+import { boundReading, COPIED_MAX, JSON_TYPE, NO_STORE, reset, sendFailure } from './reply.ts'
 
 // no-transform and X-Accel-Buffering: proxies that compress or buffer would hold frames back until the run is over.
 const STREAM_HEADERS = {

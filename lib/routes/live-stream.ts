@@ -3,7 +3,7 @@
 //
 // An id is `<run_id>:<cursor>`, or `@<place>`, the place in the list of begun runs. A client's cursor is the newest place and the newest
 // id of each run that it has not read to the end, or a run's id alone if it has seen nothing of it, all joined by commas.
-import { fail, Invalid, Refused } from '../base/errors.ts'
+import { fail, Invalid, Refused, warnUnexpected } from '../base/errors.ts'
 import { type Authorization, type Call, HANDLED, mayAccess, route, type Route } from '../http/route.ts'
 import { searchParams } from '../http/request.ts'
 import { acceptWebSocket, isUpgrade, PING, textFrames, type TextSocket } from '../http/web-socket.ts'
@@ -16,9 +16,8 @@ import type { RunLog } from '../run/log/run-log.ts'
 import { HEARTBEAT, type Position, readPosition } from '../run/log/sse.ts'
 import type { Loaded } from '../run/log/stored-frames.ts'
 import { isUnplaced } from '../run/run-kwargs.ts'
-import { newsKey } from '../run/lifecycle/thread-watchers.ts'
+import { newsKey } from '../run/lifecycle/run-readers.ts'
 import type { Run } from '../base/types.ts'
-import { warnUnexpected } from '../base/unexpected.ts'
 import { stream } from './answers.ts'
 import { Authorizer } from './authorization.ts'
 import { modesIn, openEvents, positionText, readerOf } from './join-request.ts'

@@ -19,7 +19,7 @@ import {
 } from './answers.ts'
 
 const optionalTime: JsonObject = orNull(time)
-export const cron = shaped({
+const cron = shaped({
   cron_id: text,
   user_id: text,
   assistant_id: optionalText,

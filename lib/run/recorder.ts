@@ -8,7 +8,8 @@ import type { AgentInput, AgentRecord, Delta, Frame, Sink, StateWrite, StreamPar
 import type { Group, Op, Outcome, Settlement, Store } from '../store/store.ts'
 import type { TitleOptions } from '../thread/title.ts'
 import { type Run, timestamp } from '../base/types.ts'
-import { wellFormed, wellFormedJson } from '../base/well-formed.ts'
+import { wellFormed, wellFormedJson } from '../base/json.ts'
+import { isUnplaced } from './run-kwargs.ts'
 import { agentInput } from './agent-input.ts'
 import { closeRecords, endedRow, type RunRecords, settlementOf, showFailure } from './closing.ts'
 import type { Committer, Source } from './commit/committer.ts'
@@ -23,7 +24,6 @@ import type { LogBounds } from './log/sse.ts'
 import type { SavedState } from '../thread/state.ts'
 import type { LogStore } from './log/stored-frames.ts'
 import { failed, REFUSED, type RunEnd } from './run-end.ts'
-import { isUnplaced } from './run-kwargs.ts'
 import type { RunState, RunStates, StateBefore, StateRecords } from './run-state.ts'
 
 export interface RecorderOptions extends LogOptions, JournalOptions {

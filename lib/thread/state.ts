@@ -3,7 +3,7 @@
 import type { Json, Message } from '../base/types.ts'
 import type { CheckpointWrite, StoredCheckpoint } from '../store/store.ts'
 import { INTERRUPTS } from './interrupts.ts'
-import { wellFormedJson } from '../base/well-formed.ts'
+import { wellFormedJson } from '../base/json.ts'
 import type { InputMessage } from '../conversation/message.ts'
 import { inRanges } from '../conversation/state.ts'
 

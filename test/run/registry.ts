@@ -1,6 +1,6 @@
 // The registry: who runs, who waits, and how all of it ends.
 import t from 'tap'
-import { LeftBehind } from '../../lib/run/lifecycle/left-behind.ts'
+import { LeftBehind } from '../../lib/run/lifecycle/run-queues.ts'
 import { StoreUnavailable } from '../../lib/store/store.ts'
 import { ANN, finish, holding, isOver, Room, toldTo } from '../fixtures/room.ts'
 import { loopTurns, until } from '../fixtures/until.ts'

@@ -1,6 +1,6 @@
 // Whoever waits for the next run of a thread is told of it, on whatever process it is admitted.
 import t from 'tap'
-import { ThreadWatchers } from '../../lib/run/lifecycle/thread-watchers.ts'
+import { ThreadWatchers } from '../../lib/run/lifecycle/run-readers.ts'
 import type { PeerMessage } from '../../lib/store/store.ts'
 import { Clock } from '../fixtures/clock.ts'
 

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { openPostgresStore } from '../../lib/store/postgres/open.ts'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
-import { decodeText, encodeText, texts } from '../../lib/store/postgres/text.ts'
+import { decodeText, encodeText, texts } from '../../lib/store/postgres/db.ts'
 import { type Op, type Store, StoreUnavailable } from '../../lib/store/store.ts'
 import type { Run, Thread } from '../../lib/base/types.ts'
 import {

@@ -4,7 +4,7 @@
 import { type Completion, type Model, type ModelRequest, Models, type OnDelta, PeerError } from '../model.ts'
 import type { IncomingMessage } from 'node:http'
 import type { JsonObject } from '../../base/types.ts'
-import { wellFormedJson } from '../../base/well-formed.ts'
+import { wellFormedJson } from '../../base/json.ts'
 import { toolToChat } from '../chat.ts'
 import { type AnswerLimits, ChatCompletion } from './chat-completion.ts'
 import { PeerFailures, RETRY, RetryableError, retrying, type RetryPolicy } from './failures.ts'

@@ -3,7 +3,7 @@
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { addAbortSignal } from 'node:stream'
-import { warnUnexpected } from '../../base/unexpected.ts'
+import { warnUnexpected } from '../../base/errors.ts'
 
 // ----------------------------------------- Aborts a request when it is silent for too long or its run is aborted
 

@@ -4,7 +4,7 @@ import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { isIP, isIPv4, type LookupFunction } from 'node:net'
 import { pipeline, Readable, Transform } from 'node:stream'
-import { JsonShape } from '../../base/json-shape.ts'
+import { JsonShape } from '../../base/json.ts'
 import { Networks } from '../../base/networks.ts'
 
 /** Ranges that are not public, or are answered by the host of a virtual machine. */

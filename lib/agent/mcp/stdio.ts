@@ -5,10 +5,10 @@ import type { Readable, Writable } from 'node:stream'
 import { deserializeMessage, type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client'
 import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
 import { withTimeout } from '../../base/waiting.ts'
-import { JsonShape } from '../../base/json-shape.ts'
+import { JsonShape } from '../../base/json.ts'
 import { checkValues, MESSAGE_BYTES } from './egress.ts'
 import { withoutSecrets } from './secrets.ts'
-import { warnUnexpected } from '../../base/unexpected.ts'
+import { warnUnexpected } from '../../base/errors.ts'
 
 // ----------------------------------------------------------------------------------------------------
 // Kills the process groups of tool servers when our process dies without cleaning up, for example by SIGKILL. A small shell reads from

@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import { isTypeScript } from '../../agent/agent-file.ts'
-import { warnUnexpected } from '../../base/unexpected.ts'
+import { warnUnexpected } from '../../base/errors.ts'
 
 const DRAFT = 'http://json-schema.org/draft-07/schema#'
 const MESSAGE_REF = '#/definitions/BaseMessage'

@@ -17,7 +17,7 @@ import { graphSpecs } from './config-file.ts'
 import type { GraphLog, GraphPorts } from './graph-ports.ts'
 import type { GraphWorkerData } from './graph-worker.ts'
 import { called, type ThreadPort, WorkerChannel } from './worker-channel.ts'
-import { warnUnexpected } from '../../base/unexpected.ts'
+import { warnUnexpected } from '../../base/errors.ts'
 
 /** Messages of a run per acknowledgement to its worker. */
 const HEARD = 64

@@ -1,7 +1,7 @@
 // Calls and one-way messages between two threads, in order. Each side has a channel with handlers for the other.
 import { AgentFileError } from '../../agent/agent-file.ts'
 import { AgentError } from '../../agent/runtime.ts'
-import { warnUnexpected } from '../../base/unexpected.ts'
+import { warnUnexpected } from '../../base/errors.ts'
 
 /** The part of MessagePort we use; Worker has it too. */
 export interface ThreadPort {

@@ -57,7 +57,7 @@ export interface EventBody {
 }
 
 /** Position of a frame's events. Ids contain the epoch: events undone by a crash are sent again under a new one. */
-export interface EventPosition {
+interface EventPosition {
   readonly run: Pick<Run, 'ordinal'>
   readonly epoch: number
   readonly n: number

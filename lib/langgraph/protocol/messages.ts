@@ -48,7 +48,7 @@ export type OpenMessages = ReadonlyMap<string, OpenMessage>
 
 const DONE_MAX = 64
 
-export interface MessagesResult {
+interface MessagesResult {
   readonly open: OpenMessages
   readonly emitted: readonly EventBody[]
 }

@@ -13,7 +13,7 @@ import { frameAt, seqOf } from './event.ts'
 import { EventFeed } from './feed.ts'
 import { isChannel, type SubscriptionParams, subscriptionParams } from './subscription.ts'
 import { BEFORE_ALL, Subscriptions } from './subscriptions.ts'
-import { warnUnexpected } from '../../base/unexpected.ts'
+import { warnUnexpected } from '../../base/errors.ts'
 
 /** Maximum subscriptions per socket: each is checked for every event. */
 const SUBSCRIPTIONS_MAX = 100

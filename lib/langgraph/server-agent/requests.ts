@@ -2,11 +2,10 @@
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Json } from '../../base/types.ts'
-import { wellFormedJson } from '../../base/well-formed.ts'
+import { parseJson, wellFormedJson } from '../../base/json.ts'
 import { EVENT_CHARACTERS } from '../../agent/http/event-stream.ts'
 import { pauseMs, PeerFailures, RETRY, RetryableError, retrying, type RetryPolicy } from '../../agent/http/failures.ts'
 import { type HttpRequest, IdleTimeout, isOk, ResponseBody, send } from '../../agent/http/post.ts'
-import { parseJson } from '../../base/json.ts'
 
 export interface ServerOptions {
   /** Base URL, without `/threads`. */
@@ -28,7 +27,7 @@ export interface ServerOptions {
 
 type Method = HttpRequest['method']
 
-export interface RequestOptions {
+interface RequestOptions {
   readonly body?: Json
   readonly headers?: Readonly<Record<string, string>>
   readonly signal: AbortSignal

@@ -11,7 +11,7 @@ import type { RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
 import type { Position } from '../log/sse.ts'
 import { withTimeout } from '../../base/waiting.ts'
-import { warnUnexpected } from '../../base/unexpected.ts'
+import { warnUnexpected } from '../../base/errors.ts'
 import { type ReplicaDeps, RunReplica } from './run-replica.ts'
 
 /** Interval of polls, in ms. */

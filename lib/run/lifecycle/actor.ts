@@ -20,7 +20,7 @@ import type { StateBefore } from '../run-state.ts'
 import { Inbox } from './inbox.ts'
 import { untilRead } from './retry.ts'
 import { isFinal, type RunPhase, type RunTransition, TRANSITIONS } from './run-phase.ts'
-import { warnUnexpected } from '../../base/unexpected.ts'
+import { warnUnexpected } from '../../base/errors.ts'
 
 export interface ActorOptions extends RecorderOptions {
   /** How long the end of a run may wait for the store before its joiners are reset, in ms. */

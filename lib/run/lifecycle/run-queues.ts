@@ -3,7 +3,8 @@
 import type { Run } from '../../base/types.ts'
 import { startsAt } from '../run-kwargs.ts'
 import type { RunActor } from './actor.ts'
-import { warnUnexpected } from '../../base/unexpected.ts'
+import { warnUnexpected } from '../../base/errors.ts'
+import { withTimeout } from '../../base/waiting.ts'
 
 interface RunQueue {
   running: RunActor | null
@@ -93,4 +94,86 @@ export class RunQueues {
 function disarm(queue: RunQueue): void {
   if (queue.timer) clearTimeout(queue.timer)
   queue.timer = null
+}
+
+// ----------------------------------------------------------------------------------------------------
+// Runs admitted here behind runs that are not taken over yet. They are queued with those, in order; until then their readers wait here
+// instead of following them as runs of another process, which would end with a reset.
+
+/** A takeover is a few queries. Readers that wait longer, in ms, read from the store. */
+const TAKEOVER_MS = 10_000
+
+export class LeftBehind {
+  readonly #runs = new Map<string, { readonly isQueued: Promise<unknown>; release(): void }>()
+
+  get size(): number {
+    return this.#runs.size
+  }
+
+  add(runId: string): void {
+    let release = (): void => {}
+    const isReleased = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const isQueued = withTimeout(isReleased, TAKEOVER_MS).then(() => this.#runs.delete(runId))
+    this.#runs.set(runId, { isQueued, release })
+  }
+
+  /** Resolves when the run is queued, or is not waited for any longer. */
+  async queued(runId: string): Promise<void> {
+    await this.#runs.get(runId)?.isQueued
+  }
+
+  has(runId: string): boolean {
+    return this.#runs.has(runId)
+  }
+
+  /** It is queued, or never will be. */
+  release(runId: string): void {
+    this.#runs.get(runId)?.release()
+  }
+
+  /** This process takes nothing over any more. */
+  releaseAll(): void {
+    for (const { release } of this.#runs.values()) release()
+  }
+}
+
+// ----------------------------------------------------------------------------------------------------
+// How many runs of a user may be in flight here: those that are live, and those being started [design 5].
+
+interface Reservation {
+  readonly userId: string | null
+  readonly key: string | null
+}
+
+export class RunQuota {
+  readonly #perUser: number
+  readonly #live: () => Iterable<Run>
+  readonly #reserved = new Set<Reservation>()
+
+  /** @param perUser 0: no limit */
+  constructor(perUser: number, live: () => Iterable<Run>) {
+    this.#perUser = perUser
+    this.#live = live
+  }
+
+  get size(): number {
+    return this.#reserved.size
+  }
+
+  /**
+   * Reserves a place until the returned function is called: by then the run counts, or was refused. Null: no place
+   * left. A repeated idempotency key makes no new run and needs no place.
+   */
+  reserve(userId: string | null, key: string | null = null): (() => void) | null {
+    if (this.#perUser === 0) return () => {}
+    const live = [...this.#live()].map((run): Reservation => ({ userId: run.user_id, key: run.idempotency_key }))
+    const own = [...live, ...this.#reserved].filter((one) => one.userId === userId)
+    if (key !== null && own.some((one) => one.key === key)) return () => {}
+    if (own.length >= this.#perUser) return null
+    const reservation = { userId, key }
+    this.#reserved.add(reservation)
+    return () => void this.#reserved.delete(reservation)
+  }
 }

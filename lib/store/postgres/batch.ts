@@ -8,8 +8,7 @@ import type { NewEventRow } from '../sql/events.ts'
 import type { Op, OpName, OpOf, Result, Segment } from '../store.ts'
 import type { PgConnection } from './pg-connection.ts'
 import type { Steps, StepWrites } from '../sql/steps.ts'
-import { type Db, type Param, runSteps } from './db.ts'
-import { numbers, texts, byteStrings } from './text.ts'
+import { byteStrings, type Db, numbers, type Param, runSteps, texts } from './db.ts'
 
 /** An existing thread, as this batch leaves it. */
 interface ThreadState {

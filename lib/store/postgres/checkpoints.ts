@@ -17,8 +17,7 @@ import {
 } from '../sql/checkpoints.ts'
 import type { CheckpointHead, CheckpointReads, CheckpointWrite, StoredCheckpoint } from '../store.ts'
 import { type Batch, stepWriters, type Writers } from './batch.ts'
-import { type Db, type ReadDb, runSteps } from './db.ts'
-import { numbers } from './text.ts'
+import { type Db, numbers, type ReadDb, runSteps } from './db.ts'
 
 /**
  * Bodies of the ranges, and the thread's next body number in every row; no row at all when the checkpoint is gone: the

@@ -3,9 +3,8 @@ import { BLOCK_BYTES, blockOf, Format, type FrameRow, pack, toSegment } from '..
 import { Refused } from '../ports/ops.ts'
 import { isRunPresent, runBodiesRemoval, SWEPT_RUNS } from '../sql/removal.ts'
 import type { FrameReads } from '../store.ts'
-import type { Db } from './db.ts'
+import { type Db, numbers } from './db.ts'
 import type { Writers } from './batch.ts'
-import { numbers } from './text.ts'
 
 const COLUMNS = 'id, first_n, last_n, epoch, format, idx, data'
 /** Rows per query: few enough for the server to follow the index instead of sorting the whole run. */

@@ -4,11 +4,10 @@ import { SQL_WRITES } from '../sql/nouns.ts'
 import { type AnyWriter, type Batch, stepWriters, type Writers } from './batch.ts'
 import { checkpointPut, checkpointWrites } from './checkpoints.ts'
 import { frameWrites } from './frames.ts'
-import { boundParams, type Db, runSteps } from './db.ts'
+import { boundParams, type Db, runSteps, texts } from './db.ts'
 import { Refused } from '../ports/ops.ts'
 import { toRow } from '../sql/events.ts'
 import { parseObject, places, visibleTo } from '../sql/steps.ts'
-import { texts } from './text.ts'
 import { type JsonObject, type Run, UNPLACED } from '../../base/types.ts'
 import {
   hasRunInFlight,

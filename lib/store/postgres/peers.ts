@@ -18,9 +18,9 @@ import type { Pool } from './pool.ts'
 import { PRESENT } from '../sql/removal.ts'
 import { COLUMNS, IN_FLIGHT, type RunRow, toRun } from '../sql/runs.ts'
 import { unavailable } from './sqlstate.ts'
-import { texts } from './text.ts'
+import { texts } from './db.ts'
 import type { BatchWriter } from './writer.ts'
-import { warnUnexpected } from '../../base/unexpected.ts'
+import { warnUnexpected } from '../../base/errors.ts'
 
 /** Delay between connection attempts, in ms: at first, and at most after repeated failures. */
 const AGAIN_MS = { first: 200, most: 5000 }

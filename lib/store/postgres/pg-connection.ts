@@ -5,11 +5,10 @@
 import { connect, type Socket } from 'node:net'
 import postgres from 'postgres'
 import type { Timestamp } from '../../base/types.ts'
-import type { Db, Param, Planning } from './db.ts'
-import { decodeText, hex, encodeText } from './text.ts'
+import { type Db, decodeText, encodeText, hex, type Param, type Planning } from './db.ts'
 import { endsConnection } from './sqlstate.ts'
 import { readUrl } from './url.ts'
-import { warnUnexpected } from '../../base/unexpected.ts'
+import { warnUnexpected } from '../../base/errors.ts'
 
 /** Timeout for connecting and signing in, in seconds. */
 const CONNECT_TIMEOUT_S = 10

@@ -4,7 +4,7 @@ import { PgConnection, type PgConnectionOptions, STATEMENT_TIMEOUT_MS } from './
 import type { Db, Param, Planning, ReadDb } from './db.ts'
 import { unavailable } from './sqlstate.ts'
 import { readUrl } from './url.ts'
-import { warnUnexpected } from '../../base/unexpected.ts'
+import { warnUnexpected } from '../../base/errors.ts'
 
 /** Default pool size; `?max=N` in the URL overrides it. */
 const CONNECTIONS_MAX = 10

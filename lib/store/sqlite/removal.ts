@@ -2,7 +2,7 @@
 // enough for most; more steps when the writer thread is idle.
 import type Database from 'better-sqlite3'
 import { Poller } from '../../base/poller.ts'
-import { warnUnexpected } from '../../base/unexpected.ts'
+import { warnUnexpected } from '../../base/errors.ts'
 import { STEP_ROWS } from '../sql/removal.ts'
 
 /** Delay between steps, in ms: batches go first. */
