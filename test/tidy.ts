@@ -69,7 +69,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'agent/states'
   ],
   // As langgraph/api: one tenant's routes.
-  deerflow: ['routes', 'http', 'thread', 'agent/states', 'agent/summary'],
+  deerflow: ['routes', 'http', 'thread', 'agent/states', 'agent/summary', 'langgraph/api/crons'],
   routes: [
     'jobs',
     'conversation',

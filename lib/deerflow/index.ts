@@ -6,6 +6,7 @@ import { compactRoutes } from './compact.ts'
 import { goalRoutes } from './goal.ts'
 import { polishRoutes } from './polish.ts'
 import { replayRoutes } from './replay.ts'
+import { scheduledTaskRoutes } from './scheduled-tasks.ts'
 
 export function deerflowRoutes(services: Services): Route[] {
   return [
@@ -13,6 +14,7 @@ export function deerflowRoutes(services: Services): Route[] {
     ...branchRoutes(services), // /api/threads/{thread_id}/branches
     ...goalRoutes(services), // /api/threads/{thread_id}/goal
     ...compactRoutes(services), // /api/threads/{thread_id}/compact
-    ...polishRoutes(services) // /api/input-polish
+    ...polishRoutes(services), // /api/input-polish
+    ...scheduledTaskRoutes(services) // /api/scheduled-tasks
   ]
 }

@@ -41,13 +41,11 @@ const CONSTANTS: readonly Constant[] = [
     { connections: [] },
     'Connections of channels: always empty here',
     shaped({ connections: nothings })
-  ],
-  ['/api/scheduled-tasks', [], 'Scheduled tasks: always empty here', nothings]
+  ]
 ]
 
 /** The same, below a thread. */
 const CONSTANTS_OF_THREAD: readonly Constant[] = [
-  ['/scheduled-tasks', [], 'Scheduled tasks of a thread: always empty here', nothings],
   [
     '/runs/{run_id}/workspace-changes',
     NO_CHANGES,

@@ -34,6 +34,7 @@ const PARAMETERS: Reference['parameters'] = {
   key: 'Key of an item',
   refresh_ttl: 'Accepted without effect: the TTL of an item counts from its last write',
   cron_id: 'Id of a cron',
+  task_id: 'Id of a scheduled task',
   subgraphs: 'Include the states of subgraphs',
   thread_id: 'Id of a thread: letters, digits, - and _, at most 64',
   run_id: 'Id of a run',

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { asked, at, listIn, openSite, type Person, type Site, signIn, textIn } from '../fixtures/gateway.ts'
+import { asked, at, listIn, openSite, type Person, type Site, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { type FakeModel, scripted, startModel } from '../fixtures/model.ts'
 
 interface Scene {
@@ -229,4 +229,56 @@ t.test('how full a conversation is stands beside its usage', async (t) => {
   t.match(body, { total_runs: 1, context_usage: { max_context_tokens: 1000 } })
   const percentage = Number(at(body, 'context_usage', 'percentage'))
   t.ok(percentage > 20 && percentage < 80, `${percentage} %`)
+})
+
+const TASK = { title: 'Report', prompt: scripted({ text: 'done' }), timezone: 'Europe/Berlin' }
+
+t.test('a task is scheduled once or again and again, paused, changed, run now and deleted', async (t) => {
+  const { person, thread } = await open(t)
+  const tasks = '/api/scheduled-tasks'
+  const weekly = { ...TASK, schedule_type: 'cron', schedule_spec: { cron: '0 9 * * 1' } }
+  const made = await person.post(tasks, weekly)
+  t.match(
+    made.body,
+    { title: 'Report', status: 'enabled', run_count: 0, context_mode: 'fresh_thread_per_run' },
+    made.text
+  )
+  const path = `${tasks}/${textIn(made.body, 'id')}`
+  t.match((await person.post(`${path}/pause`)).body, { status: 'paused', next_run_at: null })
+  t.match((await person.post(`${path}/resume`)).body, { status: 'enabled', next_run_at: String })
+  const moved = await person.ask('PATCH', path, { body: { title: 'Weekly', schedule_spec: { cron: '0 10 * * 1' } } })
+  t.match(moved.body, { title: 'Weekly', prompt: TASK.prompt, schedule_spec: { cron: '0 10 * * 1' } })
+  t.match((await person.post(`${path}/trigger`)).body, { triggered: true })
+  await until(async () => at((await person.get(path)).body, 'run_count') === 1, 'its run is there')
+  await until(async () => at((await person.get(path)).body, 'status') === 'enabled', 'its run has ended')
+  const [run] = listIn((await person.get(`${path}/runs`)).body)
+  t.match(run, { trigger: 'manual', status: 'success', error: null })
+  const state = await person.get(`/api/threads/${textIn(run, 'thread_id')}/state`)
+  t.equal(at(listIn(state.body, 'values', 'messages').at(-1), 'content'), 'done')
+  const reuse = { ...weekly, context_mode: 'reuse_thread' }
+  t.equal((await person.post(tasks, reuse)).status, 422, 'a thread is missing')
+  t.equal((await person.post(tasks, { ...reuse, thread_id: 'nobody' })).status, 404)
+  t.equal((await person.post(tasks, { ...reuse, thread_id: thread })).status, 200)
+  t.equal(listIn((await person.get(`/api/threads/${thread}/scheduled-tasks`)).body).length, 1)
+  t.equal(listIn((await person.get(tasks)).body).length, 2)
+  t.match((await person.ask('DELETE', path)).body, { deleted: true })
+  t.equal((await person.get(path)).status, 404)
+  t.equal(listIn((await person.get(tasks)).body).length, 1)
+})
+
+t.test('a task that runs once is due in its own time zone, and never again', async (t) => {
+  const { person } = await open(t)
+  const once = (run_at: string, timezone = 'Europe/Berlin') =>
+    person.post('/api/scheduled-tasks', { ...TASK, timezone, schedule_type: 'once', schedule_spec: { run_at } })
+  const year = new Date().getUTCFullYear() + 1
+  const summer = await once(`${year}-07-01T12:00:00`)
+  t.match(summer.body, { next_run_at: `${year}-07-01T10:00:00.000+00:00`, status: 'enabled' }, summer.text)
+  const winter = await once(`${year}-01-01T12:00:00`)
+  t.match(winter.body, { next_run_at: `${year}-01-01T11:00:00.000+00:00` })
+  t.match((await once(`${year}-01-01T12:00:00Z`)).body, { next_run_at: `${year}-01-01T12:00:00.000+00:00` })
+  t.equal((await once('2020-01-01T12:00:00Z')).status, 422)
+  t.equal((await once('soon')).status, 422)
+  t.equal((await once(`${year}-07-01T12:00:00`, 'Nowhere/Land')).status, 422)
+  const other = { ...TASK, schedule_type: 'cron', schedule_spec: { cron: 'never' } }
+  t.equal((await person.post('/api/scheduled-tasks', other)).status, 422)
 })

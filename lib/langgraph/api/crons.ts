@@ -76,7 +76,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
     if (!assistant) throw fail('assistant_unknown', { id: body.assistant_id ?? '' })
     // Clocks of processes differ: a turn is due by that of the database.
     const now = await store.jobs.now()
-    const cron = scheduled(Date.parse(now), {
+    const cron = withNextRun(Date.parse(now), {
       cron_id: randomUUID(),
       user_id: user.id,
       assistant_id: body.assistant_id ?? null,
@@ -111,7 +111,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
     const payload = withRights({ ...before.payload, ...payloadOf(given) }, call)
     if (!isWithin({ ...payload, metadata: more ?? before.metadata }, CRON_BYTES)) throw tooLong(['body'], CRON_BYTES)
     const now = await store.jobs.now()
-    const set = scheduled(Date.parse(now), {
+    const set = withNextRun(Date.parse(now), {
       ...before,
       schedule: schedule ?? before.schedule,
       timezone: timezone === undefined ? before.timezone : timezone,
@@ -249,7 +249,7 @@ export function orderOfCron(services: Services, cron: Cron): Promise<RunOrder> {
  * Computes its next run date.
  * @throws Failure for a schedule that is invalid or never matches, and an end that is past
  */
-function scheduled(now: number, cron: Cron): Cron {
+export function withNextRun(now: number, cron: Cron): Cron {
   try {
     if (cron.end_time !== null && Date.parse(cron.end_time) <= now) throw new ScheduleInvalid('its end_time is past')
     const next_run_date = nextRunDate(cron, now)

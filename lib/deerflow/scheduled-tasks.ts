@@ -1,0 +1,437 @@
+// Scheduled tasks: a view of the caller's crons that were made here. A task's words and form are metadata of its cron; when it comes next,
+// and that it comes once whatever crashes, is the cron's matter.
+import { randomUUID } from 'node:crypto'
+import * as v from 'valibot'
+import { fail, Refused } from '../base/errors.ts'
+import { type Cron, isInFlight, isObject, type JsonObject, type Run, timestamp } from '../base/types.ts'
+import { type Reply, type Route, route, type UserCall } from '../http/route.ts'
+import { jsonObject, objectOf, queryInteger } from '../http/schema.ts'
+import { orderOfCron, withNextRun } from '../langgraph/api/crons.ts'
+import {
+  anObject,
+  arrayOf,
+  int,
+  one,
+  oneOf,
+  optionalText,
+  orNull,
+  shaped,
+  text,
+  time,
+  yesNo
+} from '../routes/answers.ts'
+import type { Services } from '../routes/services.ts'
+
+/** Metadata key of a cron that is a task. */
+const TASK = 'scheduled_task'
+const ASSISTANT = 'lead_agent'
+/** A task that is due sooner may be over before it is stored, in ms. */
+const SOONEST_MS = 60_000
+/** Runs of a task that are looked at. */
+const RUNS_MAX = 200
+
+const words = v.pipe(v.string(), v.minLength(1))
+const spec = jsonObject
+const mode = v.picklist(['fresh_thread_per_run', 'reuse_thread'])
+const threadId = v.nullish(v.pipe(v.string(), v.maxLength(64)))
+const zone = v.pipe(v.string(), v.maxLength(64))
+const createBody = objectOf({
+  title: v.pipe(words, v.maxLength(255)),
+  prompt: v.pipe(words, v.maxLength(8000)),
+  schedule_type: v.picklist(['once', 'cron']),
+  schedule_spec: spec,
+  timezone: zone,
+  context_mode: v.nullish(mode, 'fresh_thread_per_run'),
+  thread_id: threadId
+})
+const patchBody = objectOf({
+  title: v.nullish(v.pipe(words, v.maxLength(255))),
+  prompt: v.nullish(v.pipe(words, v.maxLength(8000))),
+  schedule_spec: v.nullish(spec),
+  timezone: v.nullish(zone),
+  context_mode: v.nullish(mode),
+  thread_id: threadId
+})
+const runsQuery = objectOf({
+  limit: v.optional(queryInteger({ min: 1, max: 200 }), '50'),
+  offset: v.optional(queryInteger({ min: 0 }), '0')
+})
+
+const taskSchema = shaped({
+  id: text,
+  user_id: text,
+  thread_id: optionalText,
+  context_mode: text,
+  assistant_id: optionalText,
+  title: text,
+  prompt: text,
+  schedule_type: oneOf('once', 'cron'),
+  schedule_spec: anObject,
+  timezone: optionalText,
+  status: oneOf('enabled', 'paused', 'running', 'completed', 'failed'),
+  overlap_policy: oneOf('skip'),
+  next_run_at: orNull(time),
+  last_run_at: orNull(time),
+  last_run_id: optionalText,
+  last_thread_id: optionalText,
+  last_error: optionalText,
+  run_count: int,
+  created_at: time,
+  updated_at: time
+})
+const runSchema = shaped({
+  id: text,
+  task_id: text,
+  thread_id: text,
+  run_id: text,
+  scheduled_for: time,
+  trigger: oneOf('scheduled', 'manual'),
+  status: oneOf('queued', 'running', 'success', 'failed', 'interrupted'),
+  error: optionalText,
+  started_at: time,
+  finished_at: orNull(time),
+  created_at: time
+})
+
+/** What a task is beside its cron. */
+interface Task {
+  readonly title: string
+  readonly prompt: string
+  readonly schedule_type: 'once' | 'cron'
+  readonly schedule_spec: JsonObject
+  readonly context_mode: string
+}
+
+export function scheduledTaskRoutes(services: Services): Route[] {
+  const { store, writer, runs, config } = services
+
+  const cronOf = async (id: string): Promise<Cron> => {
+    const cron = await store.crons.get(id)
+    if (!cron || taskIn(cron) === null) throw new Refused(404, `Scheduled task ${id} not found`)
+    return cron
+  }
+
+  /** Newest first. */
+  const runsOf = async ({ cron_id, thread_id }: Cron): Promise<Run[]> => {
+    const isOfTask = (run: Run) => run.metadata.cron_id === cron_id
+    const page = { limit: RUNS_MAX, offset: 0, kwargsBytes: 0 }
+    if (thread_id !== null) return (await store.runs.list(thread_id, page)).filter(isOfTask)
+    const query = { metadata: { cron_id }, limit: RUNS_MAX, offset: 0 }
+    const { threads } = await store.threads.search(query)
+    const found = await Promise.all(threads.map((thread) => store.runs.list(thread.thread_id, { ...page, limit: 1 })))
+    return found
+      .flat()
+      .filter(isOfTask)
+      .toSorted((a, b) => b.key - a.key)
+  }
+
+  const view = async (cron: Cron): Promise<JsonObject> => taskView(cron, await runsOf(cron))
+
+  const all = async (isMeant: (cron: Cron) => boolean): Promise<Reply> => {
+    const crons = (await store.crons.list()).filter((cron) => taskIn(cron) !== null && isMeant(cron))
+    const newestFirst = crons.toSorted((a, b) => (a.created_at < b.created_at ? 1 : -1))
+    return { json: await Promise.all(newestFirst.map(view)) }
+  }
+
+  /** @throws Refused 404 for a thread that is not the caller's */
+  const requireThread = async (contextMode: string, id: string | null): Promise<string | null> => {
+    if (contextMode !== 'reuse_thread') return null
+    if (id === null) throw new Refused(422, 'A task that reuses a thread names it')
+    if (!(await store.threads.get(id))) throw new Refused(404, `Thread ${id} not found`)
+    return id
+  }
+
+  const create = async ({ body, user }: UserCall<v.InferOutput<typeof createBody>>): Promise<Reply> => {
+    const { title, prompt, schedule_type, schedule_spec, timezone } = body
+    const context_mode = body.context_mode ?? 'fresh_thread_per_run'
+    const thread_id = await requireThread(context_mode, body.thread_id ?? null)
+    const now = await store.jobs.now()
+    const task: Task = { title, prompt, schedule_type, schedule_spec, context_mode }
+    const cron = withNextRun(Date.parse(now), {
+      cron_id: randomUUID(),
+      user_id: user.id,
+      assistant_id: ASSISTANT,
+      thread_id,
+      ...timesOf(task, timezone, Date.parse(now)),
+      timezone,
+      payload: payloadOf(prompt),
+      metadata: metadataOf(task),
+      on_run_completed: 'keep',
+      enabled: true,
+      next_run_date: null,
+      created_at: now,
+      updated_at: now
+    })
+    const max = config.crons.per_user
+    if ((await writer.write({ name: 'cron.create', cron, max: max || Number.MAX_SAFE_INTEGER })) === 'too_many')
+      throw fail('crons_full', { max })
+    return { json: await view(cron) }
+  }
+
+  const changed = async (cron: Cron, set: Partial<Cron>): Promise<Reply> => {
+    const now = await store.jobs.now()
+    const next = withNextRun(Date.parse(now), { ...cron, ...set })
+    const written = await writer.write({ name: 'cron.update', cron_id: cron.cron_id, set: next, now })
+    if (!written) throw new Refused(404, `Scheduled task ${cron.cron_id} not found`)
+    return { json: await view(written) }
+  }
+
+  /** @throws Refused 409 while a run of it is in flight */
+  const idle = async (id: string): Promise<Cron> => {
+    const cron = await cronOf(id)
+    if ((await runsOf(cron)).some(isInFlight)) throw new Refused(409, 'The task is running')
+    return cron
+  }
+
+  const patch = async ({ params, body }: UserCall<v.InferOutput<typeof patchBody>>): Promise<Reply> => {
+    const cron = await idle(params.task_id!)
+    const before = taskIn(cron)!
+    const task: Task = {
+      ...before,
+      title: body.title ?? before.title,
+      prompt: body.prompt ?? before.prompt,
+      schedule_spec: body.schedule_spec ?? before.schedule_spec,
+      context_mode: body.context_mode ?? before.context_mode
+    }
+    const thread_id = await requireThread(task.context_mode, body.thread_id ?? cron.thread_id)
+    const timezone = body.timezone ?? cron.timezone ?? 'UTC'
+    const isMoved = body.schedule_spec || body.timezone
+    const times = isMoved ? timesOf(task, timezone, Date.parse(await store.jobs.now())) : {}
+    return changed(cron, { ...times, timezone, thread_id, payload: payloadOf(task.prompt), metadata: metadataOf(task) })
+  }
+
+  /** Starts its run now, whatever its schedule. */
+  const trigger = async ({ params }: UserCall): Promise<Reply> => {
+    const cron = await idle(params.task_id!)
+    const { cron_id, thread_id } = cron
+    if (thread_id !== null && (await store.runs.inFlight(thread_id)).length > 0)
+      throw new Refused(409, 'The thread of the task is busy')
+    const metadata = { ...cron.metadata, cron_id, trigger: 'manual' }
+    const order = await orderOfCron(services, { ...cron, metadata })
+    if (thread_id !== null) await runs.start(thread_id, order)
+    else await runs.startStateless({ ...order, threadId: null, assistantId: ASSISTANT, metadata })
+    return { json: { id: cron_id, triggered: true } }
+  }
+
+  const remove = async ({ params }: UserCall): Promise<Reply> => {
+    const { cron_id } = await cronOf(params.task_id!)
+    await writer.write({ name: 'cron.remove', cron_id })
+    return { json: { id: cron_id, deleted: true } }
+  }
+
+  const runList = async ({ params, query }: UserCall<unknown, v.InferOutput<typeof runsQuery>>): Promise<Reply> => {
+    const cron = await cronOf(params.task_id!)
+    const page = (await runsOf(cron)).slice(query.offset, query.offset + query.limit)
+    return { json: page.map((run) => runView(cron.cron_id, run)) }
+  }
+
+  const path = '/api/scheduled-tasks'
+  const answers = one(taskSchema)
+  // The project's rules are asked about the runs, as a cron's are.
+  const reading = { method: 'GET', permission: 'runs:read', rule: null } as const
+  const changing = { permission: 'runs:create', rule: null, answers } as const
+  const below = { ...changing, method: 'POST', refusals: [409] } as const
+  return [
+    route({
+      ...reading,
+      path,
+      summary: 'Scheduled tasks of the caller',
+      answers: one(arrayOf(taskSchema)),
+      handler: () => all(() => true)
+    }),
+    route({
+      ...reading,
+      path: `${path}/{task_id}`,
+      summary: 'A scheduled task',
+      answers,
+      handler: async ({ params }) => ({ json: await view(await cronOf(params.task_id!)) })
+    }),
+    route({
+      ...reading,
+      path: `${path}/{task_id}/runs`,
+      summary: 'Runs of a scheduled task, newest first',
+      answers: one(arrayOf(runSchema)),
+      query: runsQuery,
+      handler: runList
+    }),
+    route({
+      ...reading,
+      path: '/api/threads/{thread_id}/scheduled-tasks',
+      thread: 'read',
+      rule: 'threads:read',
+      summary: 'Scheduled tasks that reuse this thread',
+      answers: one(arrayOf(taskSchema)),
+      handler: ({ params }) => all((cron) => cron.thread_id === params.thread_id)
+    }),
+    route({
+      ...changing,
+      method: 'POST',
+      path,
+      summary: 'Schedule a task, once or again and again',
+      refusals: [404, 409],
+      body: createBody,
+      handler: create
+    }),
+    route({
+      ...changing,
+      method: 'PATCH',
+      path: `${path}/{task_id}`,
+      summary: 'Change a task; missing fields stay as they are',
+      refusals: [409],
+      body: patchBody,
+      handler: patch
+    }),
+    route({
+      ...below,
+      path: `${path}/{task_id}/pause`,
+      summary: 'Pause a task',
+      handler: async ({ params }) => changed(await idle(params.task_id!), { enabled: false })
+    }),
+    route({
+      ...below,
+      path: `${path}/{task_id}/resume`,
+      summary: 'Resume a task',
+      handler: async ({ params }) => changed(await idle(params.task_id!), { enabled: true })
+    }),
+    route({
+      ...below,
+      path: `${path}/{task_id}/trigger`,
+      summary: 'Run a task now',
+      answers: one(shaped({ id: text, triggered: yesNo })),
+      handler: trigger
+    }),
+    route({
+      ...changing,
+      method: 'DELETE',
+      path: `${path}/{task_id}`,
+      summary: 'Delete a task; its runs stay',
+      answers: one(shaped({ id: text, deleted: yesNo })),
+      handler: remove
+    })
+  ]
+}
+
+/** null: a cron that is no task. */
+function taskIn({ metadata }: Cron): Task | null {
+  const task = metadata[TASK]
+  // Written by this file.
+  return isObject(task) ? (task as unknown as Task) : null
+}
+
+function metadataOf(task: Task): JsonObject {
+  return { [TASK]: { ...task } }
+}
+
+function payloadOf(prompt: string): JsonObject {
+  return { input: { messages: [{ type: 'human', content: prompt }] } }
+}
+
+/**
+ * The schedule of a task. One that runs once is a cron that ends within the minute after.
+ * @throws Refused 422
+ */
+function timesOf(
+  { schedule_type, schedule_spec }: Task,
+  zone: string,
+  now: number
+): Pick<Cron, 'schedule' | 'end_time'> {
+  const { cron, run_at } = schedule_spec
+  if (schedule_type === 'cron') {
+    if (typeof cron !== 'string')
+      throw new Refused(422, 'A schedule of type cron has five fields in schedule_spec.cron')
+    return { schedule: cron, end_time: null }
+  }
+  const at = typeof run_at === 'string' ? momentIn(run_at, zone) : Number.NaN
+  if (!Number.isFinite(at)) throw new Refused(422, 'A schedule of type once has an ISO time in schedule_spec.run_at')
+  if (at < now + SOONEST_MS) throw new Refused(422, 'The time of the task is past, or less than a minute away')
+  const minute = Math.floor(at / 60_000) * 60_000
+  const { month, day, hour, minute: m } = partsIn(zone, minute)
+  return { schedule: `${m} ${hour} ${day} ${month} *`, end_time: timestamp(minute + 59_000) }
+}
+
+/** A time without an offset is one of the zone. */
+function momentIn(text: string, zone: string): number {
+  if (/(?:Z|[+-]\d\d:?\d\d)$/i.test(text)) return Date.parse(text)
+  const asUtc = Date.parse(`${text}Z`)
+  if (!Number.isFinite(asUtc)) return Number.NaN
+  const { year, month, day, hour, minute } = partsIn(zone, asUtc)
+  const offset = Date.UTC(year, month - 1, day, hour, minute) - Math.floor(asUtc / 60_000) * 60_000
+  return asUtc - offset
+}
+
+/** @throws Refused 422 for an unknown zone */
+function partsIn(zone: string, at: number): Record<'year' | 'month' | 'day' | 'hour' | 'minute', number> {
+  try {
+    const format = new Intl.DateTimeFormat('en-US', {
+      timeZone: zone,
+      hourCycle: 'h23',
+      year: 'numeric',
+      month: 'numeric',
+      day: 'numeric',
+      hour: 'numeric',
+      minute: 'numeric'
+    })
+    const parts = new Map(format.formatToParts(at).map(({ type, value }) => [type as string, Number(value)]))
+    const of = (name: string) => parts.get(name) ?? 0
+    return { year: of('year'), month: of('month'), day: of('day'), hour: of('hour'), minute: of('minute') }
+  } catch (error) {
+    if (error instanceof RangeError) throw new Refused(422, `There is no time zone ${zone}`)
+    throw error
+  }
+}
+
+function taskView(cron: Cron, runs: readonly Run[]): JsonObject {
+  const { title, prompt, schedule_type, schedule_spec, context_mode } = taskIn(cron)!
+  const [last] = runs
+  const isOver = cron.next_run_date === null && cron.enabled
+  const ended = last?.status === 'error' ? 'failed' : 'completed'
+  const status = last && isInFlight(last) ? 'running' : isOver ? ended : cron.enabled ? 'enabled' : 'paused'
+  return {
+    id: cron.cron_id,
+    user_id: cron.user_id,
+    thread_id: cron.thread_id,
+    context_mode,
+    assistant_id: cron.assistant_id,
+    title,
+    prompt,
+    schedule_type,
+    schedule_spec,
+    timezone: cron.timezone,
+    status,
+    overlap_policy: 'skip',
+    next_run_at: cron.next_run_date,
+    last_run_at: last?.created_at ?? null,
+    last_run_id: last?.run_id ?? null,
+    last_thread_id: last?.thread_id ?? null,
+    last_error: last?.error ?? null,
+    run_count: runs.length,
+    created_at: cron.created_at,
+    updated_at: cron.updated_at
+  }
+}
+
+const STATUSES: Readonly<Record<Run['status'], string>> = {
+  pending: 'queued',
+  running: 'running',
+  success: 'success',
+  error: 'failed',
+  timeout: 'failed',
+  interrupted: 'interrupted'
+}
+
+function runView(task_id: string, run: Run): JsonObject {
+  const isEnded = !isInFlight(run)
+  return {
+    id: run.run_id,
+    task_id,
+    thread_id: run.thread_id,
+    run_id: run.run_id,
+    scheduled_for: run.created_at,
+    trigger: run.metadata.trigger === 'manual' ? 'manual' : 'scheduled',
+    status: STATUSES[run.status],
+    error: run.error,
+    started_at: run.created_at,
+    finished_at: isEnded ? run.updated_at : null,
+    created_at: run.created_at
+  }
+}
