@@ -1,0 +1,175 @@
+// A scheduled task: what stands in its cron, when it is due, and how clients are shown it and its runs.
+import { Refused } from '../base/errors.ts'
+import { type Cron, isInFlight, isObject, type JsonObject, type Run, timestamp } from '../base/types.ts'
+import { anObject, int, oneOf, optionalText, orNull, shaped, text, time } from '../routes/answers.ts'
+
+/** Metadata key of a cron that is a task. */
+const TASK = 'scheduled_task'
+/** A task that is due sooner may be over before it is stored, in ms. */
+const SOONEST_MS = 60_000
+
+export const taskSchema = shaped({
+  id: text,
+  user_id: text,
+  thread_id: optionalText,
+  context_mode: text,
+  assistant_id: optionalText,
+  title: text,
+  prompt: text,
+  schedule_type: oneOf('once', 'cron'),
+  schedule_spec: anObject,
+  timezone: optionalText,
+  status: oneOf('enabled', 'paused', 'running', 'completed', 'failed'),
+  overlap_policy: oneOf('skip'),
+  next_run_at: orNull(time),
+  last_run_at: orNull(time),
+  last_run_id: optionalText,
+  last_thread_id: optionalText,
+  last_error: optionalText,
+  run_count: int,
+  created_at: time,
+  updated_at: time
+})
+export const runSchema = shaped({
+  id: text,
+  task_id: text,
+  thread_id: text,
+  run_id: text,
+  scheduled_for: time,
+  trigger: oneOf('scheduled', 'manual'),
+  status: oneOf('queued', 'running', 'success', 'failed', 'interrupted'),
+  error: optionalText,
+  started_at: time,
+  finished_at: orNull(time),
+  created_at: time
+})
+
+/** What a task is beside its cron. */
+export interface Task {
+  readonly title: string
+  readonly prompt: string
+  readonly schedule_type: 'once' | 'cron'
+  readonly schedule_spec: JsonObject
+  readonly context_mode: string
+}
+
+/** null: a cron that is no task. */
+export function taskIn({ metadata }: Cron): Task | null {
+  const task = metadata[TASK]
+  // Written by this file.
+  return isObject(task) ? (task as unknown as Task) : null
+}
+
+export function metadataOf(task: Task): JsonObject {
+  return { [TASK]: { ...task } }
+}
+
+/**
+ * The schedule of a task. One that runs once is a cron that ends within the minute after.
+ * @throws Refused 422
+ */
+export function timesOf(
+  { schedule_type, schedule_spec }: Task,
+  zone: string,
+  now: number
+): Pick<Cron, 'schedule' | 'end_time'> {
+  const { cron, run_at } = schedule_spec
+  if (schedule_type === 'cron') {
+    if (typeof cron !== 'string')
+      throw new Refused(422, 'A schedule of type cron has five fields in schedule_spec.cron')
+    return { schedule: cron, end_time: null }
+  }
+  const at = typeof run_at === 'string' ? momentIn(run_at, zone) : Number.NaN
+  if (!Number.isFinite(at)) throw new Refused(422, 'A schedule of type once has an ISO time in schedule_spec.run_at')
+  if (at < now + SOONEST_MS) throw new Refused(422, 'The time of the task is past, or less than a minute away')
+  const minute = Math.floor(at / 60_000) * 60_000
+  const { month, day, hour, minute: m } = partsIn(zone, minute)
+  return { schedule: `${m} ${hour} ${day} ${month} *`, end_time: timestamp(minute + 59_000) }
+}
+
+/** A time without an offset is one of the zone. */
+function momentIn(text: string, zone: string): number {
+  if (/(?:Z|[+-]\d\d:?\d\d)$/i.test(text)) return Date.parse(text)
+  const asUtc = Date.parse(`${text}Z`)
+  if (!Number.isFinite(asUtc)) return Number.NaN
+  const { year, month, day, hour, minute } = partsIn(zone, asUtc)
+  const offset = Date.UTC(year, month - 1, day, hour, minute) - Math.floor(asUtc / 60_000) * 60_000
+  return asUtc - offset
+}
+
+/** @throws Refused 422 for an unknown zone */
+function partsIn(zone: string, at: number): Record<'year' | 'month' | 'day' | 'hour' | 'minute', number> {
+  try {
+    const format = new Intl.DateTimeFormat('en-US', {
+      timeZone: zone,
+      hourCycle: 'h23',
+      year: 'numeric',
+      month: 'numeric',
+      day: 'numeric',
+      hour: 'numeric',
+      minute: 'numeric'
+    })
+    const parts = new Map(format.formatToParts(at).map(({ type, value }) => [type as string, Number(value)]))
+    const of = (name: string) => parts.get(name) ?? 0
+    return { year: of('year'), month: of('month'), day: of('day'), hour: of('hour'), minute: of('minute') }
+  } catch (error) {
+    if (error instanceof RangeError) throw new Refused(422, `There is no time zone ${zone}`)
+    throw error
+  }
+}
+
+export function taskView(cron: Cron, runs: readonly Run[]): JsonObject {
+  const { title, prompt, schedule_type, schedule_spec, context_mode } = taskIn(cron)!
+  const [last] = runs
+  const isOver = cron.next_run_date === null && cron.enabled
+  const ended = last?.status === 'error' ? 'failed' : 'completed'
+  const status = last && isInFlight(last) ? 'running' : isOver ? ended : cron.enabled ? 'enabled' : 'paused'
+  return {
+    id: cron.cron_id,
+    user_id: cron.user_id,
+    thread_id: cron.thread_id,
+    context_mode,
+    assistant_id: cron.assistant_id,
+    title,
+    prompt,
+    schedule_type,
+    schedule_spec,
+    timezone: cron.timezone,
+    status,
+    overlap_policy: 'skip',
+    next_run_at: cron.next_run_date,
+    last_run_at: last?.created_at ?? null,
+    last_run_id: last?.run_id ?? null,
+    last_thread_id: last?.thread_id ?? null,
+    last_error: last?.error ?? null,
+    run_count: runs.length,
+    created_at: cron.created_at,
+    updated_at: cron.updated_at
+  }
+}
+
+const STATUSES: Readonly<Record<Run['status'], string>> = {
+  pending: 'queued',
+  running: 'running',
+  success: 'success',
+  error: 'failed',
+  timeout: 'failed',
+  interrupted: 'interrupted'
+}
+
+export function runView(task_id: string, run: Run): JsonObject {
+  const isEnded = !isInFlight(run)
+  return {
+    id: run.run_id,
+    task_id,
+    thread_id: run.thread_id,
+    run_id: run.run_id,
+    scheduled_for: run.created_at,
+    trigger: run.metadata.trigger === 'manual' ? 'manual' : 'scheduled',
+    status: STATUSES[run.status],
+    error: run.error,
+    started_at: run.created_at,
+    finished_at: isEnded ? run.updated_at : null,
+    created_at: run.created_at
+  }
+}
