@@ -14,7 +14,7 @@ import { dialectOf } from '../langgraph/api/dialect.ts'
 import { langgraphRoutes } from '../langgraph/api/index.ts'
 import { deerflowRoutes } from '../deerflow/index.ts'
 import { routes } from '../routes/index.ts'
-import { metricsRoutes } from '../routes/metrics.ts'
+import { metricsRoutes } from '../routes/health.ts'
 import type { Services } from '../routes/services.ts'
 import { type Store, StoreUnavailable } from '../store/store.ts'
 

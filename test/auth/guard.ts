@@ -1,6 +1,8 @@
 // The guard in the handlers: what they answer when everything in front of them was left out.
 import t from 'tap'
 import type { Route } from '../../lib/http/route.ts'
+import { deerflowRoutes } from '../../lib/deerflow/index.ts'
+import { langgraphRoutes } from '../../lib/langgraph/api/index.ts'
 import { routes } from '../../lib/routes/index.ts'
 import type { AuthServices } from '../../lib/routes/auth.ts'
 import type { Services } from '../../lib/routes/services.ts'
@@ -34,7 +36,10 @@ function realRoutes(touched: string[]): Route[] {
     { get: (known, name: string) => (name === 'config' ? known.config : untouchable(name, touched)) }
   )
   // Every service is there, and breaks when it is used.
-  return routes(parts as unknown as Services, parts as unknown as AuthServices)
+  const services = parts as unknown as Services
+  return routes(services, parts as unknown as AuthServices, {
+    rooms: [...langgraphRoutes(services), ...deerflowRoutes(services)]
+  })
 }
 
 /** Routes that only some projects have: they stand in no table. */

@@ -3,26 +3,15 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import type * as v from 'valibot'
-import { loadConfig } from '../../lib/config/config.ts'
 import { VALUES_MAX } from '../../lib/http/body.ts'
 import { BODY_BYTES, type Route } from '../../lib/http/route.ts'
-import type { AuthServices } from '../../lib/routes/auth.ts'
-import { routes } from '../../lib/routes/index.ts'
-import type { Services } from '../../lib/routes/services.ts'
 import { isObject, type Json } from '../../lib/base/types.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
 import { upload } from '../fixtures/form.ts'
 import { listIn, PASSWORD, Person, signIn, textIn } from '../fixtures/gateway.ts'
+import { table } from '../fixtures/openapi.ts'
 import { nowhere } from '../fixtures/place.ts'
 import { besieged, type Damage, WHOLE, withstands } from '../fixtures/siege.ts'
-
-/** All routes, as the gateway serves them. */
-function table(): Route[] {
-  const config = loadConfig({ home: '/nowhere', env: {}, cwd: '/nowhere' })
-  // No handler is called: of all services only the configuration is looked at while the table is made.
-  const parts = { config } as unknown as Services & AuthServices
-  return routes(parts, parts)
-}
 
 // --------------------------------------------------------------------------------------------------- fields
 
@@ -119,7 +108,7 @@ interface Stop {
 
 /** Where bodies are read; of the routes that share a schema and an effect one, unless all of it is wanted. */
 function stops(): Stop[] {
-  const found = table().flatMap((route) => {
+  const found = table.flatMap((route) => {
     if (route.body === null) return []
     const fields = fieldsOf(route.body)
     const deeper = fields.flatMap((field) => (DEEPER[field] ?? []).map((inner) => `${field}.${inner}`))

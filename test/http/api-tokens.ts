@@ -2,13 +2,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { loadConfig } from '../../lib/config/config.ts'
-import type { AuthServices } from '../../lib/routes/auth.ts'
-import { routes } from '../../lib/routes/index.ts'
-import type { Services } from '../../lib/routes/services.ts'
 import { PERMISSIONS } from '../../lib/base/types.ts'
 import { command, startChild } from '../fixtures/child.ts'
 import { asked, at, listIn, openSite, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { table } from '../fixtures/openapi.ts'
 import { Program, programOf } from '../fixtures/program.ts'
 
 const AUTH = '/api/v1/auth'
@@ -109,12 +106,7 @@ t.test(
 )
 
 /** Rows of the table that keep their answer open. */
-function openRows() {
-  const config = loadConfig({ home: '/nowhere', env: {}, cwd: '/nowhere' })
-  // No handler is called: of all services only the configuration is looked at while the table is made.
-  const parts = { config } as unknown as Services & AuthServices
-  return routes(parts, parts).filter(({ isStream }) => isStream)
-}
+const openRows = () => table.filter(({ isStream }) => isStream)
 
 t.test('a token that is revoked ends every answer that waits with 401, and resets every stream', async (t) => {
   const site = await openSite(t)
