@@ -27,6 +27,9 @@ export const graph = new StateGraph(MessagesAnnotation)
   .compile()
 `
 
+/** A turn of the graph makes three messages: at this one there are a thousand. */
+const GRAPH_TURNS = 333
+
 /** Turns up to a mark whose CPU is counted: of this process, with its threads and the client. */
 const CPU_TURNS = 9
 
@@ -66,7 +69,8 @@ export async function threadGrowth(options: Options): Promise<void> {
   const turns = options.quick ? 100 : 1000
   const subjects: Subject[] = [{ name: 'ours', agent: benchAgent(async () => {}), turns }]
   // LangGraph is not installed with us.
-  if (existsSync(join(MODULES, '@langchain/langgraph'))) subjects.push({ name: 'a graph', agent: null, turns })
+  if (existsSync(join(MODULES, '@langchain/langgraph')))
+    subjects.push({ name: 'a graph', agent: null, turns: Math.min(turns, GRAPH_TURNS) })
   const rows: Row[] = []
   for (const subject of subjects) rows.push(...(await growthOf(subject)))
   report('Does a turn cost more when the thread is long?', { turns, ...TURN }, rows)
@@ -95,7 +99,7 @@ async function growthOf({ name, agent, turns }: Subject): Promise<Row[]> {
     const call = await signedIn(gateway.url)
     // Our own server's answers.
     const { thread_id } = JSON.parse(await call('POST', '/api/threads', {})) as { thread_id: string }
-    const marks = [10, 100, 1000].filter((mark) => mark <= turns)
+    const marks = [10, 100, GRAPH_TURNS, 1000].filter((mark) => mark <= turns)
     let before = bytesOf(db)
     const cpus: number[] = []
     for (let turn = 1; turn <= turns; turn++) {

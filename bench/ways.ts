@@ -39,7 +39,7 @@ export const LIMITS = {
   'one delta, to a socket and to the disk': { files: 36, functions: 136 },
   'POST runs/stream, until its first bytes': { files: 103, functions: 545 },
   'rejoining a live run, until its first bytes': { files: 44, functions: 186 },
-  'rejoining an ended run, to its end': { files: 52, functions: 254 },
+  'rejoining an ended run, to its end': { files: 52, functions: 256 },
   'POST threads/search': { files: 36, functions: 152 }
 } as const
 

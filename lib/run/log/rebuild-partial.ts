@@ -12,7 +12,7 @@ import { dataOf } from './sse.ts'
 import { isQuestion } from '../../conversation/values.ts'
 import type { RunStates, RunTail } from '../run-state.ts'
 import { madeWhole } from './oversized-reader.ts'
-import { checkpointIn, namedIn, ValuesReader } from './values-frame.ts'
+import { checkpointIn, namedIn, readValues } from './values-frame.ts'
 
 /** Events that hold replies and their models: the others are traces. */
 const RECALLED = ['ai_message', 'ai_tool_call', 'llm_request']
@@ -104,7 +104,7 @@ async function shownText(
   { states }: Pick<TailStore, 'states'>
 ): Promise<string | null> {
   if (kind === Kind.state) return dataOf(bytes)
-  return (await new ValuesReader(run, states).read(bytes))?.json ?? null
+  return (await readValues(bytes, run, states, {}))?.json ?? null
 }
 
 /** The assistant's replies among the events of a run, by id. */

@@ -334,13 +334,9 @@ export class RunLog {
         this.#hasUnplaced = false
         return
       }
-      const isWanted = [...this.#readers].some(({ filter }) => (filter.mask & bit(Kind.values)) !== 0)
-      const loaded = await this.#stored.complete(
-        from,
-        segments,
-        () => isWanted,
-        () => this.first
-      )
+      const isShown = [...this.#readers].some(({ filter }) => (filter.mask & bit(Kind.values)) !== 0)
+      const wanted = { isShown, from: 0, sink: null }
+      const loaded = await this.#stored.complete(from, segments, wanted, () => this.first)
       for (const { epoch, first, last } of segments) {
         if (epoch !== this.epoch) this.#epochs = [...this.#epochs, { epoch, first }]
         this.#head = last + 1

@@ -8,7 +8,7 @@ import { readWhole } from './oversized.ts'
 import { readTurns } from '../../base/loop-turns.ts'
 import { type FrameRange, frameRangesOf, framesOf, type RawFrame } from './segment.ts'
 import { cursorText, frameText } from './sse.ts'
-import { isNamed, type ShownStates, type ShownValues, ValuesReader } from './values-frame.ts'
+import { isNamed, type ReadBodies, readValues, type ShownStates, type ShownValues } from './values-frame.ts'
 
 export interface LogStore extends Pick<Store, 'frames'> {
   readonly states: ShownStates
@@ -44,6 +44,14 @@ export function isRead({ kind, bytes }: RawFrame, { readsValues }: FrameSink): b
   return readsValues && kind === Kind.values && isNamed(bytes)
 }
 
+/** Which values frames a load needs the states of. */
+interface WantedStates {
+  /** Its readers are shown those from `from` on. */
+  readonly isShown: boolean
+  readonly from: number
+  readonly sink: FrameSink | null
+}
+
 /** Result of one load. */
 export interface Loaded {
   readonly from: number
@@ -74,14 +82,12 @@ export class StoredFrames {
 
   /** The frames from `from` on, as far as one load goes. `goesOn`: where the log continues if none of them are left. */
   load(from: number, filter: Filter, sink: FrameSink | null, goesOn: () => number): Promise<Loaded> {
-    const isShown = (filter.mask & bit(Kind.values)) !== 0
-    const shownFrom = sink?.from ?? 0
-    const isWanted = (frame: RawFrame) => (isShown && frame.n >= shownFrom) || (sink !== null && isRead(frame, sink))
-    const key = `${from} ${isShown} ${shownFrom} ${sink?.readsValues ?? false}`
+    const wanted = { isShown: (filter.mask & bit(Kind.values)) !== 0, from: sink?.from ?? 0, sink }
+    const key = `${from} ${wanted.isShown} ${wanted.from} ${sink?.readsValues ?? false}`
     const underWay = this.#loading.get(key)
     if (underWay) return underWay
     const loading = this.read(from)
-      .then((segments) => this.complete(from, segments, isWanted, goesOn))
+      .then((segments) => this.complete(from, segments, wanted, goesOn))
       .finally(() => this.#loading.delete(key))
     this.#loading.set(key, loading)
     return loading
@@ -99,7 +105,7 @@ export class StoredFrames {
   async complete(
     from: number,
     segments: readonly Segment[],
-    isWanted: (frame: RawFrame) => boolean,
+    wanted: WantedStates,
     goesOn: () => number
   ): Promise<Loaded> {
     const first = segments[0]
@@ -107,24 +113,24 @@ export class StoredFrames {
       const gap = await this.gap(from)
       return { from, segments: [], states: new Map(), gap: { ...gap, next: first?.first ?? goesOn() } }
     }
-    return { from, segments, states: await this.#statesOf(segments, from, isWanted), gap: null }
+    return { from, segments, states: await this.#statesOf(segments, from, wanted), gap: null }
   }
 
-  async #statesOf(
-    segments: readonly Segment[],
-    from: number,
-    isWanted: (frame: RawFrame) => boolean
-  ): Promise<Loaded['states']> {
+  async #statesOf(segments: readonly Segment[], from: number, wanted: WantedStates): Promise<Loaded['states']> {
     const states = new Map<number, ShownValues | Buffer>()
-    const reader = new ValuesReader(this.run, this.#store.states)
+    if (!wanted.isShown && !wanted.sink?.readsValues) return states
+    const read: ReadBodies = {}
     let bytes = 0
     for (const segment of segments) {
       // Only values frames, and those that describe parts, which `frameRangesOf` never leaves out.
       for (const frame of frameRangesOf(segment, from, bit(Kind.values))) {
-        if (frame.kind !== Kind.values || !isWanted(frame)) continue
+        if (frame.kind !== Kind.values) continue
+        const isShown = wanted.isShown && frame.n >= wanted.from
+        if (!isShown && !(wanted.sink && isRead(frame, wanted.sink))) continue
         if (bytes >= STATE_BYTES) return states
         await readTurns.next()
-        const state = (await reader.read(frame.bytes)) ?? (await this.gap(frame.n)).bytes
+        const state =
+          (await readValues(frame.bytes, this.run, this.#store.states, read)) ?? (await this.gap(frame.n)).bytes
         states.set(frame.n, state)
         bytes += 'json' in state ? state.json.length : state.length
       }
@@ -134,7 +140,7 @@ export class StoredFrames {
 
   /** The state that a values frame shows; null: it is gone. */
   valuesOf(bytes: Buffer): Promise<ShownValues | null> {
-    return new ValuesReader(this.run, this.#store.states).read(bytes)
+    return readValues(bytes, this.run, this.#store.states, {})
   }
 
   /** The JSON of a stored state; `checkpointId` null: the newest of the thread. */

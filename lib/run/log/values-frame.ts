@@ -62,36 +62,33 @@ export interface ShownStates extends Pick<GraphStateReads, 'bodies'> {
   shown(threadId: string, checkpointId: string | null): Promise<string | null>
 }
 
-/** Renders values frames of one run; bodies that several of them name are read once. */
-export class ValuesReader {
-  readonly #run: Pick<Run, 'thread_id' | 'key'>
-  readonly #states: ShownStates
-  #bodies: ShownBodies | null = null
+/** Bodies that several frames of one run name are read once. */
+export interface ReadBodies {
+  bodies?: ShownBodies
+}
 
-  constructor(run: Pick<Run, 'thread_id' | 'key'>, states: ShownStates) {
-    this.#run = run
-    this.#states = states
+/** Renders a values frame of a run. null: a part of the state is gone. */
+export async function readValues(
+  bytes: Buffer,
+  run: Pick<Run, 'thread_id' | 'key'>,
+  states: ShownStates,
+  read: ReadBodies
+): Promise<ShownValues | null> {
+  if (bytes[0] !== BRACE) {
+    const json = await states.shown(run.thread_id, checkpointIn(bytes))
+    return json === null ? null : { event: 'values', json }
   }
+  const named = namedIn(bytes)!
+  read.bodies ??= new ShownBodies()
+  const { own, base } = versionsIn(named)
+  await find(runNamespace(run.key), own, read.bodies.own)
+  await find('', base, read.bodies.base)
+  const json = read.bodies.json(named)
+  return json === null ? null : { event: named.event, json }
 
-  /** null: a part of the state is gone. */
-  async read(bytes: Buffer): Promise<ShownValues | null> {
-    const named = isNamed(bytes) ? namedIn(bytes) : null
-    const json = named ? await this.#named(named) : await this.#states.shown(this.#run.thread_id, checkpointIn(bytes))
-    return json === null ? null : { event: named?.event ?? 'values', json }
-  }
-
-  async #named(named: NamedValues): Promise<string | null> {
-    this.#bodies ??= new ShownBodies()
-    const { own, base } = versionsIn(named)
-    await this.#find(runNamespace(this.#run.key), own, this.#bodies.own)
-    await this.#find('', base, this.#bodies.base)
-    return this.#bodies.json(named)
-  }
-
-  async #find(ns: string, versions: readonly ChannelVersion[], known: ShownBodies['own']): Promise<void> {
+  async function find(ns: string, versions: readonly ChannelVersion[], known: ShownBodies['own']): Promise<void> {
     const wanted = versions.filter((version) => bodyNames(version).some((name) => !known.has(name)))
     if (wanted.length === 0) return
-    const found = await this.#states.bodies(this.#run.thread_id, ns, wanted)
-    for (const body of found) known.set(body.name, body)
+    for (const body of await states.bodies(run.thread_id, ns, wanted)) known.set(body.name, body)
   }
 }
