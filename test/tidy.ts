@@ -308,6 +308,20 @@ const ONCE: readonly {
     unlike: ['if (this.#closing.size > 0) return', 'new LRUCache({ max: 5 })']
   },
   {
+    idea: 'calls between threads',
+    sign: /(?:worker|port|reader)!?\.(?:on|once)\('message'/i,
+    home: 'lib/base/thread-channel.ts',
+    others: {
+      'lib/files/document/guard.ts': 'a process of its own: its one answer is the end of its thread',
+      'lib/langgraph/project/graph-schemas.ts': 'a thread that has one question and ends with its answer',
+      'lib/store/sqlite/worker.ts':
+        'a batch has two answers, of which one comes before the commit, and lends its memory',
+      'lib/store/sqlite/writer.ts': 'the other side of it'
+    },
+    like: ["worker.on('message', (answer: Answer) => this.#answered(answer))"],
+    unlike: ['new ThreadChannel(port, { stop })']
+  },
+  {
     idea: 'a queue whose keys take turns',
     sign: /new Map<string, \(\(\) => void\)\[\]>/,
     home: 'lib/base/keyed-mutex.ts',
@@ -336,6 +350,7 @@ t.test('there is no file in lib/ that nobody imports', async (t) => {
     'lib/console/main',
     'lib/console/docs',
     'lib/store/sqlite/worker',
+    'lib/store/sqlite/reader-worker',
     'lib/store/sqlite/wal-worker',
     'lib/files/document/guard',
     'lib/files/document/reader'

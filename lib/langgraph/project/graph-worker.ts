@@ -64,7 +64,7 @@ class RemoteSink implements Sink {
   }
 
   #tell(what: string, told: unknown): boolean {
-    channel.tell('told', this.#run, what, told)
+    channel.send('told', this.#run, what, told)
     return ++this.#unheard < UNHEARD_MAX
   }
 }
@@ -95,7 +95,7 @@ const channel: WorkerChannel = new WorkerChannel(parentPort as ThreadPort, {
 const agent = (async () => {
   const say = (level: keyof GraphLog) => (fields: object, text: string) =>
     // Graph authors may log anything.
-    channel.tell('log', level, plain(fields), text)
+    channel.send('log', level, plain(fields), text)
   const log: GraphLog = { info: say('info'), warn: say('warn'), error: say('error') }
   // Before loading: files may use it at top level.
   registerSdkLogger(log)

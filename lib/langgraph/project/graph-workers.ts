@@ -89,7 +89,7 @@ class GraphThread {
     this.#hearings.set(run, { sink, fail, unheard: 0, isFull: false })
     const work = this.#channel.call<void>('start', run, input)
     work.catch(() => {})
-    const stop = () => this.#channel.tell('abort', run)
+    const stop = () => this.#channel.send('abort', run)
     signal.addEventListener('abort', stop, { once: true })
     try {
       await Promise.race([work, failed, this.#stopped(work, signal)])
@@ -165,7 +165,7 @@ class GraphThread {
   }
 
   #acknowledge(run: number, hearing: Hearing): void {
-    this.#channel.tell('heard', run, hearing.unheard)
+    this.#channel.send('heard', run, hearing.unheard)
     hearing.unheard = 0
   }
 

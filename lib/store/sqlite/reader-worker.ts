@@ -2,19 +2,8 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
 import { LRUCache } from 'lru-cache'
+import { ThreadChannel } from '../../base/thread-channel.ts'
 import { connect } from './connection.ts'
-
-export interface ReadQuestion {
-  readonly id: number
-  readonly sql: string
-  /** By name; $1 is named 1. */
-  readonly params: object
-}
-
-export type ReadAnswer = { readonly id: number } & (
-  | { readonly rows: readonly unknown[] }
-  | { readonly message: string }
-)
 
 /** Prepared statements to keep: a few per kind of search. */
 const KEPT_MAX = 100
@@ -29,19 +18,14 @@ function serve(path: string): void {
     kept.set(sql, statement)
     return statement
   }
-  const answer = ({ id, sql, params }: ReadQuestion): ReadAnswer => {
-    try {
-      return { id, rows: prepared(sql).all(params) }
-    } catch (error) {
-      return { id, message: error instanceof Error ? error.message : String(error) }
+  new ThreadChannel(port, {
+    /** `params` by name; $1 is named 1. */
+    rows: (sql: string, params: object) => prepared(sql).all(params),
+    stop() {
+      db.close()
+      port.close()
     }
-  }
-  port.on('message', (message: ReadQuestion | 'stop') => {
-    if (message !== 'stop') return port.postMessage(answer(message))
-    db.close()
-    port.close()
   })
 }
 
-// Also imported for its types: then there is nothing to serve.
-if (parentPort && typeof workerData?.readerOf === 'string') serve(workerData.readerOf)
+serve(workerData.readerOf)

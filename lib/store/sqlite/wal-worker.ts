@@ -1,6 +1,7 @@
 // The worker thread that checkpoints the WAL.
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
+import { ThreadChannel } from '../../base/thread-channel.ts'
 import { connect, truncateWal } from './connection.ts'
 
 /** Maximum rounds in a row: commits made during one are checkpointed by the next, until a round sees none. */
@@ -31,18 +32,23 @@ function serve(path: string): void {
   const truncate = (): void => {
     if (db.open && !truncateWal(db)) setTimeout(truncate, TRUNCATE_AGAIN_MS).unref()
   }
-  port.on('message', (message: 'checkpoint' | 'truncate' | 'stop') => {
-    if (message !== 'stop') {
-      try {
-        checkpoint(db)
-        if (message === 'truncate') truncate()
-      } catch {
-        // A full or failing disk: the writer meets and reports it too. The data stays in the WAL.
-      }
-      return
+  const tried = (work: () => void) => () => {
+    try {
+      work()
+    } catch {
+      // A full or failing disk: the writer meets and reports it too. The data stays in the WAL.
     }
-    db.close()
-    port.close()
+  }
+  new ThreadChannel(port, {
+    checkpoint: tried(() => checkpoint(db)),
+    truncate: tried(() => {
+      checkpoint(db)
+      truncate()
+    }),
+    stop() {
+      db.close()
+      port.close()
+    }
   })
 }
 

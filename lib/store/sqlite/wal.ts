@@ -2,8 +2,7 @@
 //
 // By default SQLite does that inside a commit, every thousand pages, and that commit waits for two syncs of the disk. Here a worker thread
 // with its own connection does it, and the writer only when the WAL has grown large anyway (see WAL_PAGES_MAX in connection.ts).
-import { Worker } from 'node:worker_threads'
-import { scriptOf, stopped } from './worker-thread.ts'
+import { StoreThread } from './worker-thread.ts'
 
 /** Checkpoint after this many ops. */
 const OPS_MAX = 2000
@@ -15,9 +14,8 @@ const TRUNCATE_MS = 15 * 60_000
 const HEAP_MB = 32
 
 export class WriteAheadLog {
-  readonly #path: string
-  /** null: not started yet, or crashed. */
-  #worker: Worker | null = null
+  /** Until a thread that crashes is replaced the WAL grows, and nothing is lost. */
+  readonly #thread: StoreThread
   /** Ops committed since the last checkpoint was requested. */
   #ops = 0
   #rest: NodeJS.Timeout | null = null
@@ -26,7 +24,7 @@ export class WriteAheadLog {
   #stopped: Promise<void> | null = null
 
   constructor(path: string, truncateMs = TRUNCATE_MS) {
-    this.#path = path
+    this.#thread = new StoreThread('wal-worker', { walOf: path }, HEAP_MB)
     this.#truncateMs = truncateMs
   }
 
@@ -42,32 +40,14 @@ export class WriteAheadLog {
 
   #truncate(): void {
     this.#truncation = null
-    this.#worker ??= this.#start()
-    this.#worker.postMessage('truncate')
+    this.#thread.channel.send('truncate')
   }
 
   checkpoint(): void {
     if (this.#rest) clearTimeout(this.#rest)
     this.#rest = null
     this.#ops = 0
-    this.#worker ??= this.#start()
-    this.#worker.postMessage('checkpoint')
-  }
-
-  /** A thread that crashes is replaced next time; until then the WAL grows and nothing is lost. */
-  #start(): Worker {
-    const worker = new Worker(scriptOf('wal-worker'), {
-      workerData: { walOf: this.#path },
-      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB }
-    })
-    worker.unref()
-    worker.on('error', () => this.#gone(worker))
-    worker.on('exit', () => this.#gone(worker))
-    return worker
-  }
-
-  #gone(worker: Worker): void {
-    if (this.#worker === worker) this.#worker = null
+    this.#thread.channel.send('checkpoint')
   }
 
   /** Closes the files. Safe to call twice. */
@@ -79,6 +59,6 @@ export class WriteAheadLog {
   async #end(): Promise<void> {
     if (this.#rest) clearTimeout(this.#rest)
     if (this.#truncation) clearTimeout(this.#truncation)
-    await stopped(this.#worker)
+    await this.#thread.stop()
   }
 }

@@ -86,7 +86,7 @@ export class WriterThread {
 
   async #end(): Promise<void> {
     await this.#starting?.catch(() => {})
-    await stopped(this.#worker)
+    await stopped(this.#worker, (worker) => worker.postMessage('stop'))
   }
 
   /** One start at a time, however many wait for it. Returns the last batch that was committed. */
