@@ -16,7 +16,15 @@ import { composeAgent, graphPorts } from './compose/agent.ts'
 import { composeServers } from './compose/http.ts'
 import { composeJobs } from './compose/jobs.ts'
 import { type Component, Components } from './compose/components.ts'
-import { drained, mapWriteErrors, newCommitter, placeOfEvents, registryOptions, takeOver } from './compose/run.ts'
+import {
+  drained,
+  limitsOf,
+  mapWriteErrors,
+  newCommitter,
+  placeOfEvents,
+  registryOptions,
+  takeOver
+} from './compose/run.ts'
 import { type Config, unusedOptions } from './config/config.ts'
 import { fail, Failure, warnUnexpected } from './base/errors.ts'
 import { holderBefore, homeId, leaveHolder, lockPremises } from './files/home.ts'
@@ -48,6 +56,7 @@ import { Runs } from './run/lifecycle/runs.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
 import { Assistants } from './thread/assistants.ts'
 import { StoredStates } from './thread/stored-states.ts'
+import { UserLimits } from './thread/user-limits.ts'
 import { openStore } from './store/open.ts'
 import { scopedStore } from './store/scoped.ts'
 import { COMMIT, VERSION } from './base/version.ts'
@@ -137,6 +146,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const writer = mapWriteErrors(committer, (userId, threadId) => registry.threadChanged(userId, threadId))
   const scoped = scopedStore(store)
   const project = config.agent.runtime === 'graphs' ? projectSettings(config.agent.config ?? '') : null
+  const limits = new UserLimits({ users: store.users, writer, limits: limitsOf(config) })
   const items = new Items(scoped.items, writer, { ...config.items, ttl: project?.itemTtl ?? null })
   const paths = new Paths(config.home)
   const innerCalls = new InnerCalls(store.users)
@@ -239,9 +249,11 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     writer,
     registry,
     writeAll,
+    limits,
     runs: new Runs({
       store,
       writer,
+      limits,
       registry,
       states,
       keptWebhooks: (threadId, runId) => webhooks.kept(threadId, runId),
@@ -301,7 +313,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       sessions,
       tokens,
       apiTokens,
-      invitations: new Invitations(scoped.apiTokens, writer)
+      invitations: new Invitations(scoped.apiTokens, writer),
+      limits
     },
     credentials,
     policy,

@@ -132,6 +132,18 @@ const TABLE = {
 
   // Crons and webhooks.
   cron_not_found: [404, 'Cron {id} not found'],
+  threads_full: [
+    409,
+    'You have {max} threads, which is as many as you may (threads.per_user). Delete some and try again.'
+  ],
+  storage_full: [
+    409,
+    'Your conversations have {max} bytes or more, which is as much as you may store (threads.user_bytes). Delete some and try again.'
+  ],
+  webhooks_full: [
+    429,
+    'You have {max} webhooks that are not sent yet, which is as many as you may (webhooks.per_user). Try again later.'
+  ],
   crons_full: [409, 'You have {max} crons, which is as many as you may. Delete one and try again.'],
   schedule_invalid: [422, 'The schedule is not acceptable: {reason}'],
 

@@ -13,6 +13,7 @@ import { withTimeout } from '../base/waiting.ts'
 import { currentUserId } from '../base/scope.ts'
 import { type ScopedWriter, scopedWriter } from '../store/scoped.ts'
 import type { Store } from '../store/store.ts'
+import type { StoredLimits } from '../thread/user-limits.ts'
 
 export function newCommitter(config: Config, log: Log, store: Store, observers: readonly CommitObserver[]): Committer {
   return new Committer(store.apply.bind(store), {
@@ -76,6 +77,11 @@ export function registryOptions(config: Config): RegistryOptions & BuiltStateOpt
     replyAnswers: runs.reply_answers,
     title
   }
+}
+
+export function limitsOf({ threads, crons, webhooks }: Config): StoredLimits {
+  const { per_user, user_bytes } = threads
+  return { threads: per_user, bytes: user_bytes, crons: crons.per_user, webhooks: webhooks.per_user }
 }
 
 /** Writes after which a thread looks otherwise in a list: its title, its metadata. Whoever removes one says so. */

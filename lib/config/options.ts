@@ -262,6 +262,14 @@ export const Options = v.object({
     // Tokens of memory in a prompt.
     max_injection_tokens: whole(2_000, 100, 8_000)
   }),
+  // What each user may store. Above a limit requests are refused, and nothing is deleted.
+  threads: section({
+    // Threads per user, but those of stateless runs. Without it one user fills the disk, and everybody's searches wait.
+    per_user: whole(50_000, 0),
+    // Bytes that runs of a user's threads have stored, about, without frames: a user above it starts no run. What versions before
+    // 0.2 have stored is not counted.
+    user_bytes: whole(10 * 1024 * MIB, 0)
+  }),
   // Items LangGraph's clients and graphs keep for a user across threads. Without limits one user fills the disk.
   items: section({
     per_user: whole(10_000, 0),
@@ -283,6 +291,8 @@ export const Options = v.object({
     secret: nullable(),
     // Private networks receivers may be in. Users who start runs choose the URL: leave empty unless needed.
     allowed_networks: networks([]),
+    // Webhooks of one user that are not sent yet. Without it one user's dead receivers fill the disk.
+    per_user: whole(10_000, 0),
     // Timeout of a receiver in ms.
     timeout_ms: whole(10_000, 100, DAY_MS),
     // Delay from the first try to the second in ms; quadruples each time.

@@ -21,8 +21,9 @@ import { csrfCookie, mayLast, SESSION_COOKIE } from '../http/entry.ts'
 import { Allowance, Cooldown, LoginLimiter } from '../http/admission.ts'
 import { describedAs, minCharacters, objectOf, queryBoolean } from '../http/schema.ts'
 import type { UserReads, Writer } from '../store/store.ts'
+import type { UserLimits } from '../thread/user-limits.ts'
 import { isObject, type JsonObject, timestamp, type User } from '../base/types.ts'
-import { anything, arrayOf, int, message, one, oneOf, ref, shaped, text, yesNo } from './answers.ts'
+import { anything, arrayOf, int, int64, message, one, oneOf, ref, shaped, text, yesNo } from './answers.ts'
 
 export interface AuthServices {
   readonly config: Config
@@ -32,6 +33,7 @@ export interface AuthServices {
   readonly tokens: Tokens
   readonly apiTokens: ApiTokens
   readonly invitations: Invitations
+  readonly limits: Pick<UserLimits, 'view'>
   readonly log: { warn(fields: object, text: string): void }
   /** Called with the code of every refused sign-in. */
   readonly onLoginRefused?: (code: string) => void
@@ -299,6 +301,7 @@ export function authRoutes(services: AuthServices): Route[] {
 
   const at = (path: string) => `/api/v1/auth${path}`
   const entry = { method: 'POST', access: 'public', csrf: 'exempt', rule: null } as const
+  const counted = shaped({ used: int64, max: { type: ['integer', 'null'] } })
   const open = { method: 'GET', access: 'public', rule: null } as const
   const provider = { ...open, answers: { 501: { schema: ref('Refusal') } }, handler: oauth } as const
   return [
@@ -360,6 +363,15 @@ export function authRoutes(services: AuthServices): Route[] {
       summary: 'The signed-in user',
       answers: one(ref('User')),
       handler: (call) => ({ json: userView(requireUser(call)) })
+    }),
+    route({
+      method: 'GET',
+      path: at('/limits'),
+      permission: 'any',
+      rule: null,
+      summary: 'What is stored of the caller, and how much may be; `max` null: no limit',
+      answers: one(shaped({ threads: counted, bytes: counted, crons: counted, webhooks: counted })),
+      handler: async (call) => ({ json: await services.limits.view(requireUser(call).id) })
     }),
     route({
       ...open,

@@ -19,6 +19,7 @@ import type { Skills } from '../skills/skills.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import type { Op } from '../store/store.ts'
 import type { Assistants } from '../thread/assistants.ts'
+import type { UserLimits } from '../thread/user-limits.ts'
 import type { JsonObject, Grant } from '../base/types.ts'
 
 /** The project's auth rules. */
@@ -34,6 +35,7 @@ export interface Services {
   writeAll(ops: readonly Op[], owner?: string): Promise<readonly unknown[]>
   readonly registry: Registry
   readonly runs: Runs
+  readonly limits: UserLimits
   readonly webhooks: Pick<Webhooks, 'kept'>
   readonly removals: Pick<Removals, 'hold'>
   readonly states: StatePort

@@ -73,7 +73,7 @@ const pruneBody = objectOf({
 })
 
 export function threadRoutes(services: Services): Route[] {
-  const { config, store, states, writer } = services
+  const { config, limits, store, states, writer } = services
 
   const create = async (call: UserCall<v.InferOutput<typeof createBody>>) => {
     const { body, user } = call
@@ -85,11 +85,7 @@ export function threadRoutes(services: Services): Route[] {
       metadata: body.metadata ?? {}
     }
     const ttl = body.ttl ? Removals.ttl(threadId, user.id, body.ttl) : null
-    const made = await writer.write({
-      name: 'thread.create',
-      ...newThread(given, timestamp()),
-      ...(ttl && { removal: ttl })
-    })
+    const made = await limits.createThread({ ...newThread(given, timestamp()), ...(ttl && { removal: ttl }) })
     // The id belongs to another user: answered as if it did not exist.
     if (!made) throw fail('thread_not_found', { id: threadId })
     // Creating a thread is idempotent [spec], where the client's dialect does not say otherwise.
@@ -146,7 +142,7 @@ export function threadRoutes(services: Services): Route[] {
     // An open interrupt stays open in both threads.
     const waits = status === 'interrupted' ? { status } : {}
     const copied = { ...thread, display_name, ...waits }
-    const made = await writer.write({ name: 'thread.create', thread: copied, checkpoint })
+    const made = await limits.createThread({ thread: copied, checkpoint })
     if (!made) throw fail('thread_not_found', { id: thread_id })
     try {
       await states.copy(from, thread_id)

@@ -107,6 +107,8 @@ export class Recorder implements Source {
   /** Events and frames are added when taken. */
   readonly #pending: PendingOps
   #settlement: Settlement | null = null
+  /** What was handed to the store, about, without frames. */
+  #storedBytes = 0
   /** Its row at its end, once decided. Not the settlement, whose texts would keep the whole conversation in memory. */
   #ended: Run
   #inFlight: InFlightBatch | null = null
@@ -381,7 +383,8 @@ export class Recorder implements Source {
     ops.push(...this.#frameOps(segments))
     const settlement = this.#settlement
     this.#settlement = null
-    if (settlement) ops.push({ name: 'run.settle', ...settlement })
+    this.#storedBytes += Math.max(0, Math.round(bytes) - segments.reduce((sum, { data }) => sum + data.length, 0))
+    if (settlement) ops.push({ name: 'run.settle', ...settlement, stored_bytes: this.#storedBytes })
     if (ops.length === 0) {
       // What was in flight when somebody began to wait was all there was.
       this.#tellCommitted(true)

@@ -189,7 +189,8 @@ export async function addThread(
   const thread = aThread(set)
   const checkpoint = aCheckpoint(thread.thread_id)
   const answer = await write(store, { ...more, name: 'thread.create', thread, checkpoint })
-  if (!answer?.created) throw new Error(`thread ${thread.thread_id} was there already`)
+  if (!answer || answer === 'too_many' || !answer.created)
+    throw new Error(`thread ${thread.thread_id} was there already`)
   return answer.thread
 }
 

@@ -29,6 +29,7 @@ import { frameStoreContract } from './frames.ts'
 import type { Open } from './harness.ts'
 import { itemStoreContract } from './items.ts'
 import { jobStoreContract } from './jobs.ts'
+import { limitContract } from './limits.ts'
 import { peerContract } from './peers.ts'
 import { runStoreContract } from './runs.ts'
 import { scopeContract } from './scope.ts'
@@ -56,6 +57,7 @@ export {
   scopeContract,
   threadMetadataContract,
   jobStoreContract,
+  limitContract,
   threadStoreContract,
   userStoreContract
 }
@@ -69,6 +71,7 @@ export const SUITES: Readonly<Record<string, (t: Test, open: Open) => void | Pro
   assistants: assistantStoreContract,
   graphStates: graphStateContract,
   jobs: jobStoreContract,
+  limits: limitContract,
   threads: threadStoreContract,
   threadMetadata: threadMetadataContract,
   runs: runStoreContract,

@@ -59,8 +59,8 @@ const searchBody = objectOf({
 })
 type Fields = v.InferOutput<typeof updateBody>
 
-export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assistants' | 'config' | 'policy'>): Route[] {
-  const { store, writer, assistants, config } = services
+export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'limits' | 'assistants' | 'policy'>): Route[] {
+  const { store, writer, limits, assistants } = services
 
   /** Its runs may do no more than who made it, or changed it last. */
   const withRights = ({ caller: _, ...payload }: JsonObject, call: UserCall): JsonObject => {
@@ -92,9 +92,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'assist
       created_at: now,
       updated_at: now
     })
-    const max = config.crons.per_user
-    if ((await writer.write({ name: 'cron.create', cron, max: max || Number.MAX_SAFE_INTEGER })) === 'too_many')
-      throw fail('crons_full', { max })
+    await limits.createCron(cron)
     return { json: cron }
   }
 

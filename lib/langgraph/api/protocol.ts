@@ -53,7 +53,7 @@ const MODES = ['values', 'updates', 'messages-tuple', 'custom', 'tasks', 'tools'
 const STRATEGIES = ['reject', 'interrupt', 'rollback', 'enqueue']
 
 export function protocolRoutes(services: Services): Route[] {
-  const { config, store, writer, registry, runs, states, policy, log } = services
+  const { config, limits, store, registry, runs, states, policy, log } = services
 
   // ------------------------------------------------------------------------------------------------ commands
 
@@ -75,7 +75,7 @@ export function protocolRoutes(services: Services): Route[] {
     const threadId = call.params.thread_id!
     if (await store.threads.get(threadId)) return
     const given = { thread_id: threadId, user_id: call.user.id, assistant_id: assistantId, metadata }
-    const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
+    const made = await limits.createThread(newThread(given, timestamp()))
     if (!made) throw fail('thread_not_found', { id: threadId })
   }
 

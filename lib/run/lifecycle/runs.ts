@@ -5,9 +5,10 @@ import type { StatePort } from '../../agent/states.ts'
 import { fail } from '../../base/errors.ts'
 import type { Admission, NewJob, NewRun, Op, Store, Writer } from '../../store/store.ts'
 import { newThread } from '../../thread/thread.ts'
+import type { UserLimits } from '../../thread/user-limits.ts'
 import { isInFlight, type JsonObject, type Run, type Thread, timestamp, UNPLACED, uuidOf } from '../../base/types.ts'
 import { type CancelAction, ROLLED_BACK } from '../run-end.ts'
-import { graceOf } from '../run-kwargs.ts'
+import { graceOf, webhookOf } from '../run-kwargs.ts'
 import type { AlsoWritten, Registry } from './registry.ts'
 import { withTimeout } from '../../base/waiting.ts'
 
@@ -20,6 +21,7 @@ interface RunsDeps {
   readonly states: Pick<StatePort, 'has'>
   readonly writer: Writer
   readonly registry: Registry
+  readonly limits: Pick<UserLimits, 'createThread' | 'checkRun'>
   /** Keeps what is sent of a run that is about to be removed. */
   readonly keptWebhooks: (threadId: string, runId: string) => Promise<readonly Op[]>
   readonly writeAll: (ops: readonly Op[]) => Promise<readonly unknown[]>
@@ -67,12 +69,13 @@ export class Runs {
 
   /** Reserves a place in the user's quota before the first await, or concurrent requests would all pass the check. */
   async #admitted({ run }: RunOrder, create: () => Promise<Run>): Promise<Run> {
-    const { registry, notReady } = this.#deps
+    const { registry, limits, notReady } = this.#deps
     const reason = notReady()
     if (reason !== null) throw fail('not_ready', { reason }, RETRY_AFTER)
     const release = registry.quota.reserve(run.user_id, run.idempotency_key)
     if (!release) throw fail('too_many_runs', null, RETRY_AFTER)
     try {
+      await limits.checkRun(run.user_id, webhookOf(run) !== null)
       return await create()
     } finally {
       release()
@@ -109,7 +112,7 @@ export class Runs {
   }
 
   async #createStateless(order: StatelessOrder, also?: AlsoWritten): Promise<Run> {
-    const { store, writer } = this.#deps
+    const { store, limits } = this.#deps
     const { user_id, idempotency_key: key, idempotency_hash } = order.run
     // Before the thread is made: a refused request must not leave one behind.
     const earlier = key === null ? null : await store.runs.byKey(key, user_id)
@@ -120,7 +123,7 @@ export class Runs {
     const thread = newThread({ thread_id: threadId, user_id, assistant_id, metadata }, timestamp())
     const isTemporary = graceOf(order.run) !== null
     const removal = isTemporary ? { removal: this.#deps.removalOf(thread.thread) } : {}
-    const made = await writer.write({ name: 'thread.create', ...thread, isTemporary, ...removal })
+    const made = await limits.createThread({ ...thread, isTemporary, ...removal })
     if (!made) throw fail('thread_not_found', { id: threadId })
     try {
       return await this.#create(threadId, order, also)

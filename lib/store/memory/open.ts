@@ -127,7 +127,7 @@ function* writtenOps(groups: readonly Group[], outcomes: readonly Outcome[]): It
 
 /** Refusals are results too: of a run that may not be made, a thread that exists or is somebody else's, a run that has ended already. */
 function isRefused(result: unknown): boolean {
-  if (typeof result !== 'object' || result === null) return result === false
+  if (typeof result !== 'object' || result === null) return result === false || result === 'too_many'
   if ('created' in result) return result.created !== true
   return 'outcome' in result && result.outcome !== 'created' && result.outcome !== 'written'
 }

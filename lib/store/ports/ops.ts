@@ -14,6 +14,7 @@ import type { NewEvent } from './events.ts'
 import type { Admission, NewRun, Segment, Settlement } from './runs.ts'
 import type { ItemLimits, ItemWrite, Namespace } from './items.ts'
 import type { Due, Job, JobClaim, JobId, NewJob } from './jobs.ts'
+import type { ThreadCreation } from './threads.ts'
 import type { UserPatch } from './users.ts'
 
 /** Every write: name -> parameters and result. Plain data, so that it can be sent to a worker. */
@@ -59,7 +60,10 @@ export interface Ops {
   'assistant.remove': { in: { assistant_id: string; user: Owner }; out: boolean }
   /** A no-op write, to find out whether the store takes writes (again). */
   'store.ping': { in: object; out: null }
-  /** Creates the row and an empty checkpoint, or returns the existing row; null: it belongs to somebody else. */
+  /**
+   * Creates the row and an empty checkpoint, or returns the existing row; null: it belongs to somebody else; too_many: its user has
+   * `max` threads already, not counting those with isTemporary. Of any number of racing calls no more are made.
+   */
   'thread.create': {
     in: {
       thread: Thread
@@ -68,8 +72,10 @@ export interface Ops {
       isTemporary?: boolean
       /** The job that will remove it. */
       removal?: NewJob
+      /** 0: no limit. */
+      max?: number
     }
-    out: { thread: Thread; created: boolean } | null
+    out: ThreadCreation | 'too_many' | null
   }
   /** Merges top-level keys; null: no such thread for this owner. */
   'thread.patch': {

@@ -29,6 +29,8 @@ export interface Settlement
   readonly first_human_message: string | null
   readonly last_ai_message: string | null
   readonly now: Timestamp
+  /** What it has stored, about, but its frames: added to what its thread has stored. */
+  readonly stored_bytes?: number
   /** What its end causes. */
   readonly jobs?: readonly NewJob[]
 }

@@ -19,6 +19,11 @@ export interface ThreadPage {
   readonly total: number
 }
 
+export interface ThreadCreation {
+  readonly thread: Thread
+  readonly created: boolean
+}
+
 export interface ThreadReads {
   get(threadId: string, user: Owner): Promise<Thread | null>
   /** The thread's owner, without any filter; undefined: no such thread. Only for the owner check [Auth 6]. */

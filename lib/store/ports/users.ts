@@ -12,6 +12,18 @@ export interface UserReads {
   admin(): Promise<User | null>
   /** The user of a session, in one query: 'denied' when the credential with this digest was logged out, null when there is no such user. */
   ofSession(id: string, digest: string): Promise<User | 'denied' | null>
+  /** What is stored of somebody, for the limits of each. Cheap, however much it is. */
+  stored(id: string): Promise<StoredOfUser>
+}
+
+export interface StoredOfUser {
+  /** But those that were made for one run. */
+  readonly threads: number
+  /** What the runs of these threads have stored, see Settlement. */
+  readonly bytes: number
+  readonly crons: number
+  /** Webhooks that are not sent yet, or have failed for good. */
+  readonly webhooks: number
 }
 
 // ------------------------------------------------------------------------- API tokens, as the service reads them

@@ -50,6 +50,32 @@ export async function lockThreads(db: Db, threadIds: readonly string[]): Promise
   return new Map(rows.map(({ thread_id, next_seq }) => [thread_id, next_seq]))
 }
 
+/** Advisory locks of users, by a hash: whoever shares one with somebody waits for them, and no more. */
+const USER_LOCK = 7_236_004
+
+/** Users of whom these ops make something of which each may have so many. */
+function countedUsers(ops: readonly Op[]): string[] {
+  const users = ops.flatMap((op) => {
+    if (op.name === 'thread.create') return op.max && !op.isTemporary ? [op.thread.user_id ?? ''] : []
+    if (op.name === 'cron.create') return [op.cron.user_id]
+    if (op.name === 'apiToken.create') return [op.token.user_id]
+    return op.name === 'assistant.create' ? [op.assistant.user_id ?? ''] : []
+  })
+  return [...new Set(users)]
+}
+
+/**
+ * Locks out other processes that would count the same users at the same time: both would give the last place away. After the
+ * threads and in order, so that two processes cannot deadlock.
+ */
+export async function lockUsers(db: Db, ops: readonly Op[]): Promise<void> {
+  const users = countedUsers(ops)
+  if (users.length === 0) return
+  const sql = `SELECT pg_advisory_xact_lock($1::integer, hash) FROM (
+    SELECT DISTINCT hashtext(id) AS hash FROM unnest($2::text[]) AS id ORDER BY hash) AS sorted`
+  await db.rows(sql, [USER_LOCK, texts(users)])
+}
+
 export class Batch implements Db {
   /** The writing process: owner of the runs it admits. */
   readonly writerId: string

@@ -22,7 +22,7 @@ import {
 } from '../sql/runs.ts'
 import { putJob, REMOVE_JOBS } from '../sql/jobs.ts'
 import { countStatement, metadataDigests, pageStatement, type SearchDialect } from '../sql/thread-search.ts'
-import { COLUMNS, GET_THREAD, type ThreadRow, toThread } from '../sql/threads.ts'
+import { COLUMNS, GET_THREAD, hasThreads, type ThreadRow, toThread } from '../sql/threads.ts'
 import { beginRemoval, finishRemoval } from './removal.ts'
 
 // -------------------------------------------- Run events in PostgreSQL: how they are appended, and who said what
@@ -171,19 +171,28 @@ export function threadSearch(db: Db): ThreadReads['search'] {
   }
 }
 
+const INSERT = `INSERT INTO threads_meta (${COLUMNS}, metadata_terms, is_temporary)
+  VALUES (${places(8)}, $9::text[], $10) ON CONFLICT DO NOTHING`
+/** Counted in the statement that inserts: those of a batch are sent before the first is answered. */
+const INSERT_BELOW = `INSERT INTO threads_meta (${COLUMNS}, metadata_terms, is_temporary)
+  SELECT $1::varchar, $2::varchar, $3::varchar, $4::varchar, $5::varchar, $6::text, $7::timestamptz, $8::timestamptz, $9::text[], $10::integer
+  WHERE (SELECT count(*) FROM (
+    SELECT 1 FROM threads_meta WHERE user_id = $2::varchar AND is_temporary = 0 LIMIT $11::integer) AS counted) < $11::integer
+  ON CONFLICT DO NOTHING`
+
 const threadWrites: Writers<'thread.create' | 'thread.patch' | 'thread.remove'> = {
-  'thread.create': async ({ thread, checkpoint, isTemporary = false, removal }, batch) => {
+  'thread.create': async ({ thread, checkpoint, isTemporary = false, removal, max = 0 }, batch) => {
     const { thread_id, user_id, assistant_id, display_name, status, metadata, created_at, updated_at } = thread
     const json = JSON.stringify(metadata)
     const row = [thread_id, user_id, assistant_id, display_name, status, json, created_at, updated_at]
-    const made = await batch.changes(
-      `INSERT INTO threads_meta (${COLUMNS}, metadata_terms, is_temporary) VALUES (${places(8)}, $9::text[], $10) ON CONFLICT DO NOTHING`,
-      [...row, termTexts(metadata), Number(isTemporary)]
-    )
+    const isLimited = max > 0 && user_id !== null && !isTemporary
+    const values = [...row, termTexts(metadata), Number(isTemporary)]
+    const made = await batch.changes(isLimited ? INSERT_BELOW : INSERT, isLimited ? [...values, max] : values)
     if (made === 0) {
       const [found] = await batch.rows<ThreadRow>(`SELECT ${COLUMNS} FROM threads_meta WHERE thread_id = $1`, [
         thread_id
       ])
+      if (!found && isLimited && (await runSteps(batch, hasThreads(user_id, max)))) return 'too_many'
       if (!found) throw new StoreUnavailable('GONE_MEANWHILE', `thread ${thread_id} was removed while it was created`)
       // Another process created it after this batch had looked.
       if (!batch.threads.has(thread_id)) await batch.load([thread_id])

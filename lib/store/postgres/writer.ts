@@ -5,7 +5,7 @@
 // redone group by group, each under a savepoint, to find out which one [Store 2].
 import { type Group, LeaseLost, type Outcome, StoreUnavailable } from '../store.ts'
 import { refusal } from '../ports/ops.ts'
-import { Batch, lockThreads, threadsOf } from './batch.ts'
+import { Batch, lockThreads, lockUsers, threadsOf } from './batch.ts'
 import type { Lease } from './lease.ts'
 import type { PgConnection } from './pg-connection.ts'
 import { write } from './ops.ts'
@@ -191,6 +191,7 @@ async function allTogether(
   const ops = groups.flatMap((group) => group.ops)
   const batch = new Batch(connection, ops, writerId)
   await batch.load(threadsOf(ops))
+  await lockUsers(batch, ops)
   const outcomes: Outcome[] = []
   const queues = queuesOf(groups).map(async (queue) => {
     for (const at of queue) outcomes[at] = { ok: true, results: await applyGroup(groups[at]!, batch) }
@@ -206,7 +207,9 @@ async function oneByOne(
   commit: Commit,
   writerId: string
 ): Promise<void> {
-  await lockThreads(connection, threadsOf(groups.flatMap((group) => group.ops)))
+  const all = groups.flatMap((group) => group.ops)
+  await lockThreads(connection, threadsOf(all))
+  await lockUsers(connection, all)
   const outcomes: Outcome[] = []
   for (const at of queuesOf(groups).flat()) {
     const group = groups[at]!

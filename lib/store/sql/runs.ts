@@ -168,15 +168,18 @@ const SETS = SETTLED.map((name, at) => {
   return `${name} = ${LEFT_BY_NULL.includes(name) ? `coalesce(${value}, ${name})` : value}`
 })
 
+/** The last parameter. */
+const STORED = `$${SETTLED.length + 6}`
+
 /** Ends a run in flight; parameters are those of `settledOf`, here and in SETTLE_THREAD. */
 export const SETTLE_RUN = `UPDATE runs SET ${SETS.join(', ')}, updated_at = $3 WHERE run_id = $1 AND ${IN_FLIGHT} RETURNING 1`
 export const SETTLE_THREAD = `UPDATE threads_meta SET status = coalesce($4, status),
-    display_name = coalesce(nullif($5, ''), display_name), updated_at = $3
+    display_name = coalesce(nullif($5, ''), display_name), updated_at = $3, stored_bytes = stored_bytes + ${STORED}
   WHERE thread_id = $2`
 
 export function settledOf(end: Settlement): (string | number | null)[] {
-  const { run_id, thread_id, now, thread_status, title } = end
-  return [run_id, thread_id, now, thread_status, title, ...SETTLED.map((name) => end[name])]
+  const { run_id, thread_id, now, thread_status, title, stored_bytes = 0 } = end
+  return [run_id, thread_id, now, thread_status, title, ...SETTLED.map((name) => end[name]), stored_bytes]
 }
 
 export function toRun({ metadata_json, kwargs_json, ...row }: RunRow): Run {

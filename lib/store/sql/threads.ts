@@ -24,6 +24,14 @@ export function* needsThread(threadId: string): Steps<void> {
   if (!(yield* hasThread(threadId))) throw new Refused(`thread ${threadId} is gone`)
 }
 
+/** Whether one more thread would be too many. Counts no further than to the limit; the user is locked in PostgreSQL (batch.ts). */
+export function* hasThreads(userId: string | null, max: number): Steps<boolean> {
+  if (max === 0 || userId === null) return false
+  const sql = `SELECT count(*) AS found FROM (
+    SELECT 1 FROM threads_meta WHERE user_id = $1 AND is_temporary = 0 LIMIT $2) AS counted`
+  return Number((yield* askOne<{ found: number }>(sql, userId, max))!.found) >= max
+}
+
 export function threadReads(run: RunSteps, search: ThreadReads['search']): ThreadReads {
   return {
     async get(threadId, user) {

@@ -1,9 +1,9 @@
 // Users as rows of both databases, and their denied sessions.
 import type { ApiToken, Permission, User } from '../../base/types.ts'
-import type { ApiTokenReads, UserReads } from '../store.ts'
+import type { ApiTokenReads, StoredOfUser, UserReads } from '../store.ts'
 import { putJob } from './jobs.ts'
 import { runBodiesRemoval } from './removal.ts'
-import { ask, lock, ownedBy, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
+import { ask, askOne, lock, ownedBy, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
 const COLUMNS =
   'id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version'
@@ -36,8 +36,18 @@ export const userReads: StepReads<UserReads> = {
   byId: userById,
   byEmail: (email) => find('email = $1', email),
   admin: () => find("system_role = 'admin' ORDER BY created_at LIMIT 1"),
-  ofSession
+  ofSession,
+  *stored(id) {
+    const { threads, bytes, crons, webhooks } = (yield* askOne<StoredOfUser>(STORED, id))!
+    return { threads: Number(threads), bytes: Number(bytes), crons: Number(crons), webhooks: Number(webhooks) }
+  }
 }
+
+/** Each of these reads nothing but an index. */
+const STORED = `SELECT count(*) AS threads, CAST(coalesce(sum(stored_bytes), 0) AS bigint) AS bytes,
+    (SELECT count(*) FROM crons WHERE user_id = $1) AS crons,
+    (SELECT count(*) FROM jobs WHERE user_id = $1 AND kind = 'webhook') AS webhooks
+  FROM threads_meta WHERE user_id = $1 AND is_temporary = 0`
 
 function* create(user: User): Steps<'created' | 'email_taken'> {
   const { id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version } =

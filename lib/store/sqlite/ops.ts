@@ -21,7 +21,7 @@ import {
 } from '../sql/runs.ts'
 import { putJob, REMOVE_JOBS } from '../sql/jobs.ts'
 import { ask, askOne, ownedBy, parseObject, type Steps, type StepWrites } from '../sql/steps.ts'
-import { COLUMNS, hasThread, needsThread, type ThreadRow, toThread } from '../sql/threads.ts'
+import { COLUMNS, hasThread, hasThreads, needsThread, type ThreadRow, toThread } from '../sql/threads.ts'
 import { putCheckpoint } from '../sql/checkpoints.ts'
 import { metadataIndexWrites } from './search.ts'
 import { removal } from './removal.ts'
@@ -131,12 +131,13 @@ function threadWrites(db: Database.Database): Writers<'thread.create' | 'thread.
   const removed = removal(db)
 
   return {
-    'thread.create': ({ thread, checkpoint, isTemporary = false, removal }) => {
+    'thread.create': ({ thread, checkpoint, isTemporary = false, removal, max = 0 }) => {
       const found = any.get(thread.thread_id)
       if (found) {
         const visible = found.user_id === null || found.user_id === thread.user_id
         return visible ? { thread: toThread(found), created: false } : null
       }
+      if (!isTemporary && run(hasThreads(thread.user_id, max))) return 'too_many'
       removed.finish(thread.thread_id)
       const { lastInsertRowid } = insert.run({
         ...thread,
