@@ -1,5 +1,6 @@
 // What may be stored of each user: threads, what their runs leave in them, crons, and webhooks that wait. The one place where such
 // limits are asked and shown: whatever else is counted of a user belongs here.
+import { LRUCache } from 'lru-cache'
 import { fail } from '../base/errors.ts'
 import type { Cron, Thread } from '../base/types.ts'
 import type { OpOf, StoredOfUser, ThreadCreation, UserReads, Writer } from '../store/store.ts'
@@ -34,8 +35,7 @@ interface LimitsDeps {
 export class UserLimits {
   readonly #deps: LimitsDeps
   readonly #now: () => number
-  /** The oldest first. */
-  readonly #counts = new Map<string, { readonly at: number; readonly stored: StoredOfUser }>()
+  readonly #counts = new LRUCache<string, { readonly at: number; readonly stored: StoredOfUser }>({ max: KEPT_MAX })
 
   constructor(deps: LimitsDeps) {
     this.#deps = deps
@@ -83,9 +83,7 @@ export class UserLimits {
     const isFar = known !== undefined && known.stored.bytes < this.#deps.limits.bytes * FAR
     if (maybeKnown && isFar && this.#now() - known.at < FRESH_MS) return known.stored
     const stored = await this.#deps.users.stored(userId)
-    this.#counts.delete(userId)
     this.#counts.set(userId, { at: this.#now(), stored })
-    if (this.#counts.size > KEPT_MAX) this.#counts.delete(this.#counts.keys().next().value!)
     return stored
   }
 }
