@@ -82,16 +82,25 @@ function inParts(text: string): string[] {
 /** The members of an object's JSON, each as its key, in quotes, and its value. null: it is not written as `JSON.stringify` writes it. */
 export function membersIn(text: string): [key: string, value: string][] | null {
   if (!text.startsWith('{') || !text.endsWith('}')) return null
-  const inner = text.slice(1, -1)
   const members: [string, string][] = []
-  let from = 0
-  for (const comma of inner === '' ? [] : [...commasIn(inner), inner.length]) {
-    const end = inner[from] === '"' ? endOfString(inner, from) : inner.length
-    if (inner[end + 1] !== ':') return null
-    members.push([inner.slice(from, end + 1), inner.slice(end + 2, comma)])
-    from = comma + 1
+  for (const member of elementsIn(text.slice(1, -1))) {
+    const end = member[0] === '"' ? endOfString(member, 0) : member.length
+    if (member[end + 1] !== ':') return null
+    members.push([member.slice(0, end + 1), member.slice(end + 2)])
   }
   return members
+}
+
+/** The elements of a list's JSON without its brackets, as texts. */
+export function elementsIn(text: string): string[] {
+  if (text === '') return []
+  const elements: string[] = []
+  let from = 0
+  for (const comma of commasIn(text)) {
+    elements.push(text.slice(from, comma))
+    from = comma + 1
+  }
+  return [...elements, text.slice(from)]
 }
 
 /** The commas between elements, not those within one. */

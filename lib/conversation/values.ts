@@ -1,7 +1,7 @@
 // A state as a run has shown it, by the names of the bodies it consists of: those of the checkpoint that the run started from, and the
 // run's own, each stored once. Only texts are compared and joined again, so that what is read is what was shown, byte for byte.
-import { isObject, type Json, type JsonObject } from '../base/types.ts'
-import { divided, membersIn } from './list.ts'
+import type { Json } from '../base/types.ts'
+import { divided, elementsIn, membersIn } from './list.ts'
 import {
   bodiesByName,
   type Body,
@@ -239,20 +239,25 @@ export class ShownBodies {
 /** A body as a state shows it: elements of a list without its brackets. null: it cannot be shown without the graph. */
 function shownText(body: Body | undefined, isList: boolean, isWhole: boolean): string | null {
   if (body?.type !== 'json') return null
-  try {
-    const value = JSON.parse(isWhole ? body.data : `[${body.data}]`) as Json
-    if (!isList) return JSON.stringify(shownValue(value))
-    return Array.isArray(value) ? value.map((one) => JSON.stringify(shownValue(one))).join(',') : null
-  } catch {
-    return null
-  }
+  const { data } = body
+  if (!isList) return shownValue(data)
+  if (!isWhole) return elementsIn(data).map(shownValue).join(',')
+  return data.startsWith('[') && data.endsWith(']') ? elementsIn(data.slice(1, -1)).map(shownValue).join(',') : null
 }
 
-/** A message as its fields, where LangChain's serializer has written whom to construct of them. */
-function shownValue(value: Json): Json {
-  if (!isObject(value) || value.lc !== 1 || !Array.isArray(value.id) || !isObject(value.kwargs)) return value
-  const type = MESSAGE_TYPES[String(value.id.at(-1))]
-  return type === undefined ? value : ({ ...value.kwargs, type } satisfies JsonObject)
+/** How LangChain's serializer begins a message: whom to construct of the fields that follow. */
+const CONSTRUCTED = /^{"lc":1,"type":"constructor","id":\["langchain_core","messages","(\w+)"\],"kwargs":(?={")/
+
+/**
+ * A message as its fields and its type, anything else as it is. Only what comes out as it was shown is named, so that a text of another
+ * form does no harm; and nothing is parsed, because a conversation has thousands.
+ */
+function shownValue(text: string): string {
+  const [start, name] = CONSTRUCTED.exec(text) ?? []
+  const type = name === undefined ? undefined : MESSAGE_TYPES[name]
+  return start === undefined || type === undefined || !text.endsWith('}}')
+    ? text
+    : `${text.slice(start.length, -2)},"type":"${type}"}`
 }
 
 const MESSAGE_TYPES: Readonly<Record<string, string>> = {
