@@ -11,10 +11,18 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 // The page takes most of the time: whoever knows that it is built leaves it out.
 if (!process.argv.includes('--without-page')) await import('./build-page.ts')
 
+const PYTHON = 'lib/langgraph/project/python'
+
 for (const dialect of ['sqlite', 'postgres']) {
   const folder = `lib/store/${dialect}/migrations`
   cpSync(join(ROOT, folder), join(ROOT, 'dist', folder), { recursive: true })
 }
+
+// What Python has compiled beside its sources stays there.
+cpSync(join(ROOT, PYTHON), join(ROOT, 'dist', PYTHON), {
+  recursive: true,
+  filter: (path) => !path.includes('__pycache__')
+})
 
 /** null: this is no checkout, or there is no git. */
 function git(...args: readonly string[]): string | null {

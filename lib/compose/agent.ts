@@ -16,12 +16,12 @@ import { titleMiddleware } from '../agent/middleware/title.ts'
 import type { Models } from '../agent/model.ts'
 import { chatModels } from '../agent/http/chat-model.ts'
 import { type AuthHandlers, loadAuth } from '../langgraph/project/auth-handlers.ts'
-import { loadApp, loadGraphs, type ProjectSettings, watchGraphs } from '../langgraph/project/config-file.ts'
+import { loadApp, type ProjectSettings, watchGraphs } from '../langgraph/project/config-file.ts'
 import { registerSdkLogger } from '../langgraph/project/sdk-logger.ts'
 import { GraphSet, isCompiledGraph } from '../langgraph/project/graph-set.ts'
 import type { GraphPorts } from '../langgraph/project/graph-ports.ts'
-import { GraphWorkers } from '../langgraph/project/graph-workers.ts'
 import { createGraphsAgent } from '../langgraph/project/graphs-agent.ts'
+import { ProjectAgent, type ProjectOptions } from '../langgraph/project/project-agent.ts'
 import { createServerAgent } from '../langgraph/server-agent/agent.ts'
 import { buildUi, type UiFiles } from '../langgraph/project/ui-files.ts'
 import type { AgentObserver, Reporting } from '../agent/observer.ts'
@@ -135,17 +135,13 @@ export async function composeAgent({
   registerSdkLogger(log)
   registerLoopback(graphs.door)
   const place = config.agent.config ?? ''
-  const isOwn = config.agent.runtime === 'graphs'
-  // A file's imports are only reloaded in a new thread.
-  const isIsolated = isOwn && (config.graphs.isolation === 'worker' || config.agent.watch)
-  const workers = isIsolated ? await GraphWorkers.load(place, graphs) : null
-  const set = isOwn && !workers ? new GraphSet(await loadGraphs(place), graphs.reads) : null
+  const own = config.agent.runtime === 'graphs' ? await ProjectAgent.load(place, graphs, projectOptions(config)) : null
   const rules = project?.auth ? await loadAuth(place, project.auth) : null
   const app = project?.http.app ? customApp(await loadApp(place, project.http.app), project, config) : null
   for (const what of project?.unsupported ?? [])
     log.warn({ what }, 'langgraph.json has a setting that is not supported')
   const ui = project && Object.keys(project.ui).length > 0 ? uiOf(place, project, log) : null
-  const agent = workers?.agent ?? (set ? createGraphsAgent(set, graphs) : await agentOf(config, lead, graphs))
+  const agent = own?.agent ?? (await agentOf(config, lead, graphs))
   let unwatch = () => {}
   const stop = new AbortController()
   return {
@@ -154,7 +150,7 @@ export async function composeAgent({
     app,
     services: { memories, skills, extensions, toolServers, completeOnce, ui: ui && (() => ui) },
     start: async () => {
-      if (workers && config.agent.watch) unwatch = watchGraphs(place, () => workers.reload(), log)
+      if (own && config.agent.watch) unwatch = watchGraphs(place, () => own.reload(), log)
       // In the background: the agent's server may be slow, or down.
       adopt(agent, adminId, log, stop.signal).catch((error: unknown) =>
         log.warn({ err: error }, 'assistants could not be adopted')
@@ -174,9 +170,14 @@ export async function composeAgent({
     stop: async () => {
       stop.abort()
       unwatch()
-      await Promise.all([queue.flush(MEMORY_FLUSH_MS), toolServers.close(), workers?.close()])
+      await Promise.all([queue.flush(MEMORY_FLUSH_MS), toolServers.close(), own?.close()])
     }
   }
+}
+
+function projectOptions({ agent, graphs }: Config): ProjectOptions {
+  const { python, python_blocked_ms: blockedMs, python_memory_mb: memoryMb, watch } = agent
+  return { python, blockedMs, memoryMb, isIsolated: graphs.isolation === 'worker' || watch }
 }
 
 function customApp(app: FetchApp, { http }: ProjectSettings, { server, streams }: Config): CustomApp {

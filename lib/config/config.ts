@@ -217,6 +217,7 @@ export function unusedOptions({ agent, database, files, graphs, home, unusedVari
     ['agent.path', agent.path !== null, 'agent.runtime', agent.runtime, 'module'],
     ['agent.config', agent.config !== null, 'agent.runtime', agent.runtime, 'graphs'],
     ['agent.watch', agent.watch, 'agent.runtime', agent.runtime, 'graphs'],
+    ['agent.python', agent.python !== null, 'agent.runtime', agent.runtime, 'graphs'],
     ['graphs.isolation', graphs.isolation !== 'none', 'agent.runtime', agent.runtime, 'graphs'],
     ['agent.url', agent.url !== null, 'agent.runtime', agent.runtime, 'langgraph'],
     ['database.postgres_url', postgres_url !== null, 'database.backend', backend, 'postgres'],

@@ -204,6 +204,15 @@ export const Options = v.object({
     config: nullable(),
     // Reload graphs when their files change; if that fails, the last good ones stay in use.
     watch: flag(false),
+    // The interpreter of Python graphs: a command, or a path relative to langgraph.json. null: VIRTUAL_ENV, else .venv beside
+    // langgraph.json, else uv's where there is a uv.lock, else python3.
+    python: nullable(),
+    // Longest time in ms that a Python graph may block its process; then the process is ended, with the runs in it. 0: for ever.
+    // Without it one blocked node holds up all runs of its project.
+    python_blocked_ms: whole(30_000, 0, DAY_MS),
+    // Memory of the process of Python graphs in MB: from 90 % on it takes no new runs, above it is ended. 0: any.
+    // Without it one graph takes all memory of the machine.
+    python_memory_mb: whole(4096, 0),
     // Without /threads.
     url: url(),
     // Sent as X-Api-Key. Never shown or logged. null: none.

@@ -1,12 +1,13 @@
 // Reads langgraph.json, the configuration of LangGraph's CLI: graphs, environment, and server settings of a project.
 import { existsSync, readFileSync, statSync, watch } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { isObject, type Json, type JsonObject } from '../../base/types.ts'
 import { AgentFileError, exportOf, imported, memberOf, sentenceOf } from '../../agent/agent-file.ts'
 import { objectOr, parseJson, textOr, textsIn } from '../../base/json.ts'
 import { type GraphSpec, loadGraph } from './graph-files.ts'
 import type { LoadedGraph } from './graph-set.ts'
+import type { PythonProjectSpec } from './python-process.ts'
 
 const NAME = 'langgraph.json'
 /** Debounce in ms: editors write a file in several steps. */
@@ -48,6 +49,12 @@ export function projectSettings(path: string): ProjectSettings {
   const config = read(file)
   const [auth, http, store] = [objectOr(config.auth), objectOr(config.http), objectOr(config.store)]
   const [ttl, cors] = [objectOr(store.ttl), objectOr(http.cors)]
+  const app = textOr(http.app)
+  // Without its rules the project would be open.
+  if (isPythonFile(textOr(auth.path)))
+    throw new AgentFileError(
+      `${file}: auth.path is Python, whose rules cannot be asked here: write them in JavaScript, or leave them out`
+    )
   const parts: readonly (readonly [part: string, segments: readonly string[]])[] = [
     ['assistants', ['assistants']],
     ['threads', ['threads']],
@@ -58,7 +65,7 @@ export function projectSettings(path: string): ProjectSettings {
   return {
     auth: textOr(auth.path),
     http: {
-      app: textOr(http.app),
+      app: isPythonFile(app) ? null : app,
       appNeedsUser: http.enable_custom_route_auth !== false,
       disabled: parts.flatMap(([part, segments]) => (http[`disable_${part}`] === true ? segments : [])),
       origins: textsIn(cors.allow_origins),
@@ -74,6 +81,7 @@ export function projectSettings(path: string): ProjectSettings {
       ...(ttl.default_ttl !== undefined && ttl.refresh_on_read !== false
         ? ['store.ttl.refresh_on_read: an item is kept so long from when it was written last']
         : []),
+      ...(isPythonFile(app) ? ['http.app: its routes are Python, and are not served'] : []),
       ...(cors.allow_origin_regex === undefined ? [] : ['http.cors.allow_origin_regex: name the origins']),
       ...(isObject(config.checkpointer) ? ['checkpointer: states are kept in the database'] : [])
     ]
@@ -114,18 +122,67 @@ export async function loadApp(path: string, place: string): Promise<{ fetch: (re
   throw new AgentFileError(`${place} exports no app for http.app: it must be a function or have a method fetch`)
 }
 
-/** The graphs that the file names. Also sets the environment variables of the file. @throws AgentFileError */
+interface NamedGraph {
+  readonly id: string
+  readonly description: string | null
+  /** As it is written: of a Python graph, a module may stand for its file. */
+  readonly place: string
+  readonly name: string
+  readonly isPython: boolean
+}
+
+/** All graphs that the file names, in its order. @throws AgentFileError */
+export function namedGraphs(path: string): NamedGraph[] {
+  const file = graphsFile(path)
+  return Object.entries(graphsIn(file, read(file))).map(([id, given]) => {
+    const { path: written, description } = isObject(given) ? given : { path: given, description: null }
+    const [place, name] = placeIn(file, `graph ${id}`, written)
+    const isPython = isPythonPlace(place)
+    if (isPython && name === 'default')
+      throw new AgentFileError(`${file} does not say what graph ${id} is called in ${place}: write "${place}:name"`)
+    return { id, description: textOr(description), place, name, isPython }
+  })
+}
+
+/** The JavaScript graphs of the file. Also sets the environment variables of the file. @throws AgentFileError */
 export function graphSpecs(path: string): (GraphSpec & { readonly name: string })[] {
   const file = graphsFile(path)
   const config = read(file)
-  checkNode(file, config.node_version)
   setEnvironment(file, config.env)
-  return Object.entries(graphsIn(file, config)).map(([id, given]) => {
-    const { path: place, description } = isObject(given) ? given : { path: given, description: null }
-    const [relative, name] = placeIn(file, `graph ${id}`, place)
-    if (/\.py$/.test(relative)) throw new AgentFileError(`${file}: graph ${id} is Python: ${PYTHON}`)
-    return { id, description: textOr(description), file: resolve(dirname(file), relative), name }
-  })
+  const graphs = namedGraphs(path).filter(({ isPython }) => !isPython)
+  if (graphs.length > 0) checkNode(file, config.node_version)
+  return graphs.map(({ id, description, place, name }) => ({
+    ...{ id, description, name },
+    file: resolve(dirname(file), place)
+  }))
+}
+
+/** The Python graphs of the file; null: it has none. Also sets the environment variables of the file. @throws AgentFileError */
+export function pythonProject(path: string): PythonProjectSpec | null {
+  const file = graphsFile(path)
+  const config = read(file)
+  const graphs = namedGraphs(path).filter(({ isPython }) => isPython)
+  if (graphs.length === 0) return null
+  setEnvironment(file, config.env)
+  const folder = dirname(file)
+  return { folder, name: projectName(folder), dependencies: textsIn(config.dependencies), graphs }
+}
+
+/** As its own packaging calls it, wherever it lies; else its folder's. */
+function projectName(folder: string): string {
+  const packaging = join(folder, 'pyproject.toml')
+  const text = existsSync(packaging) ? readFileSync(packaging, 'utf8') : ''
+  const [, section = ''] = /^\[project\]$(.*?)(?=^\[|$(?![\s\S]))/ms.exec(text) ?? []
+  return /^name\s*=\s*["']([^"']+)["']/m.exec(section)?.[1] ?? basename(folder)
+}
+
+function isPythonFile(place: string | null): boolean {
+  return place !== null && /\.py(:|$)/.test(place)
+}
+
+/** A file of Python, or a module, which has no slash and no ending of JavaScript. */
+function isPythonPlace(place: string): boolean {
+  return place.endsWith('.py') || (!place.includes('/') && !/\.[cm]?[jt]sx?$/.test(place))
 }
 
 /** Loads all graphs, or only those in one file. @throws AgentFileError for the first that fails */
@@ -140,7 +197,7 @@ export async function loadGraphs(path: string, only: string | null = null): Prom
 /** Calls `reload` when a file of the project changes; if that fails, the old graphs stay in use. */
 export function watchGraphs(
   path: string,
-  reload: () => Promise<string[]>,
+  reload: () => Promise<readonly string[]>,
   log: { info(fields: object, text: string): void; error(fields: object, text: string): void }
 ): () => void {
   let timer: NodeJS.Timeout | null = null
@@ -153,7 +210,7 @@ export function watchGraphs(
     }
   }
   const watcher = watch(dirname(graphsFile(path)), { recursive: true }, (_event, name) => {
-    if (name !== null && /(^|\/)(node_modules|\.git)(\/|$)/.test(name)) return
+    if (name !== null && /(^|\/)(node_modules|\.git|\.venv|__pycache__)(\/|$)/.test(name)) return
     if (timer) clearTimeout(timer)
     timer = setTimeout(() => {
       // One after the other, so that the last change wins.
@@ -178,8 +235,6 @@ function graphsIn(file: string, { graphs }: JsonObject): JsonObject {
   if (!isObject(graphs) || Object.keys(graphs).length === 0) throw new AgentFileError(`${file} names no graphs`)
   return graphs
 }
-
-const PYTHON = 'run it with `langgraph dev` and set `agent: { runtime: langgraph, url }`'
 
 /** `./file.ts:name`; without a name it is the default export. */
 function placeIn(file: string, what: string, place: Json | undefined): [path: string, name: string] {

@@ -35,7 +35,7 @@ export async function loadedGraph(spec: GraphSpec, name: string, exported: unkno
 }
 
 /** Default config and context of a graph from LANGGRAPH_CONFIG, a JSON object by graph id, as LangGraph's server reads it. */
-function defaultsOf(id: string): Pick<LoadedGraph, 'config' | 'context'> {
+export function defaultsOf(id: string): Pick<LoadedGraph, 'config' | 'context'> {
   const all = parseJson(process.env.LANGGRAPH_CONFIG ?? '{}')
   if (!isObject(all)) throw new AgentFileError('LANGGRAPH_CONFIG is no JSON object')
   const { context, ...config } = objectOr(all[id])

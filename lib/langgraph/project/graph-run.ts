@@ -1,6 +1,5 @@
 // One run of an in-process graph: called as LangGraph's server calls it; its stream goes into the run's log verbatim. The
 // graph keeps its own state; messages also become records, for events and counts.
-import type { CheckpointPlace } from '../../conversation/checkpoint.ts'
 import { actingFor, callerOfRun } from '../../base/loopback.ts'
 import type { Json, JsonObject } from '../../base/types.ts'
 import { isObject } from '../../base/types.ts'
@@ -10,6 +9,7 @@ import { stampOf } from '../graph/config.ts'
 import { idsIn, RunConversation } from './run-conversation.ts'
 import type { GraphSet, LoadedGraph } from './graph-set.ts'
 import type { CompiledGraph, LangGraph, StateSnapshot } from './library.ts'
+import { shownOf } from './chunk-view.ts'
 import { plain, plainText } from './plain.ts'
 import type { GraphPorts } from './graph-ports.ts'
 import { createGraphStore } from './graph-store.ts'
@@ -18,6 +18,8 @@ import { type Extension, type GraphOptions, streamOf } from './transformers.ts'
 
 /** Always logged, because later readers may want other modes than the creator. */
 const MODES = ['values', 'messages', 'custom', 'tools']
+/** LangGraph for Python has no `tools`. */
+const REMOTE_MODES = ['values', 'messages', 'custom']
 /** Logged only if the creator asked for them. */
 const EXTRAS = ['updates', 'tasks', 'checkpoints', 'debug']
 /** Task id of writes by commands. */
@@ -42,11 +44,15 @@ export async function runGraph(
     const conversation = new RunConversation(sink, () => session.opened ?? null, await attemptOf(input, reads))
     const store = createGraphStore(graph.library, items, input.userId)
     const run = new GraphRun(graph, input, sink, session, store, conversation)
+    let made: CompiledGraph | undefined
     try {
-      await run.work(await set.make(graph, run.config, 'threads.create_run'), named, signal)
+      made = await set.make(graph, run.config, 'threads.create_run')
+      await run.work(made, named, signal)
     } catch (error) {
       // Failing because of the abort is no failure.
       if (!signal.aborted) throw failureOf(error)
+    } finally {
+      made?.release?.()
     }
   }
   const { userId, request } = input
@@ -112,6 +118,10 @@ class GraphRun {
     this.#end(state)
   }
 
+  get #isJson(): boolean {
+    return this.#graph.library.isRemote === true
+  }
+
   get #modes(): string[] {
     return textsIn(this.#request.stream_mode)
   }
@@ -164,13 +174,17 @@ class GraphRun {
     const { config, metadata, interrupt_before, interrupt_after, durability, context } = this.#request
     const { tags, recursion_limit, metadata: configured } = objectOr(config)
     const { userId, threadId, runId, assistantId, attempt, recursionLimit } = this.#input
-    const modes = new Set([...MODES, ...EXTRAS.filter((mode) => this.#modes.includes(mode))])
+    const { isRemote = false, version } = this.#graph.library
+    // `events` of one in another process are part of its stream.
+    const [always, extras] = isRemote ? [REMOTE_MODES, [...EXTRAS, 'events']] : [MODES, EXTRAS]
+    const modes = new Set([...always, ...extras.filter((mode) => this.#modes.includes(mode))])
     // An undefined member would override the graph's own default.
     return {
       streamMode: [...modes],
       subgraphs: this.#withSubgraphs,
       // With v2 it announces the checkpoint before its values.
-      ...(this.#withSubgraphs && { version: 'v2' }),
+      ...(this.#withSubgraphs && !isRemote && { version: 'v2' }),
+      ...(isRemote && { given: objectOr(objectOr(config).configurable) }),
       configurable,
       context: objectOr(context),
       metadata: {
@@ -182,14 +196,15 @@ class GraphRun {
         graph_id: this.#graph.id,
         assistant_id: assistantId,
         run_attempt: attempt,
-        langgraph_version: this.#graph.library.version
+        langgraph_version: version
       },
       runId,
       store: this.#store,
       signal,
       durability: durability === 'sync' || durability === 'exit' ? durability : 'async',
       ...(Array.isArray(tags) && { tags }),
-      ...(typeof recursion_limit === 'number' && { recursionLimit }),
+      // The default of LangGraph for Python is no limit.
+      ...((typeof recursion_limit === 'number' || isRemote) && { recursionLimit }),
       ...(interrupt_before !== undefined && interrupt_before !== null && { interruptBefore: interrupt_before }),
       ...(interrupt_after !== undefined && interrupt_after !== null && { interruptAfter: interrupt_after })
     }
@@ -232,8 +247,7 @@ class GraphRun {
     if (mode === 'messages') return this.#message(event, names, data)
     if (mode === 'checkpoints' && isEnvelope(data)) return this.#frame('envelope', event, plainText(data))
     if (mode === 'values' && names.length === 0) return this.#values(data)
-    const shown = shownOf(mode, data)
-    return this.#frame(mode, event, plainText(shown))
+    return this.#frame(mode, event, this.#isJson ? JSON.stringify(data) : plainText(shownOf(mode, data)))
   }
 
   #frame(mode: string, event: string, json: string): boolean {
@@ -244,7 +258,8 @@ class GraphRun {
   #message(event: string, namespace: readonly string[], data: unknown): boolean {
     if (!Array.isArray(data)) return true
     const [message, metadata]: unknown[] = data
-    const shown = plain(message)
+    // JSON already, where it comes from another process.
+    const shown = this.#isJson ? (message as Json) : plain(message)
     const hasSpace = this.#frame(
       'messages',
       event,
@@ -255,10 +270,10 @@ class GraphRun {
   }
 
   #values(data: unknown): boolean {
-    const json = plainText(data)
+    const json = this.#isJson ? JSON.stringify(data) : plainText(data)
     const hasSpace = this.#frame('values', 'values', json)
-    // Serialised above.
-    const values = JSON.parse(json) as Json
+    // Serialised above, or parsed just before.
+    const values = (this.#isJson ? data : JSON.parse(json)) as Json
     if (isObject(values) && !(INTERRUPT in values)) this.#conversation.values(values)
     return hasSpace
   }
@@ -322,84 +337,4 @@ function failureOf(error: unknown): unknown {
 /** An envelope only names the checkpoint of the values that follow. */
 function isEnvelope(data: unknown): boolean {
   return typeof data === 'object' && data !== null && !('values' in data)
-}
-
-/** Renamed as LangGraph's server does. */
-function shownOf(mode: string, data: unknown): unknown {
-  if (typeof data !== 'object' || data === null) return data
-  // LangGraph's chunks of these modes are objects.
-  const chunk = data as Record<string, unknown>
-  if (mode === 'tasks') return withCheckpoint(chunk)
-  // An Error would serialise to `{}`.
-  if (mode === 'tools' && chunk.error instanceof Error) {
-    const { name, message } = chunk.error
-    return { ...chunk, error: { name, message } }
-  }
-  if (mode === 'checkpoints') return { values: chunk.values, metadata: chunk.metadata, next: chunk.next }
-  if (mode !== 'debug') return data
-  const payload = objectIn(chunk.payload)
-  if (chunk.type === 'checkpoint') return { ...chunk, payload: debugCheckpoint(payload) }
-  return chunk.type === 'task_result' ? { ...chunk, payload: withCheckpoint(payload) } : data
-}
-
-function debugCheckpoint({ parentConfig, ...payload }: Record<string, unknown>): object {
-  const tasks = Array.isArray(payload.tasks) ? payload.tasks : []
-  return {
-    ...payload,
-    config: shownConfig(payload.config),
-    parent_config: shownConfig(parentConfig),
-    checkpoint: checkpointIn(payload.config),
-    parent_checkpoint: checkpointIn(parentConfig),
-    tasks: tasks.map((task) => withCheckpoint(objectIn(task)))
-  }
-}
-
-/** Tasks that are subgraphs show their checkpoint instead of their state. */
-function withCheckpoint(task: Record<string, unknown>): object {
-  const { thread_id } = configurableIn(task.state)
-  if (typeof thread_id !== 'string') return task
-  const { state, ...rest } = task
-  return { ...rest, checkpoint: placeShown(configurableIn(state)) }
-}
-
-/** null: not a checkpoint's config. */
-export function checkpointIn(config: unknown): CheckpointPlace | null {
-  const { thread_id, checkpoint_id } = configurableIn(config)
-  if (typeof thread_id !== 'string' || typeof checkpoint_id !== 'string') return null
-  return placeShown(configurableIn(config))
-}
-
-/** Namespace of a subgraph's task; without a checkpoint id, which means the newest. */
-export function taskPlace(place: Record<string, unknown>): JsonObject {
-  return Object.fromEntries(Object.entries(placeShown(place)).filter(([, value]) => value !== null))
-}
-
-function placeShown({
-  thread_id,
-  checkpoint_id,
-  checkpoint_ns,
-  checkpoint_map
-}: Record<string, unknown>): CheckpointPlace {
-  return {
-    thread_id: String(thread_id),
-    checkpoint_id: typeof checkpoint_id === 'string' ? checkpoint_id : null,
-    checkpoint_ns: typeof checkpoint_ns === 'string' ? checkpoint_ns : '',
-    checkpoint_map: isObject(checkpoint_map) ? checkpoint_map : null
-  }
-}
-
-function shownConfig(config: unknown): unknown {
-  const { callbacks: _, ...rest } = objectIn(config)
-  if (!('configurable' in rest)) return config
-  const kept = Object.entries(configurableIn(config)).filter(([key]) => !/^(__|langgraph_auth_)/.test(key))
-  return { ...rest, configurable: Object.fromEntries(kept) }
-}
-
-function configurableIn(config: unknown): Record<string, unknown> {
-  return objectIn(objectIn(config).configurable)
-}
-
-function objectIn(value: unknown): Record<string, unknown> {
-  // Any member of any object may be read.
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }

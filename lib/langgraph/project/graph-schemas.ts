@@ -20,6 +20,7 @@ export class GraphSchemas {
 
   /** @param path of a graph within `loaded`: `outer|inner`; '': itself */
   async of(graph: CompiledGraph, { library, file, exportName }: LoadedGraph, path: string): Promise<JsonObject> {
+    if (graph.schemas) return graph.schemas()
     const { schemas, messagesStateReducer } = library
     const named = namesOf(graph, messagesStateReducer)
     const typed = schemas && known(runTimeSchemas(graph, schemas))

@@ -2,11 +2,11 @@
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../base/types.ts'
 import type { CompiledGraph, LangGraph } from './library.ts'
-import { createSaver, SESSION } from './saver.ts'
+import { createSaver, SESSION, sessionFor } from './saver.ts'
 import type { GraphReads, SaverSession } from './saver-session.ts'
 
 /** Makes a graph for a call, from its configuration. */
-export type GraphFactory = (config: JsonObject, runtime: object) => unknown
+export type GraphFactory = (config: JsonObject, runtime: { readonly accessContext: Access }) => unknown
 
 export interface LoadedGraph {
   readonly id: string
@@ -69,8 +69,14 @@ export class GraphSet {
     const { made, library } = graph
     const compiled = typeof made === 'function' ? compiledIn(await made(config, { accessContext: access })) : made
     if (!compiled) throw new TypeError(`The factory of graph ${graph.id} did not return a graph`)
-    compiled.checkpointer = this.#saverOf(library)
+    // One in another process has its own there, which asks for the sessions of these.
+    if (!library.isRemote) compiled.checkpointer = this.#saverOf(library)
     return compiled
+  }
+
+  /** @param id null: only reads. @throws Error when the session is over */
+  session(id: string | null): SaverSession {
+    return sessionFor(this.#sessions, this.#reads, id)
   }
 
   #saverOf(library: LangGraph): object {

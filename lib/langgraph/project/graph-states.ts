@@ -15,8 +15,10 @@ import type {
   StateUpdate,
   StateValues
 } from '../../agent/states.ts'
+import { AgentError } from '../../agent/runtime.ts'
 import type { GraphThreads, VersionedReads } from './graph-ports.ts'
-import { checkpointIn, commandOf, taskPlace } from './graph-run.ts'
+import { checkpointIn, taskPlace } from './chunk-view.ts'
+import { commandOf } from './graph-run.ts'
 import { GraphSchemas, inServersWords } from './graph-schemas.ts'
 import type { Access, GraphSet, LoadedGraph } from './graph-set.ts'
 import type { CompiledGraph, StateSnapshot } from './library.ts'
@@ -63,8 +65,9 @@ export class GraphStates implements StatePort {
 
   async values(threadId: string, checkpointId: string | null): Promise<StateValues | null> {
     const graph = await this.#graphFor(threadId, 'threads.read')
-    const snapshot = await graph?.getState(configOf(threadId, { checkpointId, namespace: '' }))
-    if (!graph || !snapshot?.createdAt) return null
+    if (!graph) return null
+    const snapshot = await using(graph, () => graph.getState(configOf(threadId, { checkpointId, namespace: '' })))
+    if (!snapshot.createdAt) return null
     const { values, tasks } = stateView(snapshot)
     const interrupts = objectsIn(tasks).filter((task) => objectsIn(task.interrupts).length > 0)
     const asked = interrupts.map((task): [string, Json] => [String(task.id), task.interrupts ?? []])
@@ -84,10 +87,12 @@ export class GraphStates implements StatePort {
       ...(before !== null && { before: { configurable: { checkpoint_id: before } } }),
       ...(metadata && { filter: metadata })
     }
-    const entries: string[] = []
-    for await (const snapshot of graph.getStateHistory(configOf(threadId, place ?? NOWHERE), options))
-      entries.push(JSON.stringify(stateView(snapshot, isBare)))
-    return entries
+    return using(graph, async () => {
+      const entries: string[] = []
+      for await (const snapshot of graph.getStateHistory(configOf(threadId, place ?? NOWHERE), options))
+        entries.push(JSON.stringify(stateView(snapshot, isBare)))
+      return entries
+    })
   }
 
   async update(threadId: string, { place, values, asNode, command }: StateChange): Promise<StateChanged> {
@@ -156,9 +161,12 @@ export class GraphStates implements StatePort {
       let isWaiting: boolean
       try {
         const graph = await this.#make(loaded, threadId, 'threads.update')
-        await work(graph, loaded, named)
-        isWaiting = (await graph.getState(configOf(threadId, NOWHERE, named))).next.length > 0
+        isWaiting = await using(graph, async () => {
+          await work(graph, loaded, named)
+          return (await graph.getState(configOf(threadId, NOWHERE, named))).next.length > 0
+        })
       } catch (error) {
+        if (error instanceof AgentError) throw error
         // Rejected by the graph; nothing was stored yet.
         return { outcome: 'invalid', message: error instanceof Error ? error.message : String(error) }
       }
@@ -212,7 +220,9 @@ export class GraphStates implements StatePort {
     describe: (graph: CompiledGraph, loaded: LoadedGraph) => JsonObject | Promise<JsonObject>
   ): Promise<JsonObject | null> {
     const loaded = this.#set.find(graphId)
-    return loaded ? describe(await this.#make(loaded, null, 'assistants.read', config), loaded) : null
+    if (!loaded) return null
+    const graph = await this.#make(loaded, null, 'assistants.read', config)
+    return using(graph, () => describe(graph, loaded))
   }
 
   /** undefined: no such thread; null: it has no graph yet. */
@@ -220,7 +230,7 @@ export class GraphStates implements StatePort {
     const graphId = await this.#threads.graphOf(threadId)
     if (graphId === undefined) return undefined
     const graph = graphId === null ? null : await this.#graphFor(threadId, 'threads.read')
-    return graph ? graph.getState(configOf(threadId, place), { subgraphs }) : null
+    return graph && using(graph, () => graph.getState(configOf(threadId, place), { subgraphs }))
   }
 
   async #graphFor(threadId: string, access: Access): Promise<CompiledGraph | null> {
@@ -240,6 +250,15 @@ export class GraphStates implements StatePort {
     const config = isFactory && threadId !== null ? await this.#threads.configOf(threadId) : given
     const own = { graph_id: loaded.id, ...(threadId !== null && { thread_id: threadId }) }
     return this.#set.make(loaded, { ...config, configurable: { ...objectOr(config.configurable), ...own } }, access)
+  }
+}
+
+/** A graph made for this call alone. */
+async function using<T>(graph: CompiledGraph, work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } finally {
+    graph.release?.()
   }
 }
 

@@ -7,13 +7,13 @@ import {
   AgentError,
   type AgentInput,
   type AgentRecord,
-  type ListedAgent,
   type Sink,
   type StateWrite,
   type StreamPart
 } from '../../agent/runtime.ts'
 import type { GraphInfo, StatePort } from '../../agent/states.ts'
 import { graphSpecs } from './config-file.ts'
+import type { GraphsAgent } from './graphs-agent.ts'
 import type { GraphLog, GraphPorts } from './graph-ports.ts'
 import type { GraphWorkerData } from './graph-worker.ts'
 import { called, type ThreadPort, WorkerChannel } from './worker-channel.ts'
@@ -227,7 +227,7 @@ export class GraphWorkers {
     await Promise.all([...this.#threads.values(), ...this.#readers.values()].map((thread) => thread.close()))
   }
 
-  get agent(): ListedAgent {
+  get agent(): GraphsAgent {
     return {
       start: async (input, sink, signal) => {
         const graph = this.#graphs.find(({ id }) => input.graphId === null || id === input.graphId)

@@ -4,8 +4,12 @@ import type { GraphPorts } from './graph-ports.ts'
 import { runGraph } from './graph-run.ts'
 import type { GraphSet } from './graph-set.ts'
 import { GraphStates } from './graph-states.ts'
+import type { StatePort } from '../../agent/states.ts'
 
-export function createGraphsAgent(set: GraphSet, ports: GraphPorts): ListedAgent {
+/** An agent that keeps its threads' states itself. */
+export type GraphsAgent = ListedAgent & { readonly states: StatePort }
+
+export function createGraphsAgent(set: GraphSet, ports: GraphPorts): GraphsAgent {
   const { reads, threads, log } = ports
   const watch = new LoopWatch((graphs, blocked_ms) =>
     log.warn(

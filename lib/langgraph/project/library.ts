@@ -56,6 +56,10 @@ export interface CompiledGraph {
   bulkUpdateState?(config: object, supersteps: object[]): Promise<RunnableConfig>
   getGraphAsync?(config: object): Promise<{ toJSON(): unknown }>
   getSubgraphsAsync?(namespace?: string, recurse?: boolean): AsyncIterable<[string, CompiledGraph]>
+  /** Its JSON schemas, of a graph that tells them itself. */
+  schemas?(): Promise<JsonObject>
+  /** The call it was made for is over. */
+  release?(): void
 }
 
 /** What LangGraph's stream transformers make of a run. */
@@ -79,6 +83,8 @@ export interface GraphSchemas {
 
 export interface LangGraph {
   readonly version: string
+  /** Of another process, and another language: what it gives is JSON already, and its modes are those of LangGraph for Python. */
+  readonly isRemote?: true
   /** null: this version has none. */
   readonly schemas: GraphSchemas | null
   /** The reducer of message channels. */

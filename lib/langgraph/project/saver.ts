@@ -16,6 +16,7 @@ import {
 } from '../../conversation/state.ts'
 import { isObject, type JsonObject } from '../../base/types.ts'
 import type { LangGraph, RunnableConfig, Serde } from './library.ts'
+import { checkOwner } from './state-owner.ts'
 import { type CheckpointReads, type GraphReads, PartNumbers, type SaverSession } from './saver-session.ts'
 
 /** The config member that names the session; LangGraph hides members that start with `__`. */
@@ -63,29 +64,19 @@ export function createSaver(
       return stored ? tupleOf(this.serde, stored, config) : undefined
     }
 
-    async *list(
-      config: RunnableConfig,
-      options: { limit?: number; before?: RunnableConfig; filter?: Record<string, unknown> } = {}
-    ): AsyncGenerator<CheckpointTuple> {
+    async *list(config: RunnableConfig, options: ListOptions = {}): AsyncGenerator<CheckpointTuple> {
       const { threadId, checkpointId } = checkpointPlace(config)
       const ns = config.configurable?.checkpoint_ns
-      const session = sessionOf(config)
-      let left = options.limit ?? Number.POSITIVE_INFINITY
-      let before = options.before?.configurable?.checkpoint_id
-      for (;;) {
-        const limit = checkpointId === null && !options.filter ? Math.min(left, PAGE) : PAGE
-        const page = { ns: typeof ns === 'string' ? ns : null, limit, ...(typeof before === 'string' && { before }) }
-        const found = limit > 0 ? await session.list(threadId, page) : []
-        for (const stored of found) {
-          before = stored.checkpoint_id
-          if (checkpointId !== null && stored.checkpoint_id !== checkpointId) continue
-          const tuple = await tupleOf(this.serde, stored, config)
-          if (!holds(tuple.metadata, options.filter)) continue
-          yield tuple
-          if (--left <= 0) return
-        }
-        if (found.length < limit || limit <= 0) return
+      const before = options.before?.configurable?.checkpoint_id
+      const asked = {
+        threadId,
+        ns: typeof ns === 'string' ? ns : null,
+        checkpointId,
+        limit: options.limit ?? Number.POSITIVE_INFINITY,
+        before: typeof before === 'string' ? before : null,
+        filter: options.filter ?? null
       }
+      for await (const stored of checkpointsOf(sessionOf(config), asked)) yield tupleOf(this.serde, stored, config)
     }
 
     async put(
@@ -96,36 +87,26 @@ export function createSaver(
     ): Promise<RunnableConfig> {
       const { threadId, ns, checkpointId } = checkpointPlace(config)
       const { channel_values, ...rest } = checkpoint
+      // Only values written in this step; the first checkpoint stores all of them.
+      const isNew = (name: string) => checkpointId === null || Object.hasOwn(newVersions, name)
       const versioned = Object.entries(checkpoint.channel_versions).filter(([name]) =>
         Object.hasOwn(channel_values, name)
       )
-      // Only values written in this step; the first checkpoint stores all of them.
-      const isNew = ([name]: [string, unknown]) => checkpointId === null || Object.hasOwn(newVersions, name)
-      const session = sessionOf(config)
-      const base = checkpointId === null ? null : await session.load(threadId, ns, checkpointId)
-      const before = new VersionsBefore(base)
-      const versions = versioned.map(async ([channel, version]): Promise<NewVersion> => {
-        const name = `${channel} ${version}`
-        if (!isNew([channel, version])) return { version: before.named(name), bodies: [] }
-        const body = { name, ...(await dumped(this.serde, channel_values[channel])) }
-        const list = divided(body, before.partsOf(channel))
-        if (list === null) return { version: name, bodies: [body] }
-        const from = await session.numbers.take(threadId, ns, channel, list.added.length)
-        const bodies = list.added.map((data, at) => ({ name: partName(channel, from + at), type: 'json', data }))
-        return { version: { name, parts: rangesOf(list, from) }, bodies }
-      })
-      const written = await Promise.all(versions)
-      await session.keep({
-        name: 'graph.put',
-        thread_id: threadId,
+      const channels = versioned.map(
+        async ([channel, version]): Promise<WrittenChannel> => [
+          channel,
+          String(version),
+          isNew(channel) ? await dumped(this.serde, channel_values[channel]) : null
+        ]
+      )
+      await keepCheckpoint(sessionOf(config), {
+        threadId,
         ns,
-        checkpoint_id: checkpoint.id,
-        parent_id: checkpointId,
-        run_id: session.runId,
+        checkpointId: checkpoint.id,
+        parentId: checkpointId,
         checkpoint: JSON.stringify(rest),
         metadata: JSON.stringify({ ...ownIn(config), ...metadata }),
-        names: written.map(({ version }) => version),
-        values: written.flatMap(({ bodies }) => bodies)
+        channels: await Promise.all(channels)
       })
       // Updates continue with this config, in the same session.
       const named = config.configurable?.[SESSION]
@@ -166,12 +147,16 @@ export function createSaver(
 
   function sessionOf({ configurable }: RunnableConfig): SaverSession {
     const id = configurable?.[SESSION]
-    if (typeof id !== 'string')
-      return { runId: null, keep: refuse, numbers: new PartNumbers(reads), ...methodsOf(reads) }
-    const session = sessions.get(id)
-    if (!session) throw new Error('The run of this graph has ended')
-    return session
+    return sessionFor(sessions, reads, typeof id === 'string' ? id : null)
   }
+}
+
+/** @param id null: a session that only reads. @throws Error when it is over */
+export function sessionFor(sessions: Sessions, reads: GraphReads, id: string | null): SaverSession {
+  if (id === null) return { runId: null, keep: refuse, numbers: new PartNumbers(reads), ...methodsOf(reads) }
+  const session = sessions.get(id)
+  if (!session) throw new Error('The run of this graph has ended')
+  return session
 }
 
 function methodsOf(reads: CheckpointReads): CheckpointReads {
@@ -212,18 +197,17 @@ function isPlain(value: unknown): boolean {
   )
 }
 
-function holds(metadata: JsonObject, filter: Record<string, unknown> = {}): boolean {
-  return Object.entries(filter).every(([key, value]) => JSON.stringify(metadata[key]) === JSON.stringify(value))
+function holds(metadata: string, filter: Readonly<Record<string, unknown>>): boolean {
+  // Written by `put`.
+  const given = JSON.parse(metadata) as JsonObject
+  return Object.entries(filter).every(([key, value]) => JSON.stringify(given[key]) === JSON.stringify(value))
 }
 
 /** The thread id comes from the row, because the thread may be a copy. The session is kept: LangGraph writes forks with this config. */
 async function tupleOf(serde: Serde, stored: StoredGraphCheckpoint, asked: RunnableConfig): Promise<CheckpointTuple> {
   const { thread_id, ns, checkpoint_id, parent_id, run_id } = stored
-  const bodies = bodiesByName(stored.values)
-  const found = stored.names.flatMap((version) => {
-    const body = wholeBody(version, bodies)
-    return body ? [{ channel: channelOf(version), body }] : []
-  })
+  checkOwner(stored, null)
+  const found = channelsOf(stored)
   const [values, pendingWrites] = await Promise.all([
     Promise.all(found.map(async ({ channel, body }) => [channel, await loaded(serde, body)] as const)),
     Promise.all(
@@ -245,6 +229,111 @@ async function tupleOf(serde: Serde, stored: StoredGraphCheckpoint, asked: Runna
     ...(parent_id !== null && { parentConfig: place(parent_id) }),
     pendingWrites
   }
+}
+
+interface ListOptions {
+  readonly limit?: number
+  readonly before?: RunnableConfig
+  readonly filter?: Record<string, unknown>
+}
+
+/** Which checkpoints of a thread are listed, newest first. */
+export interface CheckpointList {
+  readonly threadId: string
+  /** null: all namespaces. */
+  readonly ns: string | null
+  /** The only one wanted; null: all. */
+  readonly checkpointId: string | null
+  readonly limit: number
+  /** Only those before this one; null: all. */
+  readonly before: string | null
+  /** Required metadata; null: any. */
+  readonly filter: Readonly<Record<string, unknown>> | null
+}
+
+export async function* checkpointsOf(
+  session: SaverSession,
+  { threadId, ns, checkpointId, limit: most, before: first, filter }: CheckpointList
+): AsyncGenerator<StoredGraphCheckpoint> {
+  let left = most
+  let before = first
+  for (;;) {
+    const limit = checkpointId === null && !filter ? Math.min(left, PAGE) : PAGE
+    const found = limit > 0 ? await session.list(threadId, { ns, limit, ...(before !== null && { before }) }) : []
+    for (const stored of found) {
+      before = stored.checkpoint_id
+      if (checkpointId !== null && stored.checkpoint_id !== checkpointId) continue
+      if (filter && !holds(metadataOf(stored), filter)) continue
+      yield stored
+      if (--left <= 0) return
+    }
+    if (found.length < limit || limit <= 0) return
+  }
+}
+
+/** With what is in columns of its own. */
+function metadataOf({ metadata, thread_id, run_id }: StoredGraphCheckpoint): string {
+  const own = { thread_id, ...(run_id !== null && { run_id }) }
+  return JSON.stringify({ ...(JSON.parse(metadata) as JsonObject), ...own })
+}
+
+/** One channel of a checkpoint: its name, its version, and what the serializer makes of its value; null: as it was. */
+export type WrittenChannel = readonly [
+  channel: string,
+  version: string,
+  body: { readonly type: string; readonly data: string } | null
+]
+
+/** A checkpoint as a checkpointer is given it, in whatever language. */
+export interface WrittenCheckpoint {
+  readonly threadId: string
+  readonly ns: string
+  readonly checkpointId: string
+  readonly parentId: string | null
+  /** JSON, without the values of its channels. */
+  readonly checkpoint: string
+  /** JSON. */
+  readonly metadata: string
+  readonly channels: readonly WrittenChannel[]
+}
+
+/** Keeps it in the session: of lists, only the parts that are new. */
+export async function keepCheckpoint(session: SaverSession, written: WrittenCheckpoint): Promise<void> {
+  const { threadId, ns, checkpointId, parentId, checkpoint, metadata, channels } = written
+  const base = parentId === null ? null : await session.load(threadId, ns, parentId)
+  const before = new VersionsBefore(base)
+  const versions = channels.map(async ([channel, version, value]): Promise<NewVersion> => {
+    const name = `${channel} ${version}`
+    if (value === null) return { version: before.named(name), bodies: [] }
+    const body = { name, ...value }
+    const list = divided(body, before.partsOf(channel))
+    if (list === null) return { version: name, bodies: [body] }
+    const from = await session.numbers.take(threadId, ns, channel, list.added.length)
+    const bodies = list.added.map((data, at) => ({ name: partName(channel, from + at), type: 'json', data }))
+    return { version: { name, parts: rangesOf(list, from) }, bodies }
+  })
+  const all = await Promise.all(versions)
+  await session.keep({
+    name: 'graph.put',
+    thread_id: threadId,
+    ns,
+    checkpoint_id: checkpointId,
+    parent_id: parentId,
+    run_id: session.runId,
+    checkpoint,
+    metadata,
+    names: all.map(({ version }) => version),
+    values: all.flatMap(({ bodies }) => bodies)
+  })
+}
+
+/** The values of a stored checkpoint, whole. */
+export function channelsOf(stored: StoredGraphCheckpoint): { readonly channel: string; readonly body: Body }[] {
+  const bodies = bodiesByName(stored.values)
+  return stored.names.flatMap((version) => {
+    const body = wholeBody(version, bodies)
+    return body ? [{ channel: channelOf(version), body }] : []
+  })
 }
 
 interface NewVersion {

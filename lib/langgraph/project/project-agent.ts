@@ -1,0 +1,118 @@
+// All graphs of a langgraph.json as one agent, whatever language each is in: a run, and a state, are those of the graph's own side.
+import { AgentError, type ListedAgent } from '../../agent/runtime.ts'
+import type { StatePort } from '../../agent/states.ts'
+import { loadGraphs, namedGraphs, pythonProject } from './config-file.ts'
+import type { GraphPorts } from './graph-ports.ts'
+import { GraphSet } from './graph-set.ts'
+import { GraphWorkers } from './graph-workers.ts'
+import { createGraphsAgent, type GraphsAgent } from './graphs-agent.ts'
+import { PythonGraphs } from './python-graphs.ts'
+import type { PythonOptions } from './python-process.ts'
+import { withRefusals } from './state-owner.ts'
+
+export interface ProjectOptions extends PythonOptions {
+  /** JavaScript graphs run in threads of their own. A file's imports can only be loaded again in a new one. */
+  readonly isIsolated: boolean
+}
+
+export class ProjectAgent {
+  readonly #path: string
+  readonly #ports: GraphPorts
+  readonly #options: ProjectOptions
+  /** By graph, in configured order. */
+  #sides = new Map<string, GraphsAgent>()
+  #workers: GraphWorkers | null = null
+  #python: PythonGraphs | null = null
+
+  private constructor(path: string, ports: GraphPorts, options: ProjectOptions) {
+    this.#path = path
+    this.#ports = ports
+    this.#options = options
+  }
+
+  /** @throws AgentFileError for the first graph that cannot be loaded */
+  static async load(path: string, ports: GraphPorts, options: ProjectOptions): Promise<ProjectAgent> {
+    const project = new ProjectAgent(path, ports, options)
+    await project.reload()
+    return project
+  }
+
+  /** Loads all graphs again; active runs end with the old code. @returns their names @throws AgentFileError */
+  async reload(): Promise<readonly string[]> {
+    const named = namedGraphs(this.#path)
+    const spec = pythonProject(this.#path)
+    const javaScript = named.some(({ isPython }) => !isPython) ? await this.#javaScript() : null
+    if (spec && this.#python) await this.#python.reload(spec)
+    else if (spec) this.#python = await PythonGraphs.load(spec, this.#ports, this.#options)
+    const python = this.#python?.agent
+    this.#sides = new Map(
+      named.flatMap(({ id, isPython }) => {
+        const side = isPython ? python : javaScript
+        return side ? [[id, side] as const] : []
+      })
+    )
+    return [...this.#sides.keys()]
+  }
+
+  async #javaScript(): Promise<GraphsAgent> {
+    if (!this.#options.isIsolated)
+      return createGraphsAgent(new GraphSet(await loadGraphs(this.#path), this.#ports.reads), this.#ports)
+    if (this.#workers) await this.#workers.reload()
+    this.#workers ??= await GraphWorkers.load(this.#path, this.#ports)
+    return this.#workers.agent
+  }
+
+  /** Runs of Python graphs stop after the superstep they are in. */
+  drain(): void {
+    this.#python?.drain()
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#workers?.close(), this.#python?.close()])
+  }
+
+  get agent(): ListedAgent {
+    return {
+      start: async (input, sink, signal) => {
+        const id = input.graphId ?? [...this.#sides.keys()][0]!
+        const side = this.#sides.get(id)
+        if (!side) throw new AgentError('GraphNotFound', `There is no graph ${JSON.stringify(id)}`)
+        await side.start({ ...input, graphId: id }, sink, signal)
+      },
+      models: () => [],
+      states: withRefusals(this.#states())
+    }
+  }
+
+  #states(): StatePort {
+    const { reads, threads } = this.#ports
+    const ofThread = async (threadId: string) => {
+      const sides = new Set(this.#sides.values())
+      return this.#sideOf(sides.size === 1 ? null : ((await threads.graphOf(threadId)) ?? null)).states
+    }
+    return {
+      isOfGraphs: true,
+      has: async (threadId, checkpointId) => (await reads.load(threadId, '', checkpointId)) !== null,
+      get: async (threadId, ...more) => (await ofThread(threadId)).get(threadId, ...more),
+      values: async (threadId, ...more) => (await ofThread(threadId)).values(threadId, ...more),
+      history: async (threadId, ...more) => (await ofThread(threadId)).history(threadId, ...more),
+      update: async (threadId, ...more) => (await ofThread(threadId)).update(threadId, ...more),
+      build: async (threadId, graphId, steps) => {
+        const id = graphId ?? (await threads.graphOf(threadId)) ?? null
+        return this.#sideOf(id).states.build(threadId, graphId, steps)
+      },
+      copy: (from, to) => threads.copy(from, to),
+      graphs: () =>
+        [...this.#sides].flatMap(([id, { states }]) => states.graphs().find((graph) => graph.id === id) ?? []),
+      schemas: async (id, ...more) => (await this.#sides.get(id)?.states.schemas(id, ...more)) ?? null,
+      draw: async (id, ...more) => (await this.#sides.get(id)?.states.draw(id, ...more)) ?? null,
+      subgraphs: async (id, ...more) => (await this.#sides.get(id)?.states.subgraphs(id, ...more)) ?? null
+    }
+  }
+
+  /** Of an unknown graph, or of none, the first. */
+  #sideOf(graphId: string | null): GraphsAgent {
+    // A langgraph.json without graphs is refused, so there is a first one.
+    return (graphId === null ? undefined : this.#sides.get(graphId)) ?? [...this.#sides.values()][0]!
+  }
+}

@@ -1,0 +1,122 @@
+# Graphs, their states and what they stream, as the gateway takes them: LangGraph's objects under the names of LangGraph.js.
+import typing
+
+from .plain import plain
+
+
+def snapshot_view(snapshot) -> dict:
+    """A StateSnapshot."""
+    return {
+        "values": snapshot.values,
+        "next": list(snapshot.next),
+        "config": _config_view(snapshot.config),
+        "metadata": snapshot.metadata,
+        "createdAt": snapshot.created_at,
+        "parentConfig": _config_view(snapshot.parent_config),
+        "tasks": [_task_view(task) for task in snapshot.tasks],
+    }
+
+
+def _task_view(task) -> dict:
+    state = task.state
+    if state is not None:
+        state = snapshot_view(state) if hasattr(state, "values") and hasattr(state, "tasks") else _config_view(state)
+    # What is not there is undefined in LangGraph.js.
+    more = {name: one for name, one in (("error", _error(task.error)), ("result", task.result), ("state", state)) if one is not None}
+    interrupts = [_interrupt(one) for one in task.interrupts]
+    return {"id": task.id, "name": task.name, "path": list(task.path), "interrupts": interrupts, **more}
+
+
+def _error(error):
+    return repr(error) if isinstance(error, BaseException) else error
+
+
+def _interrupt(interrupt) -> dict:
+    return {"id": interrupt.id, "value": interrupt.value}
+
+
+def _config_view(config):
+    """Without what only LangGraph itself may see."""
+    if not config:
+        return None
+    kept = {
+        key: one for key, one in (config.get("configurable") or {}).items() if not key.startswith(("__", "langgraph_auth_"))
+    }
+    return {**{key: one for key, one in config.items() if key != "callbacks"}, "configurable": kept}
+
+
+def shown_chunk(mode: str, data):
+    """A chunk as LangGraph's server shows it."""
+    if mode == "debug":
+        return {**data, "payload": _debugged(data.get("type"), data.get("payload"))}
+    if mode == "checkpoints":
+        return _checkpoint(data)
+    return _task(data) if mode == "tasks" else data
+
+
+def _debugged(kind, payload):
+    if kind == "checkpoint":
+        return _checkpoint(payload)
+    return _task(payload) if isinstance(payload, dict) else payload
+
+
+def _checkpoint(payload: dict) -> dict:
+    config, parent = payload.get("config"), payload.get("parent_config")
+    return {
+        **payload,
+        "config": _config_view(config),
+        "parent_config": _config_view(parent),
+        "checkpoint": _place(config),
+        "parent_checkpoint": _place(parent),
+        "tasks": [_task(task) for task in payload.get("tasks") or ()],
+    }
+
+
+def _task(task: dict) -> dict:
+    """One that is a subgraph shows its checkpoint instead of its state."""
+    state = task.get("state")
+    if not isinstance(state, dict) or not state.get("configurable"):
+        return task
+    rest = {key: one for key, one in task.items() if key != "state"}
+    return {**rest, "checkpoint": _config_view(state)["configurable"]}
+
+
+def _place(config):
+    configurable = (config or {}).get("configurable") or {}
+    if not configurable.get("thread_id") or not configurable.get("checkpoint_id"):
+        return None
+    names = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
+    return {name: configurable[name] for name in names if name in configurable}
+
+
+def schemas_of(graph) -> dict:
+    """JSON schemas, as far as the types have one."""
+    found = {
+        "state_schema": _tried(lambda: _state_schema(graph)),
+        "input_schema": _tried(graph.get_input_jsonschema),
+        "output_schema": _tried(graph.get_output_jsonschema),
+        "config_schema": _tried(graph.get_config_jsonschema),
+        "context_schema": _tried(graph.get_context_jsonschema),
+    }
+    return plain({name: schema for name, schema in found.items() if schema is not None})
+
+
+def _tried(make):
+    try:
+        return make()
+    except Exception:
+        return None
+
+
+def _state_schema(graph) -> dict:
+    from pydantic import create_model
+
+    fields = {}
+    for name in graph.stream_channels_list:
+        kind = graph.channels[name].UpdateType
+        try:
+            create_model(name, value=(kind, None)).model_json_schema()
+        except Exception:
+            kind = typing.Any
+        fields[name] = (kind, None)
+    return create_model(graph.get_name("State"), **fields).model_json_schema()

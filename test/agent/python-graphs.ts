@@ -1,0 +1,133 @@
+// Python graphs: their process, and what the gateway has of it. What they are beyond that, the rules of agent/graphs say of both languages.
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { at, homeOf, listIn, openSite, textIn, until } from '../fixtures/gateway.ts'
+import { all, graphsFolder } from '../fixtures/graphs.ts'
+import { PYTHON, PYTHON_MISSING, pythonFolder, pythonSite, SMALL } from '../fixtures/python-graphs.ts'
+
+const options = { skip: PYTHON_MISSING, timeout: 240_000 }
+const saying = (content: string, more: Record<string, unknown> = {}) => ({
+  input: { messages: [{ role: 'user', content }] },
+  config: { configurable: more }
+})
+const contents = (state: unknown) => listIn(state, 'messages').map((one) => at(one, 'content'))
+
+t.test('graphs of both languages in one file stream, ask, go on, and are read', options, async (t) => {
+  const folder = graphsFolder(t, 'newest', { agent: 'graph' })
+  pythonFolder(t, { ...SMALL, js: './agent.mjs:graph' }, {}, folder)
+  const { client, person, site } = await pythonSite(t, folder)
+  t.strictSame(
+    (await client.assistants.search()).map(({ graph_id }) => graph_id).sort(),
+    ['agent', 'js', 'sleeper'],
+    'all are listed'
+  )
+  const { thread_id: thread } = await client.threads.create()
+  const streamMode = ['messages-tuple', 'values', 'updates'] as ['messages-tuple', 'values', 'updates']
+  const chunks = await all(client.runs.stream(thread, 'agent', { ...saying('hi'), streamMode }))
+  const pieces = chunks.filter(({ event }) => event === 'messages').map(({ data }) => at(data, 0, 'content'))
+  t.equal(pieces.join(''), 'one two three', 'piece by piece')
+  t.equal(at(chunks.find(({ event }) => event === 'messages')?.data, 1, 'langgraph_node'), 'node')
+  t.strictSame(
+    chunks.map(({ event }) => event).filter((event) => event !== 'messages'),
+    ['metadata', 'values', 'updates', 'values', 'end']
+  )
+  const state = await client.threads.getState(thread)
+  t.strictSame([contents(state.values), state.next], [['hi', 'one two three'], []])
+  t.strictSame(
+    (await client.threads.getHistory(thread)).map(({ values, next }) => [contents(values).length, next]),
+    [
+      [2, []],
+      [1, ['node']],
+      [0, ['__start__']]
+    ]
+  )
+  const events = await person.get(`/api/threads/${thread}/messages`)
+  t.strictSame(
+    listIn(events.body).map((event) => at(event, 'event_type')),
+    ['human_message', 'ai_message']
+  )
+  t.match(await client.runs.wait(thread, 'agent', saying('ask')), { __interrupt__: [{ value: { question: 'Tea?' } }] })
+  t.match((await client.threads.get(thread)).status, 'interrupted')
+  t.match(await client.runs.wait(thread, 'agent', { command: { resume: 'yes' } }), { answer: 'yes' })
+  await client.threads.updateState(thread, { values: { answer: 'no' } })
+  t.match((await client.threads.getState(thread)).values, { answer: 'no' })
+  t.strictSame(contents(await client.runs.wait(null, 'js', saying('foo'))).length, 4, 'JavaScript beside it')
+  const line = site.logged.find(([, , text]) => text === 'asked for hi')
+  t.match(line, ['info', { run_id: String, stream: 'stdout' }], 'what it prints is in the log, with its run')
+  t.match(
+    site.logged.find(([, , text]) => text === 'working'),
+    ['warn', { run_id: String, logger: 'project' }]
+  )
+})
+
+t.test('a state is given to its own project alone', options, async (t) => {
+  const folder = graphsFolder(t, 'newest', { agent: 'graph' })
+  pythonFolder(t, { ...SMALL, js: './agent.mjs:graph' }, {}, folder)
+  const { client, person } = await pythonSite(t, folder)
+  const { thread_id: thread } = await client.threads.create()
+  await client.runs.wait(thread, 'agent', saying('hi'))
+  const theirs = await person.post(`/api/threads/${thread}/runs/wait`, { assistant_id: 'js', ...saying('hi') })
+  t.equal(at(theirs.body, '__error__', 'error'), 'StateOfAnotherProject')
+  t.equal((await person.get(`/api/threads/${thread}/state`)).status, 409)
+  t.equal((await person.post('/api/threads/search', {})).status, 200, 'lists are as before')
+})
+
+t.test('a process that ends fails its runs by name, and the next run has a new one', options, async (t) => {
+  const { client, person } = await pythonSite(t, pythonFolder(t, SMALL))
+  const { thread_id: thread } = await client.threads.create()
+  await client.runs.wait(thread, 'agent', saying('hi'))
+  const failed = await person.post(`/api/threads/${thread}/runs/wait`, { assistant_id: 'agent', ...saying('exit') })
+  t.equal(at(failed.body, '__error__', 'error'), 'GraphProcessLost')
+  t.match(at(failed.body, '__error__', 'message'), /it has exited with 7/)
+  t.strictSame(contents(await client.runs.wait(thread, 'agent', saying('hi'))).at(-1), 'one two three')
+  const left = await person.post('/api/runs/wait', { assistant_id: 'agent', ...saying('leave') })
+  t.equal(at(left.body, '__error__', 'error'), 'SystemExit', 'what Python raises fails its run')
+  t.equal(contents(await client.runs.wait(thread, 'agent', saying('hi'))).at(-1), 'one two three', 'and nothing else')
+})
+
+t.test('a cancel ends a run at once, and what a synchronous node gives later is refused', options, async (t) => {
+  const { client, person, folder, site } = await pythonSite(t, pythonFolder(t, SMALL))
+  for (const [graph, content] of [
+    ['agent', 'hang'],
+    ['sleeper', 'hi']
+  ] as const) {
+    const { thread_id: thread } = await client.threads.create()
+    const { headers } = await person.post(`/api/threads/${thread}/runs`, {
+      assistant_id: graph,
+      ...saying(content, { folder })
+    })
+    const run = textIn({ path: headers.get('content-location') }, 'path')
+    const hasBegun = async () => at((await client.threads.getState(thread)).values, 'messages', 0) !== undefined
+    await until(hasBegun, 'the node to begin')
+    const began = performance.now()
+    t.equal((await person.post(`${run}/cancel?wait=1`)).status, 204)
+    t.ok(performance.now() - began < 10_000, 'at once')
+    t.equal(at((await person.get(run)).body, 'status'), 'interrupted')
+    if (graph !== 'sleeper') continue
+    await until(() => existsSync(join(folder, 'slept')), 'the node to end')
+    t.notOk(at((await client.threads.getState(thread)).values, 'answer'), 'it has written nothing')
+  }
+  t.notOk(site.logged.some(([level]) => level === 'error'))
+})
+
+t.test('what cannot be loaded is one sentence with file, line, and what to run', options, async (t) => {
+  const folder = homeOf(t)
+  const starting = async (python: string, graphs: object) => {
+    writeFileSync(join(folder, 'langgraph.json'), JSON.stringify({ graphs }))
+    return openSite(t, { config: { agent: { runtime: 'graphs', config: folder, python } } })
+  }
+  writeFileSync(join(folder, 'needs.py'), 'import os\nimport not_there\n')
+  await t.rejects(starting(PYTHON, { a: './needs.py:graph' }), {
+    message: /needs\.py:2 cannot be loaded: ModuleNotFoundError: .*python -m pip install not_there`/
+  })
+  writeFileSync(join(folder, 'broken.py'), 'x = 1\ndef (:\n')
+  await t.rejects(starting(PYTHON, { a: './broken.py:graph' }), {
+    message: /broken\.py:2 cannot be loaded: SyntaxError/
+  })
+  await t.rejects(starting(PYTHON, { a: './missing.py:graph' }), { message: /There is no file .*missing\.py/ })
+  await t.rejects(starting(PYTHON, { a: './broken.py' }), { message: /write ".\/broken\.py:name"/ })
+  writeFileSync(join(folder, 'empty.py'), 'graph = 1\n')
+  await t.rejects(starting(PYTHON, { a: './empty.py:graph' }), { message: /graph of .\/empty\.py is no graph/ })
+  await t.rejects(starting(join(folder, 'no-python'), { a: './empty.py:graph' }), { message: /cannot be started/ })
+})
