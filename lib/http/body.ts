@@ -50,21 +50,17 @@ export async function bodyOf(
 ): Promise<unknown> {
   if (given !== null && bodyLimit === 'streamed') throw new Error('http.app has read a body that is streamed')
   if (body === null || bodyLimit === 'streamed') return undefined
-  const parsed = (bytes: Buffer) => check(body, parseBody(req, bytes, form, bodyOptional, isList(body), share), 'body')
-  if (given !== null) {
-    if (given.length > bodyLimit) throw fail('body_too_large', { limit: bodyLimit })
-    if (!share.take(given.length * BYTE_WEIGHT)) throw fail('bodies_in_flight', null, SOON)
-    return parsed(given)
-  }
+  if (given !== null && given.length > bodyLimit) throw fail('body_too_large', { limit: bodyLimit })
+  if (given !== null && !share.take(given.length * BYTE_WEIGHT)) throw fail('bodies_in_flight', null, SOON)
   const begun = performance.now()
   const arrivesWithin = user === null ? (limits?.publicBodyMs ?? PUBLIC_BODY_MS) : null
   try {
-    const bytes = await readBody(req, { limit: bodyLimit, share, arrivesWithin })
+    const bytes = given ?? (await readBody(req, { limit: bodyLimit, share, arrivesWithin }))
     // The session may have ended while the body arrived.
     if (user !== null && performance.now() - begun > SLOW_BODY_MS)
       await principalOf(req, authenticate, authenticateRequest)
-    if (user !== null && bytes.length > BODY_BYTES) await turn()
-    return parsed(bytes)
+    if (user !== null && given === null && bytes.length > BODY_BYTES) await turn()
+    return check(body, parseBody(req, bytes, form, bodyOptional, isList(body), share), 'body')
   } catch (error) {
     // Unread bytes of the body would be taken for the next request.
     if (!req.complete) res.shouldKeepAlive = false
@@ -208,16 +204,13 @@ export function parseJson(bytes: Buffer, share: Share | null = null): unknown {
     const values = checkShape(bytes)
     if (share && !share.take(values * VALUE_BYTES)) throw new Failure('bodies_in_flight', null, SOON)
   }
-  const text = bytes.toString('utf8', hasMark(bytes) ? 3 : 0)
+  const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
+  const text = bytes.toString('utf8', hasMark ? 3 : 0)
   const value = parseText(text)
   // A later copy by assignment would set the prototype, and lose the member.
   if ((text.includes('__proto__') || /\\u005f/i.test(text)) && hasProto(value))
     throw notJson(0, '__proto__ is not allowed as a key')
   return value
-}
-
-function hasMark(bytes: Buffer): boolean {
-  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
 }
 
 function parseText(text: string): unknown {

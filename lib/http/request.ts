@@ -158,13 +158,11 @@ export function cookieOf(req: IncomingMessage, name: string): string | undefined
   if (header === undefined) return undefined
   for (const pair of header.split(';')) {
     const equals = pair.indexOf('=')
-    if (equals >= 0 && pair.slice(0, equals).trim() === name) return unquoted(pair.slice(equals + 1).trim())
+    if (equals < 0 || pair.slice(0, equals).trim() !== name) continue
+    const value = pair.slice(equals + 1).trim()
+    return value.length > 1 && value.startsWith('"') && value.endsWith('"') ? value.slice(1, -1) : value
   }
   return undefined
-}
-
-function unquoted(value: string): string {
-  return value.length > 1 && value.startsWith('"') && value.endsWith('"') ? value.slice(1, -1) : value
 }
 
 /** The media types that Accept names, in lower case. A weight of 0 is a refusal [RFC 9110 12.4.2]. */

@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type * as v from 'valibot'
 import type { Share } from '../base/budget.ts'
-import { Failure, fail, Invalid } from '../base/errors.ts'
+import { Failure, fail, Invalid, type Issue } from '../base/errors.ts'
 import { badId, isId } from './schema.ts'
 import type { Grant, JsonObject, Permission, Principal, User } from '../base/types.ts'
 import type { Dialect, ErrorForm } from './dialect.ts'
@@ -333,9 +333,9 @@ const ID_NAMES = ['thread_id', 'run_id'] as const
 
 /** @throws Invalid 422 for a malformed thread or run id */
 export function checkIds(params: Readonly<Record<string, string>>): void {
-  const bad = ID_NAMES.filter((name) => params[name] !== undefined && !isId(params[name]))
-  if (bad.length === 0) return
-  throw new Invalid(bad.map((name) => badId(['path', name])))
+  const bad: Issue[] = []
+  for (const name of ID_NAMES) if (params[name] !== undefined && !isId(params[name])) bad.push(badId(['path', name]))
+  if (bad.length > 0) throw new Invalid(bad)
 }
 
 /**

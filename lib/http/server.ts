@@ -220,7 +220,11 @@ export class HttpServer {
     const { segments } = match
     if (match.kind === 'found') seen.route = match.route.path
     seen.errors = this.#router.errorsOf(match)
-    const isApps = app !== null && segments !== null && (match.kind !== 'found' || app.declares(method, segments))
+    if (app === null) {
+      const principal = await this.#entry.pass(req, match, cookies, false)
+      return this.#handle({ req, res, match, principal, given: null }, seen)
+    }
+    const isApps = segments !== null && (match.kind !== 'found' || app.declares(method, segments))
     const isStream = match.kind === 'found' && match.route.isStream
     const ours = (principal: Principal | null, body: Buffer | null) =>
       this.#handle({ req, res, match, principal, given: body }, seen)
@@ -230,8 +234,7 @@ export class HttpServer {
       return app.answer(req, res, segments, null, { isStream, answer })
     }
     const principal = await this.#entry.pass(req, match, cookies, isApps)
-    if (app === null || segments === null || !(isApps || app.pathsOf(method, segments).length > 0))
-      return ours(principal, null)
+    if (segments === null || !(isApps || app.pathsOf(method, segments).length > 0)) return ours(principal, null)
     return app.answer(req, res, segments, principal, { isStream, answer: (body) => ours(principal, body) })
   }
 
