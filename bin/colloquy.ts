@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // The command line: one table of commands, their help, and how a failure ends. A command loads what it needs when it runs.
 import { COMMIT, VERSION } from '../lib/base/version.ts'
+import { audit } from './audit.ts'
 import { bench } from './bench.ts'
 import { type Command, helpOf, UsageError } from './command.ts'
 import { demo } from './demo.ts'
@@ -9,7 +10,17 @@ import { prune } from './prune.ts'
 import { resetAdmin } from './reset-admin.ts'
 import { serve } from './serve.ts'
 import { createToken, listTokens, revokeToken } from './token.ts'
-import { removeUser } from './users.ts'
+import {
+  createUser,
+  deleteUser,
+  disableUser,
+  enableUser,
+  inviteUser,
+  listUsers,
+  setPassword,
+  setRole,
+  userSessions
+} from './user.ts'
 
 const COMMANDS: readonly Command[] = [
   serve,
@@ -19,7 +30,16 @@ const COMMANDS: readonly Command[] = [
   createToken,
   listTokens,
   revokeToken,
-  removeUser,
+  listUsers,
+  createUser,
+  inviteUser,
+  disableUser,
+  enableUser,
+  deleteUser,
+  setRole,
+  setPassword,
+  userSessions,
+  audit,
   listJobs,
   retryJob,
   dropJob,

@@ -43,6 +43,14 @@ export function parse<const Taken extends Options>(
   }
 }
 
+export const JSON_HELP = ['--json', 'prints JSON, an object a line'] as const
+
+/** One line: for people, or as JSON for programs. */
+export function print(isJson: boolean, text: string, json: object): void {
+  if (isJson) process.stdout.write(`${JSON.stringify(json)}\n`)
+  else if (text !== '') process.stdout.write(`${text}\n`)
+}
+
 /** @throws ConfigError when it cannot be used */
 export function configOf({ config, home }: { config?: string | undefined; home?: string | undefined }): Config {
   return loadConfig({ file: config, home })

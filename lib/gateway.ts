@@ -8,7 +8,10 @@ import type { Agent } from './agent/runtime.ts'
 import { Egress } from './agent/mcp/egress.ts'
 import type { StatePort } from './agent/states.ts'
 import { ApiTokens, Invitations } from './auth/api-tokens.ts'
+import { Audit, userName } from './auth/audit.ts'
 import { Credentials, InnerCalls } from './auth/credentials.ts'
+import { People } from './auth/people.ts'
+import { SetupLink } from './auth/setup-link.ts'
 import { openTokens, type Revocation, Sessions } from './auth/session.ts'
 import { projectSettings } from './langgraph/project/config-file.ts'
 import { AccessPolicy } from './langgraph/project/access-policy.ts'
@@ -34,6 +37,7 @@ import { Paths } from './files/paths.ts'
 import { Uploads } from './files/uploads.ts'
 import { isLoopbackName } from './http/entry.ts'
 import { listen, type Log } from './http/server.ts'
+import { departureOf } from './jobs/departures.ts'
 import { Removals } from './jobs/removals.ts'
 import { Webhooks } from './jobs/webhooks.ts'
 import { Items } from './memory/items.ts'
@@ -59,6 +63,7 @@ import { StoredStates } from './thread/stored-states.ts'
 import { UserLimits } from './thread/user-limits.ts'
 import { openStore } from './store/open.ts'
 import { scopedStore } from './store/scoped.ts'
+import { currentRequestId } from './base/scope.ts'
 import { COMMIT, VERSION } from './base/version.ts'
 import type { Store } from './store/store.ts'
 
@@ -169,12 +174,14 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     await agentServices.forget(threadId, owner)
     return owner === null ? paths.removeSharedThread(threadId) : paths.removeThread(threadId, owner)
   }
-  const endRevoked = (revocation: Revocation): void =>
+  const endRevoked = (revocation: Revocation): void => {
+    if ('userId' in revocation) departed.lookNow()
     void registry.streams
       .revalidate((reader) =>
         'digest' in revocation ? reader.credential === revocation.digest : reader.userId === revocation.userId
       )
       .catch(warnUnexpected)
+  }
   const tokens = await openTokens({
     home: config.home,
     secret: config.auth.jwt_secret,
@@ -203,8 +210,19 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     endRevoked(revocation)
     cluster?.revoked(revocation)
   }
-  const sessions = new Sessions({ users: store.users, tokens, writer, onRevoked })
-  const apiTokens = new ApiTokens({ reads: scoped.apiTokens, writer, log, onRevoked })
+  const audit = new Audit({ writer, log })
+  const sessions = new Sessions({ users: store.users, tokens, writer, onRevoked, log })
+  const apiTokens = new ApiTokens({
+    reads: scoped.apiTokens,
+    users: store.users,
+    writer,
+    log,
+    onRevoked,
+    onActing: (by, userId) =>
+      void audit
+        .record('acting_for', { actor: userName(by), address: null, requestId: currentRequestId() }, userName(userId))
+        .catch(warnUnexpected)
+  })
   const credentials = new Credentials(sessions, apiTokens, innerCalls)
   const documents = new Documents({
     onFailed: ({ name, size }, reason) =>
@@ -278,6 +296,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     paths,
     items,
     ...agentServices.services,
+    audit,
     log,
     isValid: (grant) => credentials.isValid(grant),
     unready: () => readiness.check(),
@@ -304,6 +323,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     }
   })
   observers.push(jobs)
+  const setupLink = needsSetupLink(config) ? new SetupLink(config.home) : null
   const { server, metricsServer } = composeServers({
     config,
     log,
@@ -314,6 +334,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       tokens,
       apiTokens,
       invitations: new Invitations(scoped.apiTokens, writer),
+      people: new People({ store: scoped, writer, apiTokens, audit, home: config.home, departureOf, onRevoked }),
+      setupLink,
       limits
     },
     credentials,
@@ -397,8 +419,11 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   ]
   for (const component of order) await components.start(component)
 
-  if ((await store.users.admin()) === null)
-    log.info({}, 'there is no administrator yet: create one with POST /api/v1/auth/initialize')
+  if ((await store.users.admin()) === null) {
+    await setupLink?.write(config.server.public_url ?? url)
+    if (setupLink) log.info({ file: setupLink.file }, 'there is no administrator yet: the link in this file makes one')
+    else log.info({}, 'there is no administrator yet: create one with POST /api/v1/auth/initialize')
+  }
   if (config.auth.registration === 'open' && !isLoopbackName(new URL(url).hostname))
     log.warn(
       { host: config.server.host },
@@ -430,6 +455,11 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
 
 function msSince(time: number): number {
   return Math.round(performance.now() - time)
+}
+
+/** Whoever comes first makes the administrator: beyond this machine that could be anybody [Auth 11]. */
+function needsSetupLink({ auth, server: { host } }: Config): boolean {
+  return auth.setup_link === 'auto' && !isLoopbackName(host.includes(':') ? `[${host}]` : host)
 }
 
 /** Describes an installation for the log; no URL that may contain a password. */

@@ -1,17 +1,23 @@
 // API tokens: keys for programs. Shown once, stored as a digest, limited to their scopes.
 import { randomBytes, randomUUID } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { fail, Failure } from '../base/errors.ts'
 import type { UserArg } from '../base/scope.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import {
   API_TOKEN_PREFIX,
   type ApiToken,
+  type Credential,
   type Grant,
   INVITATION,
+  PASSWORD_LINK,
   type Permission,
   type Principal,
-  timestamp
+  timestamp,
+  type User,
+  USER_PERMISSIONS
 } from '../base/types.ts'
+import { findAccount } from './email.ts'
 import { digestOf, type Revocation } from './session.ts'
 
 /** 256 bits cannot be guessed, so a plain digest is enough and no limiter is needed. */
@@ -21,8 +27,16 @@ const API_TOKENS_MAX = 100
 /** Precision of the last use: a write per request would cost more than most requests. */
 const USE_MS = 60_000
 
+/** It is recorded once in this time for whom a token acts; and so many of them are remembered. */
+const ACTING_MS = 3_600_000
+const ACTING_MAX = 10_000
+const USER_SCOPES: ReadonlySet<Permission> = new Set(USER_PERMISSIONS)
+
 interface ApiTokenParts {
   readonly reads: ScopedStore['apiTokens']
+  readonly users: Pick<ScopedStore['users'], 'byId' | 'byEmail'>
+  /** Called when a token acts for somebody for the first time in a while. Must not throw. */
+  readonly onActing?: (tokenUserId: string, userId: string) => void
   readonly writer: ScopedWriter
   readonly log: { warn(fields: object, text: string): void }
   /** As in SessionParts. */
@@ -41,8 +55,17 @@ function isInvitation({ scopes }: ApiToken): boolean {
   return scopes.includes(INVITATION)
 }
 
+/** Keys for one deed of somebody without a session: they authenticate nobody. */
+function isSingleUse(token: ApiToken): boolean {
+  return isInvitation(token) || token.scopes.includes(PASSWORD_LINK)
+}
+
+function isPermission(scope: ApiToken['scopes'][number]): scope is Permission {
+  return scope !== INVITATION && scope !== PASSWORD_LINK
+}
+
 /** `text` is the key itself, which cannot be shown again. */
-interface NewKey {
+export interface NewKey {
   readonly token: ApiToken
   readonly text: string
 }
@@ -51,7 +74,7 @@ interface NewKey {
  * Makes and stores an API token or an invitation.
  * @throws Failure api_tokens_full
  */
-async function createKey(
+export async function createKey(
   writer: ScopedWriter,
   wanted: Omit<NewApiToken, 'scopes'> & Pick<ApiToken, 'scopes'>
 ): Promise<NewKey> {
@@ -77,6 +100,8 @@ export class ApiTokens {
   readonly #parts: ApiTokenParts
   /** Tokens whose last use is being written. */
   readonly #noting = new Set<string>()
+  /** Digests of tokens and for whom they act, where that was recorded a little while ago. */
+  readonly #acting = new LRUCache<string, true>({ max: ACTING_MAX, ttl: ACTING_MS })
 
   constructor(parts: ApiTokenParts) {
     this.#parts = parts
@@ -86,7 +111,7 @@ export class ApiTokens {
    * The user that a token acts for, and what it may do.
    * @throws Failure token_invalid (also when it was revoked), token_expired, user_not_found
    */
-  async authenticate(text: string): Promise<Principal> {
+  async authenticate({ text, onBehalfOf }: Omit<Credential, 'kind'>): Promise<Principal> {
     const found = await this.#parts.reads.byDigest(digestOf(text))
     if (!found) throw new Failure('token_invalid')
     const { token, user } = found
@@ -94,16 +119,37 @@ export class ApiTokens {
     if (expires !== null && expires * 1000 <= Date.now()) throw new Failure('token_expired')
     if (!user) throw new Failure('user_not_found')
     // An invitation creates an account; it does not act for its maker.
-    if (isInvitation(token)) throw new Failure('token_invalid')
+    if (isSingleUse(token) || user.disabled_at !== null) throw new Failure('token_invalid')
     this.#noteUse(token)
-    const permissions = new Set(token.scopes.filter((scope) => scope !== INVITATION))
-    return { user, grant: { kind: 'token', userId: user.id, digest: token.digest, version: 0, expires, permissions } }
+    const permissions = new Set(token.scopes.filter(isPermission))
+    const grant: Grant = { kind: 'token', userId: user.id, digest: token.digest, version: 0, expires, permissions }
+    return onBehalfOf === undefined ? { user, grant } : this.#actingFor(onBehalfOf, user, grant)
+  }
+
+  /** @throws Failure acting_refused: it may not, or that is nobody it may act for */
+  async #actingFor(named: string, owner: User, grant: Grant): Promise<Principal> {
+    const { users, onActing } = this.#parts
+    const mayAct = grant.permissions?.has('act:users') && ['admin', 'service'].includes(owner.system_role)
+    const user = mayAct ? ((await users.byId(named)) ?? (await findAccount(users, named))) : null
+    if (user === null || user.disabled_at !== null || user.system_role !== 'user') throw fail('acting_refused')
+    const permissions = new Set([...(grant.permissions ?? [])].filter((one) => USER_SCOPES.has(one)))
+    this.#noteActing(`${grant.digest} ${user.id}`, () => onActing?.(owner.id, user.id))
+    return { user, grant: { ...grant, userId: user.id, permissions, actor: owner.id } }
+  }
+
+  #noteActing(key: string, note: () => void): void {
+    if (this.#acting.has(key)) return
+    this.#acting.set(key, true)
+    note()
   }
 
   /** Whether a token is still valid, for open streams. One query. */
-  async isValid({ digest }: Grant): Promise<boolean> {
+  async isValid({ digest, userId, actor }: Grant): Promise<boolean> {
     const found = await this.#parts.reads.byDigest(digest)
-    return found !== null && found.user !== null
+    if (found === null || found.user === null || found.user.disabled_at !== null) return false
+    if (actor === undefined) return true
+    const user = await this.#parts.users.byId(userId)
+    return user !== null && user.disabled_at === null
   }
 
   /** @throws Failure api_tokens_full */
@@ -113,7 +159,7 @@ export class ApiTokens {
 
   /** Newest first. */
   async list(user?: UserArg): Promise<ApiToken[]> {
-    return (await this.#parts.reads.list(user)).filter((token) => !isInvitation(token))
+    return (await this.#parts.reads.list(user)).filter((token) => !isSingleUse(token))
   }
 
   /** Revokes all tokens of a user; returns how many. */

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import {
   type Grant,
   type JsonObject,
-  PERMISSIONS,
+  USER_PERMISSIONS,
   type Principal,
   timestamp,
   type User,
@@ -29,7 +29,7 @@ export function assertedPrincipal(asserted: AuthUser): Principal {
       digest: createHash('sha256').update(`asserted ${user.id}`).digest('hex'),
       version: 0,
       expires: null,
-      permissions: new Set(PERMISSIONS),
+      permissions: new Set(USER_PERMISSIONS),
       asserted
     }
   }
@@ -44,7 +44,7 @@ export function authUser({ user, grant }: { readonly user: User; readonly grant:
     email: user.email,
     role: user.system_role,
     is_authenticated: true,
-    permissions: [...(grant?.permissions ?? PERMISSIONS)]
+    permissions: [...(grant?.permissions ?? USER_PERMISSIONS)]
   }
 }
 
@@ -59,6 +59,7 @@ function userOf({ identity, email }: AuthUser): User {
     oauth_provider: 'langgraph.json',
     oauth_id: identity,
     needs_setup: false,
-    token_version: 0
+    token_version: 0,
+    disabled_at: null
   }
 }

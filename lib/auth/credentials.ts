@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { fail } from '../base/errors.ts'
 import type { Caller, Door } from '../base/loopback.ts'
 import type { UserReads } from '../store/store.ts'
-import { API_TOKEN_PREFIX, type Credential, type Grant, PERMISSIONS, type Principal } from '../base/types.ts'
+import { API_TOKEN_PREFIX, type Credential, type Grant, type Principal, USER_PERMISSIONS } from '../base/types.ts'
 import { type AuthUser, assertedPrincipal } from './asserted.ts'
 import type { ApiTokens } from './api-tokens.ts'
 import { digestOf, type Sessions } from './session.ts'
@@ -40,15 +40,17 @@ export class InnerCalls implements Door {
     const asserted = assertedBy(caller)
     if (asserted) return asserted
     const user = await this.#users.byId(caller.userId)
-    if (!user) throw fail('user_not_found')
-    const permissions = new Set(caller.permissions ?? PERMISSIONS)
+    if (!user || user.disabled_at !== null) throw fail('user_not_found')
+    const permissions = new Set(caller.permissions ?? USER_PERMISSIONS)
     const grant = { userId: user.id, digest: digestOf(text), version: 0, expires: null, permissions } as const
     return { user, grant: { kind: 'asserted', ...grant } }
   }
 
-  /** The caller's account was removed. Whom only the project's rules know is not gone: they are asked about requests alone. */
+  /** The caller's account was removed or disabled. Whom only the project's rules know is not gone: they are asked about requests alone. */
   async isGone(caller: Caller): Promise<boolean> {
-    return assertedBy(caller) === null && (await this.#users.byId(caller.userId)) === null
+    if (assertedBy(caller) !== null) return false
+    const user = await this.#users.byId(caller.userId)
+    return user === null || user.disabled_at !== null
   }
 }
 
@@ -72,10 +74,10 @@ export class Credentials {
   }
 
   /** @throws Failure 401, with the code that says why */
-  readonly authenticate = ({ kind, text }: Credential): Promise<Principal> =>
-    kind === 'session'
-      ? this.#sessions.authenticate(text)
-      : (this.#innerCalls?.principalOf(text) ?? this.#apiTokens.authenticate(text))
+  readonly authenticate = (credential: Credential): Promise<Principal> =>
+    credential.kind === 'session'
+      ? this.#sessions.authenticate(credential.text)
+      : (this.#innerCalls?.principalOf(credential.text) ?? this.#apiTokens.authenticate(credential))
 
   /** Whether a grant is still valid. One query; none when it has expired. */
   async isValid(grant: Grant): Promise<boolean> {

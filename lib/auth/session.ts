@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose'
 import { LRUCache } from 'lru-cache'
 import { Failure } from '../base/errors.ts'
+import { warnUnexpected } from '../base/errors.ts'
 import type { UserReads, Writer } from '../store/store.ts'
-import type { Grant, Principal } from '../base/types.ts'
+import { type Grant, type Principal, timestamp, type User } from '../base/types.ts'
 import { keptLine } from '../files/kept-line.ts'
 
 // ----------------------------- Session tokens: signed, with the user's token_version, and expiring by themselves
@@ -152,9 +153,16 @@ interface SessionParts {
   readonly users: UserReads
   readonly tokens: Tokens
   readonly writer: Writer
+  readonly log: { warn(fields: object, text: string): void }
   /** Called when a revocation is stored: affected streams must be checked. Must not throw. */
   readonly onRevoked: (revocation: Revocation) => void
 }
+
+/** Precision of a session's last use: a write a request would cost more than most requests. */
+const USE_MS = 600_000
+/** Sessions whose last use is remembered. */
+const USED_MAX = 10_000
+const DEVICE_LENGTH_MAX = 200
 
 const CODES: Readonly<Record<TokenFailure, 'token_expired' | 'token_invalid'>> = {
   expired: 'token_expired',
@@ -162,11 +170,58 @@ const CODES: Readonly<Record<TokenFailure, 'token_expired' | 'token_invalid'>> =
   malformed: 'token_invalid'
 }
 
+/** A session that was opened by a process that did not list them. */
+const UNKNOWN = { device: null, address: null } as const
+
 export class Sessions {
   readonly #parts: SessionParts
+  /** Digests of sessions whose use was recorded a little while ago. */
+  readonly #used = new LRUCache<string, true>({ max: USED_MAX, ttl: USE_MS })
 
   constructor(parts: SessionParts) {
     this.#parts = parts
+  }
+
+  /**
+   * Issues the token of a new session, and lists it among its user's.
+   * @param device what the browser calls itself
+   */
+  async open(
+    user: User,
+    {
+      remember,
+      device,
+      address
+    }: { readonly remember: boolean; readonly device: string | null; readonly address: string }
+  ): Promise<string> {
+    const token = await this.#parts.tokens.issue(user, { remember })
+    const expires = Math.floor(Date.now() / 1000) + this.#parts.tokens.lifetimeS
+    const from = { device: device?.slice(0, DEVICE_LENGTH_MAX) ?? null, address }
+    await this.#noteUse({ userId: user.id, digest: digestOf(token), version: user.token_version, expires }, from)
+    return token
+  }
+
+  /** Records a use, now and then. Never rejects: a session is good without its row. */
+  async #noteUse(
+    { userId, digest, version, expires }: Pick<Grant, 'userId' | 'digest' | 'version'> & { readonly expires: number },
+    from: { readonly device: string | null; readonly address: string | null }
+  ): Promise<void> {
+    const at = Date.now()
+    this.#used.set(digest, true)
+    const now = timestamp(at)
+    const session = {
+      digest,
+      user_id: userId,
+      created_at: now,
+      last_used_at: now,
+      expires: Math.ceil(expires),
+      ...from
+    }
+    try {
+      await this.#parts.writer.write({ name: 'session.use', session, version, now: Math.floor(at / 1000) })
+    } catch (error) {
+      this.#parts.log.warn({ err: error, user_id: userId }, 'the use of a session could not be recorded')
+    }
   }
 
   /**
@@ -181,6 +236,8 @@ export class Sessions {
     const user = await this.#parts.users.ofSession(sub, digest)
     if (user === null) throw new Failure('user_not_found')
     if (user === 'denied' || user.token_version !== ver) throw new Failure('token_revoked')
+    if (!this.#used.has(digest))
+      this.#noteUse({ userId: sub, digest, version: ver, expires: exp }, UNKNOWN).catch(warnUnexpected)
     return { user, grant: { kind: 'session', userId: sub, digest, version: ver, expires: exp, permissions: null } }
   }
 

@@ -21,6 +21,13 @@ const TABLE = {
   system_already_initialized: [409, 'System already initialized', 'system_already_initialized'],
   invitation_invalid: [403, 'Registration needs an invitation that is good', 'registration_disabled'],
   registration_disabled: [403, 'Registration is disabled', 'registration_disabled'],
+  setup_link_needed: [
+    403,
+    'The first administrator is made by the link in setup_link.txt of the data home',
+    'setup_link_needed'
+  ],
+  account_disabled: [403, 'This account is disabled', 'account_disabled'],
+  password_link_invalid: [403, 'This link was used already, or is not good any more', 'password_link_invalid'],
 
   // Guards: {"detail": "text"}, as everything below.
   csrf_missing: [403, 'CSRF token missing. Include X-CSRF-Token header.'],
@@ -33,6 +40,12 @@ const TABLE = {
   api_tokens_full: [409, 'An account has at most {max} API tokens. Revoke one and try again.'],
   too_many_logins: [429, 'Too many login attempts. Try again later.'],
   too_many_registrations: [429, 'Too many registrations from this address. Try again later.'],
+  account_not_found: [404, 'User {id} not found'],
+  session_not_found: [404, 'Session {id} not found'],
+  last_admin: [409, 'This is the last administrator who may sign in: make another one first'],
+  service_account_only: [409, 'Only service accounts have tokens that administrators make'],
+  service_account_fixed: [409, 'A service account stays one, and nobody else becomes one'],
+  acting_refused: [403, 'This token cannot act for that user'],
   invitation_not_found: [404, 'Invitation {id} not found'],
   setup_status_cooldown: [429, 'Setup status check is rate limited'],
   oauth_unsupported: [400, 'Unsupported OAuth provider: {provider}'],

@@ -13,11 +13,26 @@ export type UserArg = string | null | undefined
 /** A user argument after it was resolved: a user's id, or null for no filter. */
 export type Owner = string | null
 
-const current = new AsyncLocalStorage<{ readonly userId: string } | undefined>()
+interface Scope {
+  readonly userId: string | null
+  readonly requestId: string | null
+}
+
+const current = new AsyncLocalStorage<Scope | undefined>()
+
+/** Runs `work` as part of a request: lines of the log have its id. */
+export function asRequest<T>(requestId: string, work: () => T): T {
+  return current.run({ userId: null, requestId }, work)
+}
+
+/** The id of the request in whose course this runs; null: none. */
+export function currentRequestId(): string | null {
+  return current.getStore()?.requestId ?? null
+}
 
 /** Runs `work` with `userId` as the current user; the user before it is current again afterwards [Auth 4]. */
 export function asUser<T>(userId: string, work: () => T): T {
-  return current.run({ userId }, work)
+  return current.run({ userId, requestId: currentRequestId() }, work)
 }
 
 /**

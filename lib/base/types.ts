@@ -9,7 +9,9 @@ export interface JsonObject {
 /** ISO-8601 in UTC, e.g. `2026-04-12T10:11:12.123+00:00`. */
 export type Timestamp = string
 
-export type SystemRole = 'admin' | 'user'
+/** auditor: a user who may also read /api/v1/admin; service: an account of no person, which has only API tokens. */
+export const SYSTEM_ROLES = ['admin', 'auditor', 'user', 'service'] as const
+export type SystemRole = (typeof SYSTEM_ROLES)[number]
 
 export interface User {
   /** UUID text, at most 64 characters wherever it is stored or compared. */
@@ -25,10 +27,42 @@ export interface User {
   readonly needs_setup: boolean
   /** Raised by every password change: tokens with an older version are refused. */
   readonly token_version: number
+  /** Since when nobody may sign in to it; null: it is not disabled. */
+  readonly disabled_at: Timestamp | null
 }
 
-/** Scopes an API token can have; a session has all [contract 1.8]. */
-export const PERMISSIONS = [
+/** A sign-in that has not ended, as its user sees it. */
+export interface Session {
+  /** SHA-256 of its token in hex. */
+  readonly digest: string
+  readonly user_id: string
+  readonly created_at: Timestamp
+  /** To some minutes. */
+  readonly last_used_at: Timestamp
+  /** Unix time in seconds. */
+  readonly expires: number
+  /** What the browser calls itself; null: unknown. */
+  readonly device: string | null
+  readonly address: string | null
+}
+
+/** A line of the audit: who did what to whom, from where. No e-mail address and no name stands in it. */
+export interface AuditEntry {
+  readonly audit_id: number
+  readonly at: Timestamp
+  /** `sign_in`, `role`... */
+  readonly action: string
+  /** `user:<id>`, `operator` (the command line), `system` or `nobody`. */
+  readonly actor: string
+  /** `user:<id>`, `token:<id>`...; null: nothing in particular. */
+  readonly target: string | null
+  readonly address: string | null
+  readonly request_id: string | null
+  readonly details: JsonObject
+}
+
+/** What a user may do with what is his own. */
+export const USER_PERMISSIONS = [
   'threads:read',
   'threads:write',
   'threads:delete',
@@ -38,10 +72,14 @@ export const PERMISSIONS = [
   'store:read',
   'store:write'
 ] as const
+/** Scopes an API token can have; a session has all [contract 1.8]. Those of administration count only where its user may do that. */
+export const PERMISSIONS = [...USER_PERMISSIONS, 'admin:read', 'admin:users', 'act:users'] as const
 export type Permission = (typeof PERMISSIONS)[number]
 
 /** The scope of an invitation: creating one account. */
 export const INVITATION = 'accounts:register'
+/** The scope of a password link: setting its user's password, once. */
+export const PASSWORD_LINK = 'accounts:password'
 
 /** Prefix of API tokens: anything else is not ours, and is ignored. */
 export const API_TOKEN_PREFIX = 'clq_'
@@ -53,7 +91,7 @@ export interface ApiToken {
   readonly name: string
   /** SHA-256 of the token in hex. The token itself is shown once and not stored. */
   readonly digest: string
-  readonly scopes: readonly (Permission | typeof INVITATION)[]
+  readonly scopes: readonly (Permission | typeof INVITATION | typeof PASSWORD_LINK)[]
   readonly created_at: Timestamp
   /** null: until revoked. */
   readonly expires_at: Timestamp | null
@@ -77,12 +115,16 @@ export interface Grant {
   readonly asserted?: JsonObject
   /** Whether those rules would authenticate the same request as the same user again. */
   readonly isAssertedStill?: () => Promise<boolean>
+  /** The account whose token acts for this user; absent: the user's own. */
+  readonly actor?: string
 }
 
 /** The credential of a request: a session token or an API token. */
 export interface Credential {
   readonly kind: 'session' | 'token'
   readonly text: string
+  /** Id or e-mail address of the user that a token is to act for. */
+  readonly onBehalfOf?: string
 }
 
 export interface Principal {

@@ -22,7 +22,7 @@ interface HttpParts {
   readonly config: Config
   readonly log: Log
   readonly services: Services
-  readonly accounts: Omit<AuthServices, 'config' | 'writer' | 'log' | 'allowanceOf' | 'onLoginRefused'>
+  readonly accounts: Omit<AuthServices, 'config' | 'writer' | 'log' | 'audit' | 'allowanceOf' | 'onLoginRefused'>
   readonly credentials: Credentials
   /** The operator's own auth rules; null: none. */
   readonly policy: AccessPolicy | null
@@ -56,6 +56,7 @@ export function composeServers(parts: HttpParts): { server: HttpServer; metricsS
     config,
     writer: services.writer,
     log,
+    audit: services.audit,
     allowanceOf: (call) => proxies.allowanceOf(call.req),
     onLoginRefused: (code) => metrics.loginRefused(code)
   }

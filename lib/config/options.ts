@@ -140,6 +140,9 @@ const auth = section({
   // Who may register. open: everybody who can reach the server; invite: people with an administrator's invitation;
   // closed: nobody, so that only initialize creates an account.
   registration: choice(['open', 'invite', 'closed'], 'open'),
+  // auto: where the server listens beyond loopback, the first administrator is made by the link in <home>/setup_link.txt, or whoever
+  // comes first is it. never: by whoever comes first, also there; for pages whose form has no field for it.
+  setup_link: choice(['auto', 'never'], 'auto'),
   // The older name: false means `closed`.
   allow_registration: flag(true),
   // Days until a session expires.

@@ -10,7 +10,9 @@ import {
   hasEnded,
   invitation,
   needsInvitation,
+  passwordToken,
   PASSWORD_RULES,
+  setPassword,
   signIn,
   signUp
 } from './session.ts'
@@ -44,7 +46,7 @@ void begin()
 
 // --------------------------------------------------------------------------------------------------------- signing in
 
-type Form = 'setup' | 'sign-in' | 'sign-up'
+type Form = 'setup' | 'sign-in' | 'sign-up' | 'password'
 
 const WORDS: Readonly<Record<Form, { title: string; lead: string; button: string }>> = {
   setup: {
@@ -53,11 +55,12 @@ const WORDS: Readonly<Record<Form, { title: string; lead: string; button: string
     button: 'Create the administrator'
   },
   'sign-in': { title: 'Welcome back', lead: 'Sign in to go on with your conversations.', button: 'Sign in' },
+  password: { title: 'Choose a password', lead: 'This link is good once.', button: 'Set the password' },
   'sign-up': { title: 'Create an account', lead: 'Your conversations are yours alone.', button: 'Create account' }
 }
 
 function SignIn() {
-  const [chosen, choose] = useState<Form>(invitation ? 'sign-up' : 'sign-in')
+  const [chosen, choose] = useState<Form>(passwordToken ? 'password' : invitation ? 'sign-up' : 'sign-in')
   const [problem, setProblem] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
   const form: Form = stage.value === 'setup' ? 'setup' : chosen
@@ -71,7 +74,8 @@ function SignIn() {
     setBusy(true)
     setProblem(null)
     try {
-      if (isNew) await signUp(email, password, form === 'setup', String(data.get('invitation') ?? '').trim())
+      if (form === 'password') await setPassword(email, password)
+      else if (isNew) await signUp(email, password, form === 'setup', String(data.get('invitation') ?? '').trim())
       else await signIn(email, password)
     } catch (error) {
       setProblem(textOf(error))
@@ -103,6 +107,7 @@ function SignIn() {
       <button class="primary wide" disabled=${isBusy}>${button}</button>
       ${
         form !== 'setup' &&
+        form !== 'password' &&
         (canRegister.value || form === 'sign-up') &&
         html`<p class="hint other">
           ${form === 'sign-in' ? 'No account yet? ' : 'You have an account? '}

@@ -63,7 +63,9 @@ export function View() {
     <div class="charts">${FIGURES.filter(isThere).map((figure) => html`<${Chart} key=${figure.name} ...${figure} />`)}</div>
     <p class="hint">The last hour, from when an administrator first looked. Scrape /metrics to keep more.</p>
     <${Models} />
+    <${People} />
     <${Invitations} />
+    <${Audit} />
     <${ToolServers} />
     <${Skills} />
     <${Memory} />
@@ -199,6 +201,74 @@ function ModelCard({ name, model, display_name, description }: Model) {
     <small>${model === name ? description : `${model}. ${description ?? ''}`}</small>
     ${state && html`<span class=${classes('badge', state.isGood ? 'good' : 'bad')} role="status">${state.text}</span>`}
   </li>`
+}
+
+interface ListedUser {
+  readonly id: string
+  readonly email: string
+  readonly system_role: string
+  readonly disabled_at: string | null
+  readonly last_seen_at: string | null
+}
+
+const USERS = '/api/v1/admin/users'
+
+function People() {
+  const { answer, problem, reload } = useAnswer<{ users: ListedUser[]; total: number }>(USERS)
+  const [link, setLink] = useState<string | null>(null)
+  const change = (user: ListedUser, set: object) =>
+    call('PATCH', `${USERS}/${user.id}`, set).then(reload, notifyFailure)
+  const reset = (user: ListedUser) =>
+    call<{ url: string }>('POST', `${USERS}/${user.id}/password-link`).then(({ url }) => setLink(url), notifyFailure)
+  const remove = (user: ListedUser) =>
+    confirm(`Delete ${user.email}, with everything that belongs to it?`) &&
+    call('DELETE', `${USERS}/${user.id}`).then(reload, notifyFailure)
+  return html`<h2>People</h2>
+    ${problem && html`<p class="problem">${problem}</p>`}
+    ${link && html`<div class="secret" role="status"><code>${link}</code><p class="hint">Send this address to its person: it sets a password, once within a day.</p></div>`}
+    <ul class="cards">
+      ${answer?.users.map(
+        (user) => html`<li key=${user.id}>
+          <div class="row"><b>${user.email}</b><span class=${classes('badge', user.disabled_at && 'bad')}>${user.disabled_at ? 'disabled' : user.system_role}</span></div>
+          <small>${user.last_seen_at ? `seen ${new Date(user.last_seen_at).toLocaleString()}` : 'not signed in'}</small>
+          <div class="row">
+            ${
+              user.system_role !== 'service' &&
+              html`<select aria-label=${`Role of ${user.email}`} value=${user.system_role} onChange=${(event: Event) => change(user, { system_role: (event.currentTarget as HTMLSelectElement).value })}>
+                ${['user', 'auditor', 'admin'].map((role) => html`<option value=${role}>${role}</option>`)}
+              </select>
+              <button class="plain" onClick=${() => reset(user)}>Password link</button>`
+            }
+            <button class="plain" onClick=${() => change(user, { disabled: user.disabled_at === null })}>${user.disabled_at ? 'Enable' : 'Disable'}</button>
+            <button class="quiet" aria-label=${`Delete ${user.email}`} onClick=${() => remove(user)}><${Icon} name="bin" /></button>
+          </div>
+        </li>`
+      )}
+    </ul>
+    ${answer && answer.total > answer.users.length && html`<p class="hint">${count(answer.total)} in all: colloquy user list has them.</p>`}`
+}
+
+interface AuditEntry {
+  readonly audit_id: number
+  readonly at: string
+  readonly action: string
+  readonly actor: string
+  readonly target: string | null
+  readonly address: string | null
+}
+
+function Audit() {
+  const { answer, problem } = useAnswer<{ entries: AuditEntry[] }>('/api/v1/admin/audit?limit=20')
+  return html`<h2>Audit</h2>
+    ${problem && html`<p class="problem">${problem}</p>`}
+    <ul class="cards">
+      ${answer?.entries.map(
+        ({ audit_id, at, action, actor, target, address }) => html`<li key=${audit_id}>
+          <div class="row"><b>${action.replaceAll('_', ' ')}</b><small>${new Date(at).toLocaleString()}</small></div>
+          <small>${[actor, target && `→ ${target}`, address].filter(Boolean).join(' ')}</small>
+        </li>`
+      )}
+    </ul>`
 }
 
 interface Invitation {

@@ -25,6 +25,9 @@ export const me = signal<User | null>(null)
 export const canRegister = signal(true)
 /** The invitation in the page's URL. */
 export const invitation = /^#\/invitation\/(.+)$/.exec(location.hash)?.[1] ?? ''
+/** A password link, or the link for the first administrator, in the page's URL. */
+export const passwordToken = /^#\/password\/(.+)$/.exec(location.hash)?.[1] ?? ''
+const setupToken = /^#\/setup\/(.+)$/.exec(location.hash)?.[1] ?? ''
 /** Registration needs an invitation, or the page was opened with one. */
 export const needsInvitation = signal(invitation !== '')
 /** The session ended while the page was open; shown above the form. */
@@ -88,7 +91,7 @@ async function enter(): Promise<void> {
   localStorage.removeItem(STATUS_KEY)
   const user = await call<User>('GET', '/api/v1/auth/me')
   tabs.postMessage(user.id)
-  if (invitation) location.hash = ''
+  if (invitation || setupToken) location.hash = ''
   // The page still holds the data of the user before.
   if (loadedFor !== null && loadedFor !== user.id) location.reload()
   else greet(user)
@@ -109,9 +112,17 @@ export async function signIn(email: string, password: string): Promise<void> {
 
 /** Creates an account: the first administrator's, or another user's. */
 export async function signUp(email: string, password: string, isFirst: boolean, invited: string): Promise<void> {
-  const body = { email, password, ...(invited && { invitation: invited }) }
+  const link = isFirst ? setupToken && { setup_token: setupToken } : invited && { invitation: invited }
+  const body = { email, password, ...(link || {}) }
   await colloquy.call('POST', `/api/v1/auth/${isFirst ? 'initialize' : 'register'}`, body)
   await enter()
+}
+
+/** Sets a password by a link, and signs in with it. */
+export async function setPassword(email: string, password: string): Promise<void> {
+  await colloquy.call('POST', '/api/v1/auth/reset-password', { token: passwordToken, new_password: password })
+  location.hash = ''
+  await signIn(email, password)
 }
 
 export async function signOut(): Promise<void> {

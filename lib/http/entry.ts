@@ -96,7 +96,7 @@ export class Entry {
 // ------------------------------------------------------------------------------------------------- CORS
 
 const EXPOSED =
-  'Content-Location, Location, X-Pagination-Total, X-Pagination-Next, Retry-After, Content-Disposition, Content-Range, ETag, X-Heartbeat-Ms'
+  'Content-Location, Location, X-Pagination-Total, X-Pagination-Next, Retry-After, Content-Disposition, Content-Range, ETag, X-Heartbeat-Ms, X-Request-Id'
 const PREFLIGHT_SECONDS = '600'
 
 /** Foreign origins whose pages may call with the user's cookies. */
@@ -237,7 +237,9 @@ function credentialOf(req: IncomingMessage): Credential | null {
   const session = cookieOf(req, SESSION_COOKIE)
   if (session !== undefined) return { kind: 'session', text: session }
   const text = apiTokenOf(req)
-  return text === null ? null : { kind: 'token', text }
+  if (text === null) return null
+  const named = req.headers['x-on-behalf-of']
+  return { kind: 'token', text, ...(typeof named === 'string' && { onBehalfOf: named.trim() }) }
 }
 
 /**

@@ -22,6 +22,8 @@ export interface Call<Body = unknown, Query = unknown> {
   readonly user: User | null
   /** Client address behind trusted proxies [Auth 9]. */
   readonly address: string
+  /** `X-Request-Id` of the request, or made; the response has it too. */
+  readonly requestId: string
   /** The client uses https, to us or to a trusted proxy. */
   readonly secure: boolean
   /** The credential's grant; null on public routes. */
@@ -100,9 +102,18 @@ export function requireUser(call: Call): User {
   return call.user
 }
 
+/** Below it auditors may read, and service accounts do what their token's scope says. */
+const ADMINISTRATION = '/api/v1/admin/'
+
 /** @throws Failure 401 not_authenticated; 403 permission_denied */
 function requireAdmin(call: Call): void {
-  if (requireUser(call).system_role !== 'admin') throw new Failure('permission_denied', { permission: 'admin' })
+  const { system_role: role } = requireUser(call)
+  if (role === 'admin') return
+  const isAdministration = call.path.startsWith(ADMINISTRATION)
+  if (role === 'auditor' && isAdministration && call.method === 'GET') return
+  // Its token has the route's permission, or the guards would have refused it.
+  if (role === 'service' && isAdministration && call.grant?.kind === 'token') return
+  throw new Failure('permission_denied', { permission: 'admin' })
 }
 
 // ----------------------------------------------------------------------------------------------------

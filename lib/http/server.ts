@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, ServerResponse } from 
 import type { Duplex } from 'node:stream'
 import { BYTE_WEIGHT, type Share } from '../base/budget.ts'
 import { diskFailure, fail, Failure } from '../base/errors.ts'
-import { asUser } from '../base/scope.ts'
+import { asRequest, asUser } from '../base/scope.ts'
 import type { Principal } from '../base/types.ts'
 import { bodyOf, noteExpectation, weightOf } from './body.ts'
 import {
@@ -160,7 +160,9 @@ export class HttpServer {
   // ------------------------------------------------------------------------------------ one request's life
 
   #begin(req: IncomingMessage, res: ServerResponse): void {
-    this.#serve(req, res).catch((error: unknown) => {
+    const requestId = requestIdOf(req)
+    res.setHeader('X-Request-Id', requestId)
+    asRequest(requestId, () => this.#serve(req, res)).catch((error: unknown) => {
       this.#options.log.error({ err: error }, 'a request failed outside its handler')
       reset(res)
     })
@@ -290,6 +292,7 @@ export class HttpServer {
       user,
       grant: principal?.grant ?? null,
       address: this.#options.proxies.addressOf(req),
+      requestId: String(res.getHeader('X-Request-Id')),
       secure: this.#options.proxies.isSecure(req),
       credential: cookieOf(req, SESSION_COOKIE) ?? null,
       share,
@@ -316,7 +319,7 @@ export class HttpServer {
     const { route, dialect } = seen
     const errors = seen.errors ?? dialect.errors
     if (error instanceof Failure && !res.headersSent) return sendFailure(req, res, error, cookies, errors)
-    const requestId = randomUUID()
+    const requestId = String(res.getHeader('X-Request-Id'))
     const { path } = targetOf(req)
     // Without the query: it may carry a credential.
     this.#options.log.error({ err: error, request_id: requestId, method: req.method, route, path }, 'a request failed')
@@ -327,6 +330,12 @@ export class HttpServer {
       sendFailure(req, res, new Failure('internal', null, { 'X-Request-Id': requestId }), cookies, seen.errors)
     else sendBroken(req, res, requestId)
   }
+}
+
+/** The sender's, where it may stand in a log; else a new one. */
+function requestIdOf({ headers }: IncomingMessage): string {
+  const given = headers['x-request-id']
+  return typeof given === 'string' && /^[\w.:/+=-]{1,128}$/.test(given) ? given : randomUUID()
 }
 
 /** node:http drops all but the first, and a proxy may have decided by another [RFC 9112 3.2]. */

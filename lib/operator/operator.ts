@@ -1,16 +1,15 @@
 // Commands an operator runs on the machine, also beside a running server: SQLite allows two writers in turn, and the
 // server reads credentials from the database at every request and every heartbeat, so it notices changes made here.
 import { existsSync } from 'node:fs'
-import { forgetCredentials, type Reset, resetAdmin } from '../auth/admin.ts'
+import { type Reset, resetAdmin } from '../auth/admin.ts'
 import { ApiTokens, type NewApiToken } from '../auth/api-tokens.ts'
 import { findAccount } from '../auth/email.ts'
 import type { Config } from '../config/config.ts'
-import { departureOf } from '../jobs/departures.ts'
 import { Committer } from '../run/commit/committer.ts'
 import { openDatabase } from '../store/open.ts'
 import { scopedStore, scopedWriter } from '../store/scoped.ts'
 import type { Job, Store, Writer } from '../store/store.ts'
-import type { ApiToken, JobKind, User } from '../base/types.ts'
+import type { ApiToken, JobKind } from '../base/types.ts'
 
 const JOBS_PAGE = 1000
 
@@ -60,24 +59,6 @@ export function revokeApiToken(config: Config, token_id: string): Promise<void> 
 }
 
 /**
- * Removes an account. Its sessions and tokens end at once; a running server, or the next to start, removes what it has left.
- * @throws Error when there is no SQL database, no such account, or it is the last administrator.
- */
-export function removeAccount(config: Config, email: string): Promise<User> {
-  return beside(config, async (store, writer) => {
-    const user = await accountOf(store, email)
-    const outcome = await writer.write({ name: 'user.remove', id: user.id, job: departureOf(user.id) })
-    if (outcome === null) throw new Error(missing(email))
-    if (outcome === 'last_admin')
-      throw new Error(
-        `${user.email} is the last administrator: without one, whoever comes first could set up the service`
-      )
-    await forgetCredentials(config.home, user.email)
-    return user
-  })
-}
-
-/**
  * All jobs, or those that have failed for good.
  * @throws Error when there is no SQL database.
  */
@@ -108,7 +89,11 @@ export function changeJob(config: Config, kind: JobKind, key: string, how: 'retr
   })
 }
 
-async function beside<T>(config: Config, work: (store: Store, writer: Writer) => Promise<T>): Promise<T> {
+/**
+ * Works on the database of an installation, also beside a running server.
+ * @throws Error when there is none
+ */
+export async function beside<T>(config: Config, work: (store: Store, writer: Writer) => Promise<T>): Promise<T> {
   if (config.database.backend === 'memory')
     throw new Error('database.backend is memory: only the server itself can reach its accounts')
   const { backend, sqlite_path } = config.database
@@ -125,7 +110,7 @@ async function beside<T>(config: Config, work: (store: Store, writer: Writer) =>
   }
 }
 
-async function accountOf({ users }: Store, email: string): Promise<User> {
+async function accountOf({ users }: Store, email: string) {
   const user = await findAccount(users, email)
   if (!user) throw new Error(missing(email))
   return user
@@ -136,9 +121,15 @@ function missing(email: string): string {
 }
 
 /** There are no streams here to notify. */
-function tokensOf(store: Store, writer: Writer): ApiTokens {
-  const { apiTokens } = scopedStore(store)
-  return new ApiTokens({ reads: apiTokens, writer: scopedWriter(writer), log: { warn: () => {} }, onRevoked: () => {} })
+export function tokensOf(store: Store, writer: Writer): ApiTokens {
+  const { apiTokens: reads, users } = scopedStore(store)
+  return new ApiTokens({
+    reads,
+    users,
+    writer: scopedWriter(writer),
+    log: { warn: () => {} },
+    onRevoked: () => {}
+  })
 }
 
 export { pruneDatabase } from '../store/open.ts'

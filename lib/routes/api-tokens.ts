@@ -2,6 +2,8 @@
 // could create tokens would exceed its scopes.
 import * as v from 'valibot'
 import type { ApiTokens, Invitations } from '../auth/api-tokens.ts'
+import { actorOf, type Audit } from '../auth/audit.ts'
+import { tokenName } from '../auth/people.ts'
 import { fail } from '../base/errors.ts'
 import { type Call, type Route, route, type UserCall } from '../http/route.ts'
 import { integer, listOf, objectOf } from '../http/schema.ts'
@@ -11,9 +13,9 @@ import { type ApiToken, type JsonObject, PERMISSIONS } from '../base/types.ts'
 const NAME_MAX = 100
 const SCOPES_MAX = 32
 const DAYS_MAX = 3_650
-const DAY_MS = 86_400_000
+export const DAY_MS = 86_400_000
 
-const createBody = objectOf({
+export const tokenBody = objectOf({
   name: v.optional(v.pipe(v.string(), v.trim(), v.maxLength(NAME_MAX), v.minLength(1)), 'unnamed'),
   // A token has no scopes by default.
   scopes: v.optional(listOf(v.picklist(PERMISSIONS), SCOPES_MAX), []),
@@ -22,23 +24,31 @@ const createBody = objectOf({
 })
 
 /** Without the digest. */
-function tokenView({ token_id, name, scopes, created_at, expires_at, last_used_at }: ApiToken): JsonObject {
+export function tokenView({ token_id, name, scopes, created_at, expires_at, last_used_at }: ApiToken): JsonObject {
   return { token_id, name, scopes: [...scopes], created_at, expires_at, last_used_at }
 }
 
-export function apiTokenRoutes({ apiTokens }: { readonly apiTokens: ApiTokens }): Route[] {
-  const create = async (call: UserCall<v.InferOutput<typeof createBody>>) => {
+export function apiTokenRoutes({
+  apiTokens,
+  audit
+}: {
+  readonly apiTokens: ApiTokens
+  readonly audit: Audit
+}): Route[] {
+  const create = async (call: UserCall<v.InferOutput<typeof tokenBody>>) => {
     const { name, scopes, expires_in_days: days } = call.body
     const lifetimeMs = days === null ? null : days * DAY_MS
     const { token, text } = await apiTokens.create({ user_id: call.user.id, name, scopes, lifetimeMs })
+    await audit.record('token_created', actorOf(call), tokenName(token), { scopes: [...scopes] })
     return { status: 201, json: { ...tokenView(token), token: text } }
   }
 
   const list = async () => ({ json: { tokens: (await apiTokens.list()).map(tokenView) } })
 
-  const revoke = async ({ params }: Call) => {
-    const id = params.token_id!
+  const revoke = async (call: Call) => {
+    const id = call.params.token_id!
     if (!(await apiTokens.revoke(id))) throw fail('api_token_not_found', { id })
+    await audit.record('token_revoked', actorOf(call), tokenName({ token_id: id }))
     return { json: { success: true } }
   }
 
@@ -47,7 +57,7 @@ export function apiTokenRoutes({ apiTokens }: { readonly apiTokens: ApiTokens })
     route({
       method: 'POST',
       path,
-      body: createBody,
+      body: tokenBody,
       rule: null,
       summary: 'Create an API token; it is shown only once',
       answers: one(ref('ApiToken'), 201),
@@ -85,18 +95,26 @@ function invitationView({ token_id, name, created_at, expires_at }: ApiToken): J
   return { invitation_id: token_id, name, created_at, expires_at }
 }
 
-export function invitationRoutes({ invitations }: { readonly invitations: Invitations }): Route[] {
+export function invitationRoutes({
+  invitations,
+  audit
+}: {
+  readonly invitations: Invitations
+  readonly audit: Audit
+}): Route[] {
   const create = async (call: UserCall<v.InferOutput<typeof invitationBody>>) => {
     const { name, expires_in_days: days } = call.body
     const { token, text } = await invitations.create({ user_id: call.user.id, name, lifetimeMs: days * DAY_MS })
+    await audit.record('invitation_created', actorOf(call), `invitation:${token.token_id}`)
     return { status: 201, json: { ...invitationView(token), invitation: text } }
   }
 
   const list = async () => ({ json: { invitations: (await invitations.list()).map(invitationView) } })
 
-  const revoke = async ({ params }: UserCall) => {
-    const id = params.invitation_id!
+  const revoke = async (call: UserCall) => {
+    const id = call.params.invitation_id!
     if (!(await invitations.revoke(id))) throw fail('invitation_not_found', { id })
+    await audit.record('invitation_revoked', actorOf(call), `invitation:${id}`)
     return { json: { success: true } }
   }
 

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import type { ApiTokens, Invitations } from '../auth/api-tokens.ts'
+import { actorOf, type Audit, userName } from '../auth/audit.ts'
 import {
   HashingBusy,
   hashPassword,
@@ -12,7 +13,9 @@ import {
   verifyPassword
 } from '../auth/password.ts'
 import { findAccount, readEmail } from '../auth/email.ts'
+import type { People } from '../auth/people.ts'
 import type { Sessions, Tokens } from '../auth/session.ts'
+import type { SetupLink } from '../auth/setup-link.ts'
 import type { Config } from '../config/config.ts'
 import { Failure, fail } from '../base/errors.ts'
 import { KeyedMutex } from '../base/keyed-mutex.ts'
@@ -23,7 +26,7 @@ import { describedAs, minCharacters, objectOf, queryBoolean } from '../http/sche
 import type { UserReads, Writer } from '../store/store.ts'
 import type { UserLimits } from '../thread/user-limits.ts'
 import { isObject, type JsonObject, timestamp, type User } from '../base/types.ts'
-import { anything, arrayOf, int, int64, message, one, oneOf, ref, shaped, text, yesNo } from './answers.ts'
+import { anything, arrayOf, int, int64, message, one, oneOf, ref, shaped, success, text, yesNo } from './answers.ts'
 
 export interface AuthServices {
   readonly config: Config
@@ -34,6 +37,10 @@ export interface AuthServices {
   readonly apiTokens: ApiTokens
   readonly invitations: Invitations
   readonly limits: Pick<UserLimits, 'view'>
+  readonly people: People
+  readonly audit: Audit
+  /** Needed for making the first administrator; null: whoever comes first is it [Auth 11]. */
+  readonly setupLink?: SetupLink | null
   readonly log: { warn(fields: object, text: string): void }
   /** Called with the code of every refused sign-in. */
   readonly onLoginRefused?: (code: string) => void
@@ -46,7 +53,7 @@ export interface AuthServices {
 const PASSWORD_MIN = 8
 
 /** A new password: length first, then the blocklist [Auth 8]. */
-const newPassword = v.pipe(
+export const newPassword = v.pipe(
   v.string(),
   v.maxBytes(PASSWORD_BYTES_MAX, `Value error, Password is too long; use at most ${PASSWORD_BYTES_MAX} bytes.`),
   minCharacters(PASSWORD_MIN),
@@ -55,7 +62,7 @@ const newPassword = v.pipe(
 )
 
 /** The normalised email address of a new account. */
-const newEmail = v.pipe(
+export const newEmail = v.pipe(
   v.string(),
   v.rawCheck(({ dataset, addIssue }) => {
     if (!dataset.typed) return
@@ -75,6 +82,7 @@ const remember_me = v.optional(v.union([v.boolean(), queryBoolean]), true)
 const account = { email: newEmail, password: newPassword, remember_me }
 const accountBody = objectOf(account)
 const registerBody = objectOf({ ...account, invitation: v.nullish(v.string(), null) })
+const initializeBody = objectOf({ ...account, setup_token: v.nullish(v.string(), null) })
 const changeBody = objectOf({
   current_password: v.string(),
   new_password: newPassword,
@@ -91,18 +99,23 @@ const loginBody = v.pipe(
   objectOf({ username: v.string(), password: v.string(), remember_me })
 )
 
+const resetBody = objectOf({ token: v.string(), new_password: newPassword })
+const removeBody = objectOf({ current_password: v.optional(v.string(), '') })
+
 type AccountCall = Call<v.InferOutput<typeof accountBody>>
 type UserChange = Partial<Pick<User, 'password_hash' | 'email' | 'needs_setup'>>
+type InitializeCall = Call<v.InferOutput<typeof initializeBody>>
 type RegisterCall = Call<v.InferOutput<typeof registerBody>>
 
 function userView({ id, email, system_role, needs_setup, oauth_provider }: User): JsonObject {
-  return { id, email, system_role, needs_setup, oauth_provider }
+  // DeerFlow's page knows no other roles.
+  return { id, email, system_role: system_role === 'admin' ? 'admin' : 'user', needs_setup, oauth_provider }
 }
 
 // ------------------------------------------------------------------------------------------------- handlers
 
 export function authRoutes(services: AuthServices): Route[] {
-  const { config, users, writer, sessions, tokens, apiTokens, invitations, log } = services
+  const { config, users, writer, sessions, tokens, apiTokens, invitations, people, audit, log } = services
   const { registration } = config.auth
   const limiter = new LoginLimiter()
   const registrations = new Allowance()
@@ -113,7 +126,8 @@ export function authRoutes(services: AuthServices): Route[] {
   /** Cookies of a new session: the token, and the CSRF token with the same lifetime. */
   const signIn = async (call: Call, user: User, remember: boolean): Promise<Cookie[]> => {
     const maxAge = remember && mayLast(call.req, call.secure) ? tokens.lifetimeS : undefined
-    const session = sessionCookie(call, await tokens.issue(user, { remember }))
+    const device = call.req.headers['user-agent'] ?? null
+    const session = sessionCookie(call, await sessions.open(user, { remember, device, address: call.address }))
     return [{ ...session, ...(maxAge !== undefined && { maxAge }) }, csrfCookie(call.secure, maxAge)]
   }
 
@@ -133,6 +147,7 @@ export function authRoutes(services: AuthServices): Route[] {
     refuseLocked(call)
     if (isRight) limiter.succeeded(call.address)
     else limiter.failed(call.address)
+    if (!isRight && limiter.lockedFor(call.address) > 0) await audit.record('lockout', actorOf(call))
     return isRight
   }
 
@@ -157,8 +172,17 @@ export function authRoutes(services: AuthServices): Route[] {
     const user = await findAccount(users, username)
     const hash = user?.password_hash ?? null
     const isRight = await checkPassword(call, password, hash)
-    if (user === null || hash === null || !isRight) throw fail('invalid_credentials')
+    if (user === null || hash === null || !isRight) {
+      // Of an address without an account nothing is kept: it may be a password in the wrong field.
+      await audit.record('sign_in_failed', actorOf(call), user && userName(user.id))
+      throw fail('invalid_credentials')
+    }
+    if (user.disabled_at !== null) {
+      await audit.record('sign_in_failed', actorOf(call), userName(user.id), { reason: 'account_disabled' })
+      throw fail('account_disabled')
+    }
     if (needsRehash(hash)) await rehash(user, password)
+    await audit.record('sign_in', { ...actorOf(call), actor: userName(user.id) })
     return {
       json: { expires_in: tokens.lifetimeS, needs_setup: user.needs_setup },
       cookies: await signIn(call, user, remember_me)
@@ -187,14 +211,15 @@ export function authRoutes(services: AuthServices): Route[] {
     oauth_provider: null,
     oauth_id: null,
     needs_setup: false,
-    token_version: 0
+    token_version: 0,
+    disabled_at: null
   })
 
-  const welcome = async (call: AccountCall, user: User): Promise<Reply> => ({
-    status: 201,
-    json: userView(user),
-    cookies: await signIn(call, user, call.body.remember_me)
-  })
+  const welcome = async (call: AccountCall, user: User): Promise<Reply> => {
+    const by = { ...actorOf(call), actor: userName(user.id) }
+    await audit.record('account_created', by, userName(user.id), { role: user.system_role })
+    return { status: 201, json: userView(user), cookies: await signIn(call, user, call.body.remember_me) }
+  }
 
   // Cheap checks come before the hash; between racing calls the write decides.
   const register = async (call: RegisterCall): Promise<Reply> => {
@@ -215,15 +240,17 @@ export function authRoutes(services: AuthServices): Route[] {
     if (hasAdmin) throw fail('system_already_initialized')
   }
 
-  const initialize = async (call: AccountCall): Promise<Reply> => {
+  const initialize = async (call: InitializeCall): Promise<Reply> => {
     hasAdmin = (await users.admin()) !== null
     refuseLate()
+    await services.setupLink?.check(call.body.setup_token)
     // Of many racing requests, those whose hashing turn comes after the winner are not hashed at all.
     const user = await newUser(call, 'admin', refuseLate)
     const outcome = await writer.write({ name: 'user.initialize', user })
     hasAdmin ||= outcome !== 'email_taken'
     if (outcome === 'initialized') throw fail('system_already_initialized')
     if (outcome === 'email_taken') throw fail('email_already_exists')
+    await services.setupLink?.remove()
     return welcome(call, user)
   }
 
@@ -267,6 +294,8 @@ export function authRoutes(services: AuthServices): Route[] {
       if (now.token_version !== user.token_version) throw fail('token_revoked')
       return { password_hash, ...email }
     })
+    await audit.record('password', actorOf(call), userName(user.id), { how: 'changed' })
+    if (new_email != null && updated.email !== user.email) await audit.record('email', actorOf(call), userName(user.id))
     const revoked = revoke_tokens ? await apiTokens.revokeAll(user.id) : 0
     const active = (await apiTokens.list(user.id)).length
     return {
@@ -277,11 +306,34 @@ export function authRoutes(services: AuthServices): Route[] {
 
   /** Ends all sessions but the caller's. */
   const endSessions = async (call: Call): Promise<Reply> => {
-    const updated = await newVersion(requireUser(call).id, () => ({}))
+    const { id } = requireUser(call)
+    const updated = await newVersion(id, () => ({}))
+    await audit.record('sessions_ended', actorOf(call), userName(id))
     return {
       json: { message: 'All other sessions have ended' },
       cookies: await signIn(call, updated, await isRemembered(call))
     }
+  }
+
+  const resetPassword = async (call: Call<v.InferOutput<typeof resetBody>>): Promise<Reply> => {
+    refuseLocked(call)
+    const { token, new_password } = call.body
+    const user = await people.usePasswordLink(token).catch((error: unknown) => {
+      limiter.failed(call.address)
+      throw error
+    })
+    await unlessBusy(people.setPassword(user.id, new_password, { ...actorOf(call), actor: userName(user.id) }))
+    return { json: { message: 'Password changed successfully' } }
+  }
+
+  /** Whoever has a password says it once more: a page left open must not be enough. */
+  const removeOwn = async (call: Call<v.InferOutput<typeof removeBody>>): Promise<Reply> => {
+    const { id, password_hash } = requireUser(call)
+    const { current_password: password } = call.body
+    if (password_hash !== null && !(await checkPassword(call, password, password_hash)))
+      throw fail('current_password_wrong')
+    await people.remove(id, actorOf(call))
+    return { json: { success: true } }
   }
 
   const setupStatus = async (call: Call): Promise<Reply> => {
@@ -331,7 +383,7 @@ export function authRoutes(services: AuthServices): Route[] {
     route({
       ...entry,
       path: at('/initialize'),
-      body: accountBody,
+      body: initializeBody,
       summary: 'Create the first administrator and sign in',
       answers: one(ref('User'), 201),
       refusals: [409],
@@ -372,6 +424,25 @@ export function authRoutes(services: AuthServices): Route[] {
       summary: 'What is stored of the caller, and how much may be; `max` null: no limit',
       answers: one(shaped({ threads: counted, bytes: counted, crons: counted, webhooks: counted })),
       handler: async (call) => ({ json: await services.limits.view(requireUser(call).id) })
+    }),
+    route({
+      method: 'DELETE',
+      path: at('/me'),
+      body: removeBody,
+      bodyOptional: true,
+      summary: 'Delete the caller’s account and everything that belongs to it',
+      answers: success,
+      refusals: [409],
+      rule: null,
+      handler: removeOwn
+    }),
+    route({
+      ...entry,
+      path: at('/reset-password'),
+      body: resetBody,
+      summary: 'Set a password by a link that an administrator has made',
+      answers: message,
+      handler: resetPassword
     }),
     route({
       ...open,

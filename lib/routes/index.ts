@@ -1,6 +1,7 @@
 // The API, one file per line. Each file is a table of method, path, access, schemas and handler. Tables of other rooms are handed in.
 import type { Route } from '../http/route.ts'
 import { apiTokenRoutes, invitationRoutes } from './api-tokens.ts'
+import { auditRoutes } from './audit.ts'
 import { artifactRoutes } from './artifacts.ts'
 import { withRules } from './authorization.ts'
 import { type AuthServices, authRoutes } from './auth.ts'
@@ -16,6 +17,7 @@ import { memoryRoutes } from './memory.ts'
 import { messageRoutes } from './messages.ts'
 import { modelRoutes } from './features.ts'
 import { withOpenApi } from './openapi.ts'
+import { peopleRoutes } from './people.ts'
 import { runRoutes } from './runs.ts'
 import type { AccessRules, Services } from './services.ts'
 import { skillRoutes } from './skills.ts'
@@ -48,6 +50,8 @@ export function routes(
     ...authRoutes(auth), //         /api/v1/auth/...
     ...apiTokenRoutes(auth), //     /api/v1/auth/tokens
     ...invitationRoutes(auth), //   /api/v1/auth/invitations
+    ...peopleRoutes(auth), //       /api/v1/admin/users, /api/v1/auth/sessions
+    ...auditRoutes(services), //    /api/v1/admin/audit
     ...jobRoutes(services), //  /api/v1/admin/jobs
     ...threadRoutes(services), //   /api/threads
     ...stateRoutes(services), //    /api/threads/{thread_id}/state, /history

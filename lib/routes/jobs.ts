@@ -29,6 +29,7 @@ export function jobRoutes({ store }: Pick<Services, 'store'>): Route[] {
       method: 'GET',
       path: '/api/v1/admin/jobs',
       admin: true,
+      permission: 'admin:read',
       query: listQuery,
       summary:
         'List jobs: webhooks, turns of crons, removals of threads and of what removed accounts have left; administrators only',

@@ -1,5 +1,6 @@
 // Tool servers: configuration and status. Only administrators may change them, because a stdio server is a command that runs
 // with our rights [needs N20, contract 6.5].
+import { actorOf } from '../auth/audit.ts'
 import * as v from 'valibot'
 import { type CommandPolicy, isWebAddress, type McpServerConfigs, problemOf } from '../agent/mcp/command-policy.ts'
 import { masked, problemOfMasks, unmasked } from '../agent/mcp/secrets.ts'
@@ -57,9 +58,9 @@ const Body = objectOf({
 })
 const Switch = objectOf({ server_name: v.string(), enabled: v.boolean() })
 
-type McpServices = Pick<Services, 'config' | 'extensions' | 'toolServers' | 'log'>
+type McpServices = Pick<Services, 'config' | 'extensions' | 'toolServers' | 'log' | 'audit'>
 
-export function mcpRoutes({ config, extensions, toolServers, log }: McpServices): Route[] {
+export function mcpRoutes({ config, extensions, toolServers, log, audit }: McpServices): Route[] {
   const policy = commandPolicy(config)
 
   const view = (file: ExtensionsFile): Reply => {
@@ -78,14 +79,15 @@ export function mcpRoutes({ config, extensions, toolServers, log }: McpServices)
     return { json: { mcp_servers: Object.fromEntries(servers) } }
   }
 
-  const changed = async (change: (before: McpServerConfigs) => McpServerConfigs): Promise<Reply> => {
+  const changed = async (call: Call, change: (before: McpServerConfigs) => McpServerConfigs): Promise<Reply> => {
     const file = await extensions.change((before) => ({ ...before, mcpServers: toJson(change(parsed(before))) }))
     toolServers.configure(storedServers(file, policy, log))
+    await audit.record('tool_servers', actorOf(call), null, { servers: Object.keys(file.mcpServers) })
     return view(file)
   }
 
   const replace = async (call: Call<v.InferOutput<typeof Body>>): Promise<Reply> => {
-    return changed((before) => {
+    return changed(call, (before) => {
       const after = Object.entries(call.body.mcp_servers).map(([name, given]) => {
         const known = Object.hasOwn(before, name) ? before[name] : undefined
         const server = unmasked(given, known)
@@ -99,7 +101,7 @@ export function mcpRoutes({ config, extensions, toolServers, log }: McpServices)
 
   const toggle = async (call: Call<v.InferOutput<typeof Switch>>): Promise<Reply> => {
     const { server_name: name, enabled } = call.body
-    return changed((before) => {
+    return changed(call, (before) => {
       const server = Object.hasOwn(before, name) ? before[name] : undefined
       if (!server) throw fail('tool_server_not_found', { name })
       return { ...before, [name]: { ...server, enabled } }

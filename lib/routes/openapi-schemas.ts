@@ -109,6 +109,37 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     },
     { token: { type: 'string', description: 'The secret; only in the response that creates it' } }
   ),
+  Account: shaped(
+    {
+      id: text,
+      email: text,
+      system_role: oneOf('admin', 'auditor', 'user', 'service'),
+      created_at: time,
+      needs_setup: yesNo,
+      oauth_provider: optionalText,
+      disabled_at: optionalTime
+    },
+    { last_seen_at: optionalTime, password_link: ref('PasswordLink') }
+  ),
+  PasswordLink: shaped({ token: text, url: text, expires_at: optionalTime }),
+  Session: shaped({
+    session_id: text,
+    created_at: time,
+    last_used_at: time,
+    device: optionalText,
+    address: optionalText,
+    is_current: yesNo
+  }),
+  AuditEntry: shaped({
+    audit_id: int,
+    at: time,
+    action: text,
+    actor: text,
+    target: optionalText,
+    address: optionalText,
+    request_id: optionalText,
+    details: anObject
+  }),
   Invitation: shaped(
     { invitation_id: text, name: text, created_at: time, expires_at: optionalTime },
     { invitation: { type: 'string', description: 'The secret; only in the response that creates it' } }

@@ -2,6 +2,7 @@
 import type { ToolServers } from '../agent/mcp/tool-servers.ts'
 import type { Agent } from '../agent/runtime.ts'
 import type { StatePort } from '../agent/states.ts'
+import type { Audit } from '../auth/audit.ts'
 import type { Config } from '../config/config.ts'
 import type { Artifacts } from '../files/artifacts.ts'
 import type { Extensions } from '../files/extensions.ts'
@@ -57,6 +58,7 @@ export interface Services {
   readonly configurableHeaders: { of(call: Pick<Call, 'req'>): JsonObject }
   /** UI components of the operator's project; null: none. */
   readonly ui?: (() => Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>) | null
+  readonly audit: Audit
   readonly log: Log
   /** One model call outside any run; `modelName` null: the first model. Rejects if it fails or the name is unknown. */
   completeOnce(messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>

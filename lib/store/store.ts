@@ -27,6 +27,7 @@
 //     moment with everything they name.
 import type { ApiTokenReads, UserReads } from './ports/users.ts'
 import type { AssistantReads, CronReads } from './ports/assistants.ts'
+import type { AuditReads } from './ports/audit.ts'
 import type { CheckpointReads, GraphStateReads } from './ports/checkpoints.ts'
 import type { EventReads, EventStore } from './ports/events.ts'
 import type { FeedbackReads, FrameReads, RunReads } from './ports/runs.ts'
@@ -39,6 +40,7 @@ import type { JsonObject } from '../base/types.ts'
 
 export type * from './ports/users.ts'
 export type * from './ports/assistants.ts'
+export type * from './ports/audit.ts'
 export type * from './ports/checkpoints.ts'
 export type * from './ports/events.ts'
 export type * from './ports/runs.ts'
@@ -64,6 +66,7 @@ export interface Store {
   readonly items: ItemReads
   readonly crons: CronReads
   readonly jobs: JobReads
+  readonly audit: AuditReads
   /** null: there is no SQL database, and the feedback routes answer 503 [Errors]. */
   readonly feedback: FeedbackReads | null
   /** Absent: the store has one process. */

@@ -23,6 +23,7 @@ async function storeWithAdmin(t: Test, backend: Backend): Promise<{ store: Store
 const apiTokensOf = (store: Store) =>
   new ApiTokens({
     reads: scopedStore(store).apiTokens,
+    users: store.users,
     writer: scopedWriter(writerOf(store)),
     log: { warn: () => {} },
     onRevoked: () => {}

@@ -37,7 +37,8 @@ onEachBackend(t, '[Auth 3] failures of a token have codes of their own and one m
     users: store.users,
     tokens: await openTokens({ home: '/nowhere', secret: 'x', expiryDays: 7 }),
     writer: writerOf(store),
-    onRevoked: () => {}
+    onRevoked: () => {},
+    log: { warn: () => {} }
   })
   await t.rejects(elsewhere.authenticate(expired), { code: 'token_expired', detail: { message: 'Invalid token' } })
   for (const token of ['junk', '', ' ', expired])
@@ -92,7 +93,13 @@ t.test('a credential that was signed out stays refused after a restart', async (
   for (const life of [1, 2]) {
     const store = await openSqliteStore(path)
     const tokens = await openTokens({ home, secret: null, expiryDays: 7 })
-    const sessions = new Sessions({ users: store.users, tokens, writer: writerOf(store), onRevoked: () => {} })
+    const sessions = new Sessions({
+      users: store.users,
+      tokens,
+      writer: writerOf(store),
+      onRevoked: () => {},
+      log: { warn: () => {} }
+    })
     if (life === 1) {
       const user = aUser()
       await write(store, { name: 'user.create', user })

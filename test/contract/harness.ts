@@ -146,6 +146,7 @@ export function aUser(set: Partial<User> = {}): User {
     oauth_id: null,
     needs_setup: false,
     token_version: 0,
+    disabled_at: null,
     ...set
   }
 }

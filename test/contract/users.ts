@@ -25,6 +25,15 @@ function digest(n: number): string {
   return createHash('sha256').update(String(n)).digest('hex')
 }
 
+const NEVER = { created_at: time(1), expires_at: null, last_used_at: null }
+
+/** The n-th session of a user. */
+function aSession(user_id: string, n: number) {
+  const at = time(n)
+  const from = { device: `browser ${n}`, address: '10.0.0.1' }
+  return { digest: digest(100 + n), user_id, created_at: at, last_used_at: at, expires: 8_000_000_000, ...from }
+}
+
 export function userStoreContract(t: Test, open: Open): void {
   const test = rules(t, open)
   const durable = durableRules(t, open)
@@ -186,6 +195,109 @@ export function userStoreContract(t: Test, open: Open): void {
     t.strictSame(outcomes.toSorted(), ['last_admin', 'removed'])
     t.ok(await store.users.admin())
     t.equal((await store.jobs.list({ limit: 9, offset: 0 })).length, 1)
+  })
+
+  test('who is disabled has no API tokens, sessions and turns of crons any more, and may be enabled again', async (t, store) => {
+    const [admin, user] = [aUser({ system_role: 'admin' }), aUser()]
+    for (const one of [admin, user]) await write(store, { name: 'user.create', user: one })
+    await write(store, { name: 'session.use', session: aSession(user.id, 1), version: 0, now: 0 })
+    await write(store, { name: 'cron.create', cron: aCron({ cron_id: 'c', user_id: user.id }), max: 9 })
+    const token = { token_id: 't', user_id: user.id, name: 't', digest: digest(7), scopes: [], ...NEVER }
+    await write(store, { name: 'apiToken.create', token, max: 9 })
+    const disabled = await write(store, { name: 'user.setAccess', id: user.id, disabled_at: time(5) })
+    t.match(disabled, { disabled_at: time(5), token_version: user.token_version + 1 })
+    t.strictSame(await store.users.byId(user.id), disabled)
+    t.strictSame(await store.users.sessions(user.id), [])
+    t.strictSame(await store.apiTokens.list(user.id), [])
+    t.match(await store.crons.get('c', user.id), { enabled: false, next_run_date: null })
+    t.match((await store.users.list({ isDisabled: true, limit: 9, offset: 0 })).users, [{ id: user.id }])
+    t.match(await write(store, { name: 'user.setAccess', id: user.id, disabled_at: null }), { disabled_at: null })
+    t.equal(await write(store, { name: 'user.setAccess', id: 'nobody', role: 'admin' }), null)
+  })
+
+  test('the last administrator who may sign in keeps the role and is not disabled, whoever comes at once', async (t, store) => {
+    const admins = [aUser({ system_role: 'admin' }), aUser({ system_role: 'admin' })]
+    for (const user of admins) await write(store, { name: 'user.create', user })
+    const [one, other] = admins.map(({ id }) => id) as [string, string]
+    const outcomes = await Promise.all([
+      write(store, { name: 'user.setAccess', id: one, role: 'user' }),
+      write(store, { name: 'user.setAccess', id: other, disabled_at: time(1) })
+    ])
+    t.equal(outcomes.filter((outcome) => outcome === 'last_admin').length, 1)
+    const admin = outcomes[0] === 'last_admin' ? one : other
+    t.equal(
+      await write(store, { name: 'user.remove', id: admin, job: aJob(admin, { kind: 'departure' }) }),
+      'last_admin'
+    )
+  })
+
+  test('a session is listed until it ends, alone or with all of its user', async (t, store) => {
+    const user = aUser()
+    await write(store, { name: 'user.create', user })
+    const [first, second] = [aSession(user.id, 1), aSession(user.id, 2)]
+    for (const session of [first, second]) await write(store, { name: 'session.use', session, version: 0, now: 0 })
+    const later = { ...first, created_at: time(9), last_used_at: time(9), device: null }
+    await write(store, { name: 'session.use', session: later, version: 0, now: 0 })
+    t.strictSame(await store.users.sessions(user.id), [second, { ...first, last_used_at: time(9) }])
+    t.match((await store.users.list({ text: user.email, limit: 1, offset: 0 })).users, [{ last_seen_at: time(9) }])
+    await write(store, { name: 'session.deny', digest: first.digest, expires: 9e9, now: 0 })
+    await write(store, { name: 'session.use', session: first, version: 0, now: 0 })
+    t.strictSame(await store.users.sessions(user.id), [second], 'one that has ended is not listed again')
+    await write(store, { name: 'user.update', id: user.id, set: { token_version: 1 } })
+    await write(store, { name: 'session.use', session: second, version: 0, now: 0 })
+    t.strictSame(await store.users.sessions(user.id), [])
+    await write(store, { name: 'session.use', session: aSession(user.id, 3), version: 1, now: 0 })
+    const fourth = { ...aSession(user.id, 4), expires: 9_000_000_001 }
+    await write(store, { name: 'session.use', session: fourth, version: 1, now: 9_000_000_000 })
+    t.strictSame(await store.users.sessions(user.id), [fourth], 'what has expired goes')
+  })
+
+  test('accounts are listed oldest first, in pages, by part of the address and by role', async (t, store) => {
+    const users = [3, 1, 2].map((n) =>
+      aUser({ email: `u_${n}@example.com`, created_at: time(n), system_role: n === 2 ? 'auditor' : 'user' })
+    )
+    for (const user of users) await write(store, { name: 'user.create', user })
+    const emails = async (search: object) =>
+      (await store.users.list({ limit: 9, offset: 0, ...search })).users.map(({ email }) => email[2])
+    t.strictSame(await emails({}), ['1', '2', '3'])
+    t.strictSame(await emails({ limit: 1, offset: 1 }), ['2'])
+    t.strictSame(await emails({ text: '_3@' }), ['3'])
+    t.strictSame(await emails({ text: '%3' }), [], 'special characters are themselves')
+    t.strictSame(await emails({ role: 'auditor' }), ['2'])
+    t.equal((await store.users.list({ limit: 1, offset: 0 })).total, 3)
+  })
+
+  test('the audit comes back newest first, by who, whom, what and when', async (t, store) => {
+    const line = (n: number, more: object = {}) => ({
+      at: time(n),
+      action: 'role',
+      actor: 'operator',
+      target: null,
+      address: null,
+      request_id: null,
+      details: { n },
+      ...more
+    })
+    const lines = [
+      line(1),
+      line(2, { actor: 'user:ann', address: '10.0.0.1', request_id: 'r' }),
+      line(3, { target: 'user:ann', action: 'password' })
+    ]
+    for (const entry of lines) await write(store, { name: 'audit.add', entry })
+    const found = async (search: object) =>
+      (await store.audit.list({ limit: 9, ...search })).map(({ details }) => Number(details.n))
+    t.strictSame(await found({}), [3, 2, 1])
+    t.strictSame(await found({ about: 'user:ann' }), [3, 2])
+    t.strictSame(await found({ action: 'role' }), [2, 1])
+    t.strictSame(await found({ since: time(2) }), [3, 2])
+    const [newest, ...older] = await store.audit.list({ limit: 9 })
+    t.strictSame(
+      (await store.audit.list({ limit: 1, before: newest!.audit_id })).map(({ at }) => at),
+      [time(2)]
+    )
+    t.match(older[0], lines[1]!)
+    await write(store, { name: 'user.forget', user_id: 'ann' })
+    t.match((await store.audit.list({ limit: 9 }))[1], { actor: 'user:ann', address: null })
   })
 
   test('of somebody who is forgotten nothing is left beside threads, and of others everything', async (t, store) => {

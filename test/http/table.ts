@@ -48,6 +48,35 @@ const COLUMNS: Readonly<Record<string, Column>> = {
     }
   },
 
+  async 'an auditor, who reads what administrators read and changes nothing'({ t, site }) {
+    const { auditor } = await staff(site)
+    return async (name, expected) => {
+      if (expected.reach !== 'admin') return
+      const isReading = name.startsWith('GET /api/v1/admin/')
+      const refused = { status: 403, body: { detail: 'Permission denied: admin' } }
+      t.match(await ask(auditor, name, nowhere()), isReading ? { status: expected.status } : refused, name)
+    }
+  },
+
+  async 'a service account, by the scopes of its token'({ t, site }) {
+    const { admin } = await staff(site)
+    const { body } = await admin.post('/api/v1/admin/users', { name: 'robot' })
+    const path = `/api/v1/admin/users/${textIn(body, 'id')}/tokens`
+    const tokenOf = async (...scopes: Permission[]) => textIn((await admin.post(path, { scopes })).body, 'token')
+    const [reading, changing] = [await tokenOf('admin:read'), await tokenOf('admin:users')]
+    const bare = new Person(site.url)
+    return async (name, { reach, scope, status }) => {
+      if (reach !== 'admin') return
+      for (const [own, token] of [
+        ['admin:read', reading],
+        ['admin:users', changing]
+      ]) {
+        const answer = await ask(bare, name, nowhere(), { authorization: `Bearer ${token}` })
+        t.equal(answer.status, own === scope ? status : 403, `${name} with ${own}`)
+      }
+    }
+  },
+
   async 'another user'({ t, site, backend, owner }) {
     const other = await signIn(site, 'other')
     const there = await furnished(owner, backend)
@@ -139,6 +168,9 @@ const COLUMNS: Readonly<Record<string, Column>> = {
       const program = scope && scope !== 'any' && besides ? await programOf(owner, scope, besides) : only.get(scope)
       if (!program || reach === 'public') return
       const answer = await ask(program, name, await placeOf(name))
+      // The scope alone makes nobody an administrator.
+      if (reach === 'admin')
+        return void t.match(answer, { status: 403, body: { detail: 'Permission denied: admin' } }, name)
       t.equal(answer.status, statusOf(expected, backend), `${name}: ${answer.text.slice(0, 200)}`)
     }
   },
@@ -154,6 +186,17 @@ const COLUMNS: Readonly<Record<string, Column>> = {
       t.notOk(answer.text.includes(SECRET))
     }
   }
+}
+
+/** The administrator, and an auditor. */
+async function staff(site: Site): Promise<{ admin: Person; auditor: Person }> {
+  const admin = new Person(site.url)
+  await admin.post('/api/v1/auth/initialize', { email: 'boss@example.com', password: PASSWORD })
+  const account = { email: 'eyes@example.com', password: PASSWORD, system_role: 'auditor' }
+  await admin.post('/api/v1/admin/users', account)
+  const auditor = new Person(site.url)
+  await auditor.post('/api/v1/auth/login/local', { username: account.email, password: PASSWORD })
+  return { admin, auditor }
 }
 
 /** For every scope the program with the scopes that `scopesOf` makes of it. */

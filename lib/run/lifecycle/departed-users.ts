@@ -1,4 +1,4 @@
-// Ends the runs of users who are gone: nothing may be done any longer in the name of somebody whose account was removed.
+// Ends the runs of users who are gone: nothing may be done any longer in the name of somebody whose account was removed or disabled.
 import { setImmediate as turn } from 'node:timers/promises'
 import { Poller } from '../../base/poller.ts'
 import type { Run } from '../../base/types.ts'
@@ -34,6 +34,11 @@ export class DepartedUsers {
   /** Looks at once: runs of the previous process may have outlived their user. */
   start(): void {
     this.#poller.start(0)
+  }
+
+  /** Looks now: an account may be gone. */
+  lookNow(): void {
+    this.#poller.wakeIn(0)
   }
 
   stop(): Promise<void> {

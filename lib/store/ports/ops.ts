@@ -1,5 +1,17 @@
 // Every write a store takes, and its result.
-import type { ApiToken, Assistant, Cron, Feedback, JsonObject, Thread, Timestamp, User } from '../../base/types.ts'
+import type {
+  ApiToken,
+  Assistant,
+  AuditEntry,
+  Cron,
+  Feedback,
+  JsonObject,
+  Session,
+  SystemRole,
+  Thread,
+  Timestamp,
+  User
+} from '../../base/types.ts'
 import type { Owner } from '../../base/scope.ts'
 import type { AssistantCreation, AssistantPatch, CronPatch } from './assistants.ts'
 import type {
@@ -25,13 +37,14 @@ export interface Ops {
   /** null: the user no longer exists. */
   'user.update': { in: { id: string; set: UserPatch }; out: User | 'email_taken' | null }
   /**
-   * Removes an account with its API tokens, and makes the job that removes what it has left. last_admin: nothing is removed, or whoever
+   * Removes an account with its API tokens and sessions, and makes the job that removes what it has left. last_admin: nothing is removed, or whoever
    * comes first could set up the service anew; null: there is no such account.
    */
   'user.remove': { in: { id: string; job: NewJob }; out: 'removed' | 'last_admin' | null }
   /**
    * Removes what somebody has beside threads of their own, in every table: also runs, events and feedback in threads of everybody's,
-   * whose state stays. Their own threads are removed before, one by one; the job that asks for this stays.
+   * whose state stays. Their own threads are removed before, one by one; the job that asks for this stays. Of the audit the lines
+   * stay, without addresses.
    */
   'user.forget': { in: { user_id: string }; out: null }
   /**
@@ -39,6 +52,20 @@ export interface Ops {
    * expired before `now`. Both in Unix seconds.
    */
   'session.deny': { in: { digest: string; expires: number; now: number }; out: null }
+  /**
+   * Adds a session to the list of its user's, or records a use of it; no-op when it has ended, or its user's token_version is not `version`
+   * any more. Deletes some that expired before `now` (Unix seconds).
+   */
+  'session.use': { in: { session: Session; version: number; now: number }; out: null }
+  /**
+   * Gives an account a role, or disables or enables it, and raises its token_version, which ends its sessions. Disabling removes its API
+   * tokens and turns its crons off. last_admin: nothing is changed, or nobody could administer the service; null: there is no such account.
+   */
+  'user.setAccess': {
+    in: { id: string; role?: SystemRole; disabled_at?: Timestamp | null }
+    out: User | 'last_admin' | null
+  }
+  'audit.add': { in: { entry: Omit<AuditEntry, 'audit_id'> }; out: null }
   /** too_many: the user already has `max` tokens. */
   'apiToken.create': { in: { token: ApiToken; max: number }; out: 'created' | 'too_many' }
   /** Returns the removed token, so that its streams can be closed; null: no such token of this user. */

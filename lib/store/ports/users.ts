@@ -1,8 +1,20 @@
 // Reading users.
-import type { ApiToken, User } from '../../base/types.ts'
+import type { ApiToken, Session, SystemRole, User } from '../../base/types.ts'
 import type { Owner } from '../../base/scope.ts'
 
 export type UserPatch = Partial<Pick<User, 'email' | 'password_hash' | 'needs_setup' | 'token_version' | 'system_role'>>
+
+export interface UserSearch {
+  /** Part of the e-mail address, in lower case. */
+  readonly text?: string
+  readonly role?: SystemRole
+  readonly isDisabled?: boolean
+  readonly limit: number
+  readonly offset: number
+}
+
+/** A user as a list shows one. `last_seen_at`: the last use of a session that has not ended, to some minutes. */
+export type ListedUser = Omit<User, 'password_hash' | 'token_version'> & { readonly last_seen_at: string | null }
 
 export interface UserReads {
   byId(id: string): Promise<User | null>
@@ -12,6 +24,10 @@ export interface UserReads {
   admin(): Promise<User | null>
   /** The user of a session, in one query: 'denied' when the credential with this digest was logged out, null when there is no such user. */
   ofSession(id: string, digest: string): Promise<User | 'denied' | null>
+  /** Oldest first. */
+  list(search: UserSearch): Promise<{ readonly users: readonly ListedUser[]; readonly total: number }>
+  /** Sessions that have not ended, newest first. */
+  sessions(userId: string): Promise<Session[]>
   /** What is stored of somebody, for the limits of each. Cheap, however much it is. */
   stored(id: string): Promise<StoredOfUser>
 }

@@ -49,6 +49,7 @@ export const BESIDE_EVENTS = [
   'items',
   'crons',
   'jobs',
+  'audit',
   'feedback'
 ] as const satisfies readonly (keyof Store)[]
 

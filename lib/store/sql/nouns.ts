@@ -2,6 +2,7 @@
 import type { ThreadReads } from '../store.ts'
 import { apiTokenReads, apiTokenWrites, userReads, userWrites } from './users.ts'
 import { assistantReads, assistantWrites } from './assistants.ts'
+import { auditReads, auditWrites } from './audit.ts'
 import { cronReads, cronWrites } from './crons.ts'
 import { type EventDialect, eventReads } from './events.ts'
 import { feedbackReads, feedbackWrites, runReads, runRemoval } from './runs.ts'
@@ -30,6 +31,7 @@ export function sqlReads(run: RunSteps, dialect: ReadDialect) {
     items: itemReads(run, dialect.beside),
     crons: readsBy(run, cronReads),
     jobs: readsBy(run, jobReads),
+    audit: readsBy(run, auditReads),
     feedback: readsBy(run, feedbackReads)
   }
 }
@@ -43,5 +45,6 @@ export const SQL_WRITES = {
   ...itemWrites,
   ...cronWrites,
   ...jobWrites,
+  ...auditWrites,
   ...feedbackWrites
 }

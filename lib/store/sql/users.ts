@@ -1,12 +1,12 @@
 // Users as rows of both databases, and their denied sessions.
-import type { ApiToken, Permission, User } from '../../base/types.ts'
-import type { ApiTokenReads, StoredOfUser, UserReads } from '../store.ts'
+import type { ApiToken, Permission, Session, User } from '../../base/types.ts'
+import type { ApiTokenReads, ListedUser, StoredOfUser, UserReads, UserSearch } from '../store.ts'
 import { putJob } from './jobs.ts'
 import { runBodiesRemoval } from './removal.ts'
-import { ask, askOne, lock, ownedBy, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
+import { ask, askOne, lock, ownedBy, type Param, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
 const COLUMNS =
-  'id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version'
+  'id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version, disabled_at'
 /** Expired denials deleted per logout: more than it adds, so that they never pile up. */
 const SWEPT_AT_ONCE = 20
 /** Advisory lock for creating the first administrator: two processes must not create one each. */
@@ -32,7 +32,47 @@ function* ofSession(id: string, digest: string): Steps<User | 'denied' | null> {
   return is_denied ? 'denied' : { ...user, needs_setup: Boolean(user.needs_setup) }
 }
 
+const LISTED = 'id, email, system_role, created_at, oauth_provider, oauth_id, needs_setup, disabled_at'
+/** Of a text that is searched for, what LIKE takes for more than itself. */
+const LIKE_SPECIAL = /[\\%_]/g
+
+function* listUsers({
+  text,
+  role,
+  isDisabled,
+  limit,
+  offset
+}: UserSearch): Steps<Awaited<ReturnType<UserReads['list']>>> {
+  const params: Param[] = []
+  const conditions: string[] = []
+  if (text !== undefined && text !== '') {
+    params.push(`%${text.replace(LIKE_SPECIAL, '\\$&')}%`)
+    conditions.push(`email LIKE $${params.length} ESCAPE '\\'`)
+  }
+  if (role !== undefined) {
+    params.push(role)
+    conditions.push(`system_role = $${params.length}`)
+  }
+  if (isDisabled !== undefined) conditions.push(`disabled_at IS ${isDisabled ? 'NOT ' : ''}NULL`)
+  const filter = conditions.length > 0 ? `WHERE ${conditions.join(' AND ')}` : ''
+  const counted = yield* askOne<{ total: number }>(`SELECT count(*) AS total FROM users ${filter}`, ...params)
+  params.push(limit, offset)
+  const sql = `SELECT ${LISTED}, (SELECT max(last_used_at) FROM sessions WHERE user_id = users.id) AS last_seen_at FROM users ${filter}
+    ORDER BY created_at, id LIMIT $${params.length - 1} OFFSET $${params.length}`
+  type Row = Omit<ListedUser, 'needs_setup'> & { readonly needs_setup: boolean | number }
+  const rows = yield* ask<Row>(sql, ...params)
+  return {
+    users: rows.map((row) => ({ ...row, needs_setup: Boolean(row.needs_setup) })),
+    total: Number(counted?.total ?? 0)
+  }
+}
+
+const SESSION = 'digest, user_id, created_at, last_used_at, expires, device, address'
+
 export const userReads: StepReads<UserReads> = {
+  list: listUsers,
+  sessions: (userId) =>
+    ask<Session>(`SELECT ${SESSION} FROM sessions WHERE user_id = $1 ORDER BY created_at DESC, digest`, userId),
   byId: userById,
   byEmail: (email) => find('email = $1', email),
   admin: () => find("system_role = 'admin' ORDER BY created_at LIMIT 1"),
@@ -50,11 +90,10 @@ const STORED = `SELECT count(*) AS threads, CAST(coalesce(sum(stored_bytes), 0) 
   FROM threads_meta WHERE user_id = $1 AND is_temporary = 0`
 
 function* create(user: User): Steps<'created' | 'email_taken'> {
-  const { id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version } =
-    user
-  const sql = `INSERT INTO users (${COLUMNS}) VALUES (${places(9)}) ON CONFLICT (email) DO NOTHING RETURNING 1`
+  const { id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup } = user
+  const sql = `INSERT INTO users (${COLUMNS}) VALUES (${places(10)}) ON CONFLICT (email) DO NOTHING RETURNING 1`
   const values = [id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup]
-  return (yield* ask(sql, ...values, token_version)).length === 1 ? 'created' : 'email_taken'
+  return (yield* ask(sql, ...values, user.token_version, user.disabled_at)).length === 1 ? 'created' : 'email_taken'
 }
 
 /** Of threads that are everybody's. */
@@ -63,6 +102,8 @@ const SHARED =
 /** What somebody has beside threads of their own. The rule of a table that is made later stands here, or beside those of threads. */
 const FORGET = [
   'DELETE FROM api_tokens WHERE user_id = $1',
+  'DELETE FROM sessions WHERE user_id = $1',
+  "UPDATE audit SET address = NULL WHERE actor = 'user:' || CAST($1 AS text) OR target = 'user:' || CAST($1 AS text)",
   'DELETE FROM assistant_versions WHERE assistant_id IN (SELECT assistant_id FROM assistants WHERE user_id = $1)',
   'DELETE FROM assistants WHERE user_id = $1',
   'DELETE FROM store_items WHERE user_id = $1',
@@ -77,7 +118,32 @@ const FORGET = [
   `DELETE FROM runs WHERE ${SHARED}`
 ]
 
-type UserOps = 'user.create' | 'user.initialize' | 'user.update' | 'user.remove' | 'user.forget' | 'session.deny'
+/** Another administrator who may sign in. */
+const OTHER_ADMIN = "SELECT 1 FROM users WHERE system_role = 'admin' AND disabled_at IS NULL AND id <> $1 LIMIT 1"
+
+function* isLastAdmin({ id, system_role, disabled_at }: User): Steps<boolean> {
+  if (system_role !== 'admin' || disabled_at !== null) return false
+  return (yield* ask(OTHER_ADMIN, id)).length === 0
+}
+
+/** Deletes some rows of a table that have expired; those another process is deleting are skipped. */
+function* sweepExpired(table: 'denied_sessions' | 'sessions', now: number): Steps<void> {
+  yield* ask(
+    `DELETE FROM ${table} WHERE digest IN (
+      SELECT digest FROM ${table} WHERE expires < $1 ORDER BY expires LIMIT ${SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)`,
+    now
+  )
+}
+
+type UserOps =
+  | 'user.create'
+  | 'user.initialize'
+  | 'user.update'
+  | 'user.setAccess'
+  | 'user.remove'
+  | 'user.forget'
+  | 'session.deny'
+  | 'session.use'
 
 export const userWrites: StepWrites<UserOps> = {
   'user.create': ({ user }) => create(user),
@@ -97,6 +163,30 @@ export const userWrites: StepWrites<UserOps> = {
     const sql = `UPDATE users SET email = $2, password_hash = $3, system_role = $4, needs_setup = $5, token_version = $6
       WHERE id = $1`
     yield* ask(sql, id, next.email, next.password_hash, next.system_role, next.needs_setup, next.token_version)
+    if (next.token_version !== found.token_version) yield* ask('DELETE FROM sessions WHERE user_id = $1', id)
+    return next
+  },
+
+  *'user.setAccess'({ id, role, disabled_at }) {
+    yield* lock('SELECT pg_advisory_xact_lock($1)::text', INITIALIZE_LOCK)
+    const found = yield* find('id = $1 FOR UPDATE', id)
+    if (!found) return null
+    const next = {
+      ...found,
+      system_role: role ?? found.system_role,
+      disabled_at: disabled_at === undefined ? found.disabled_at : disabled_at,
+      token_version: found.token_version + 1
+    }
+    const staysAdmin = next.system_role === 'admin' && next.disabled_at === null
+    if (!staysAdmin && (yield* isLastAdmin(found))) return 'last_admin'
+    const sql = 'UPDATE users SET system_role = $2, disabled_at = $3, token_version = $4 WHERE id = $1'
+    yield* ask(sql, id, next.system_role, next.disabled_at, next.token_version)
+    yield* ask('DELETE FROM sessions WHERE user_id = $1', id)
+    if (next.disabled_at !== null) {
+      yield* ask('DELETE FROM api_tokens WHERE user_id = $1', id)
+      yield* ask('UPDATE crons SET enabled = 0 WHERE user_id = $1', id)
+      yield* ask("DELETE FROM jobs WHERE kind = 'turn' AND user_id = $1", id)
+    }
     return next
   },
 
@@ -105,10 +195,13 @@ export const userWrites: StepWrites<UserOps> = {
     yield* lock('SELECT pg_advisory_xact_lock($1)::text', INITIALIZE_LOCK)
     const found = yield* find('id = $1 FOR UPDATE', id)
     if (!found) return null
-    const others = yield* ask("SELECT 1 FROM users WHERE system_role = 'admin' AND id <> $1 LIMIT 1", id)
-    if (found.system_role === 'admin' && others.length === 0) return 'last_admin'
-    yield* ask('DELETE FROM users WHERE id = $1', id)
-    yield* ask('DELETE FROM api_tokens WHERE user_id = $1', id)
+    if (yield* isLastAdmin(found)) return 'last_admin'
+    for (const sql of [
+      'DELETE FROM users WHERE id = $1',
+      'DELETE FROM api_tokens WHERE user_id = $1',
+      'DELETE FROM sessions WHERE user_id = $1'
+    ])
+      yield* ask(sql, id)
     yield* putJob(job)
     return 'removed'
   },
@@ -119,13 +212,24 @@ export const userWrites: StepWrites<UserOps> = {
   },
 
   *'session.deny'({ digest, expires, now }) {
-    // Rows another process is deleting are skipped.
-    const forget = `DELETE FROM denied_sessions WHERE digest IN (
-      SELECT digest FROM denied_sessions WHERE expires < $1 ORDER BY expires LIMIT ${SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)`
-    yield* ask(forget, now)
+    yield* sweepExpired('denied_sessions', now)
     const deny = `INSERT INTO denied_sessions (digest, expires) VALUES ($1, $2)
       ON CONFLICT (digest) DO UPDATE SET expires = excluded.expires`
     yield* ask(deny, digest, expires)
+    yield* ask('DELETE FROM sessions WHERE digest = $1', digest)
+    return null
+  },
+
+  *'session.use'({ session, version, now }) {
+    yield* sweepExpired('sessions', now)
+    const { digest, user_id, created_at, last_used_at, expires, device, address } = session
+    // Recorded in the background: it may have ended meanwhile.
+    const standing = `SELECT 1 FROM users WHERE id = $1 AND token_version = $2
+      AND NOT EXISTS (SELECT 1 FROM denied_sessions WHERE digest = $3)`
+    if ((yield* ask(standing, user_id, version, digest)).length === 0) return null
+    const sql = `INSERT INTO sessions (${SESSION}) VALUES (${places(7)})
+      ON CONFLICT (digest) DO UPDATE SET last_used_at = excluded.last_used_at`
+    yield* ask(sql, digest, user_id, created_at, last_used_at, expires, device, address)
     return null
   }
 }

@@ -1,0 +1,89 @@
+// The audit: who did what to whom, from where. A row for administrators and auditors, and one line of the log.
+import { type JsonObject, timestamp } from '../base/types.ts'
+import type { Writer } from '../store/store.ts'
+
+/** What is recorded, by its action. */
+export type AuditAction =
+  | 'sign_in'
+  | 'sign_in_failed'
+  | 'lockout'
+  | 'sign_out'
+  | 'account_created'
+  | 'account_deleted'
+  | 'account_disabled'
+  | 'account_enabled'
+  | 'account_exported'
+  | 'account_erased'
+  | 'role'
+  | 'email'
+  | 'password'
+  | 'password_link'
+  | 'sessions_ended'
+  | 'token_created'
+  | 'token_revoked'
+  | 'invitation_created'
+  | 'invitation_revoked'
+  | 'tool_servers'
+  | 'configuration'
+  | 'acting_for'
+
+/** Who does something, and from where. */
+export interface Actor {
+  /** `user:<id>`, `operator`, `system` or `nobody`. */
+  readonly actor: string
+  readonly address: string | null
+  readonly requestId: string | null
+}
+
+/** The command line. */
+export const OPERATOR: Actor = { actor: 'operator', address: null, requestId: null }
+
+/** The part of a request that says who does something. */
+interface Source {
+  readonly user: { readonly id: string } | null
+  readonly grant: { readonly actor?: string } | null
+  readonly address: string
+  readonly requestId: string
+}
+
+/** Who makes a request: of a token that acts for somebody, the account that it belongs to. */
+export function actorOf({ user, grant, address, requestId }: Source): Actor {
+  const id = grant?.actor ?? user?.id
+  return { actor: id === undefined ? 'nobody' : userName(id), address, requestId }
+}
+
+/** How an account is named in the audit. */
+export function userName(id: string): string {
+  return `user:${id}`
+}
+
+interface AuditParts {
+  readonly writer: Pick<Writer, 'write'>
+  readonly log: { info(fields: object, text: string): void; error(fields: object, text: string): void }
+}
+
+export class Audit {
+  readonly #parts: AuditParts
+
+  constructor(parts: AuditParts) {
+    this.#parts = parts
+  }
+
+  /** Resolves when it is stored. What is done already is not undone when that fails: the log has the line, and the failure. */
+  async record(
+    action: AuditAction,
+    { actor, address, requestId }: Actor,
+    target: string | null = null,
+    details: JsonObject = {}
+  ): Promise<void> {
+    const { writer, log } = this.#parts
+    const entry = { at: timestamp(), action, actor, target, address, request_id: requestId, details }
+    const { at: _, request_id, ...fields } = entry
+    log.info({ audit: fields, ...(request_id !== null && { request_id }) }, 'audit')
+    try {
+      await writer.write({ name: 'audit.add', entry })
+    } catch (error) {
+      log.error({ err: error, action, actor }, 'a line of the audit could not be stored')
+    }
+  }
+}

@@ -1,0 +1,246 @@
+// People: accounts as administrators and the command line see them. What changes whether somebody may sign in ends at once what is open.
+import { randomBytes, randomUUID } from 'node:crypto'
+import { fail } from '../base/errors.ts'
+import {
+  type ApiToken,
+  PASSWORD_LINK,
+  type Permission,
+  type Session,
+  type SystemRole,
+  timestamp,
+  type User
+} from '../base/types.ts'
+import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
+import type { ListedUser, NewJob, UserSearch } from '../store/store.ts'
+import { forgetCredentials } from './admin.ts'
+import { type ApiTokens, createKey, type NewKey } from './api-tokens.ts'
+import { type Actor, type Audit, userName } from './audit.ts'
+import { findAccount } from './email.ts'
+import { hashPassword } from './password.ts'
+import { digestOf, type Revocation } from './session.ts'
+
+const HOUR_MS = 3_600_000
+const LINK_MS = 24 * HOUR_MS
+const PASSWORD_BYTES = 16
+/** Of the digest of a session: enough to name it among its user's. */
+const SESSION_ID_LENGTH = 32
+/** Addresses of service accounts end in it: no person's can. */
+const SERVICE_DOMAIN = '@service.invalid'
+
+interface PeopleParts {
+  readonly store: Pick<ScopedStore, 'users' | 'apiTokens'>
+  readonly writer: ScopedWriter
+  readonly apiTokens: ApiTokens
+  readonly audit: Audit
+  readonly home: string
+  /** The job that removes what somebody has left. */
+  readonly departureOf: (userId: string) => NewJob
+  /** As in SessionParts. */
+  readonly onRevoked: (revocation: Revocation) => void
+}
+
+export interface NewAccount {
+  /** Normalised; of a service account its name. */
+  readonly email: string
+  readonly role: SystemRole
+  /** null: it has none until a password link is used. */
+  readonly password: string | null
+}
+
+export function sessionIdOf({ digest }: Session): string {
+  return digest.slice(0, SESSION_ID_LENGTH)
+}
+
+export class People {
+  readonly #parts: PeopleParts
+
+  constructor(parts: PeopleParts) {
+    this.#parts = parts
+  }
+
+  list(search: UserSearch): Promise<{ readonly users: readonly ListedUser[]; readonly total: number }> {
+    return this.#parts.store.users.list(search)
+  }
+
+  /** @throws Failure account_not_found */
+  async get(id: string): Promise<User> {
+    const user = await this.#parts.store.users.byId(id)
+    return user ?? fail('account_not_found', { id })
+  }
+
+  /**
+   * The account with this id or e-mail address, or the service account of this name.
+   * @throws Failure account_not_found
+   */
+  async find(text: string): Promise<User> {
+    const { users } = this.#parts.store
+    const found = (await findAccount(users, text)) ?? (await users.byEmail(text + SERVICE_DOMAIN))
+    return found ?? this.get(text)
+  }
+
+  /** @throws Failure email_already_exists */
+  async create({ email, role, password }: NewAccount, by: Actor): Promise<User> {
+    const user: User = {
+      id: randomUUID(),
+      email: role === 'service' ? email + SERVICE_DOMAIN : email,
+      password_hash: password === null ? null : await hashPassword(password),
+      system_role: role,
+      created_at: timestamp(),
+      oauth_provider: null,
+      oauth_id: null,
+      needs_setup: false,
+      token_version: 0,
+      disabled_at: null
+    }
+    if ((await this.#parts.writer.write({ name: 'user.create', user })) === 'email_taken')
+      throw fail('email_already_exists')
+    await this.#parts.audit.record('account_created', by, userName(user.id), { role })
+    return user
+  }
+
+  /** @throws Failure account_not_found, last_admin, service_account_fixed */
+  async setRole(id: string, role: SystemRole, by: Actor): Promise<User> {
+    const { system_role: from } = await this.get(id)
+    if (from === role) return this.get(id)
+    if (from === 'service' || role === 'service') throw fail('service_account_fixed')
+    const user = await this.#setAccess({ id, role })
+    await this.#parts.audit.record('role', by, userName(id), { from, to: role })
+    return user
+  }
+
+  /**
+   * Disabling ends sessions, API tokens, streams, runs and crons on every process, and nobody signs in until it is enabled again.
+   * @throws Failure account_not_found, last_admin
+   */
+  async setDisabled(id: string, isDisabled: boolean, by: Actor): Promise<User> {
+    const before = await this.get(id)
+    if ((before.disabled_at !== null) === isDisabled) return before
+    const user = await this.#setAccess({ id, disabled_at: isDisabled ? timestamp() : null })
+    await this.#parts.audit.record(isDisabled ? 'account_disabled' : 'account_enabled', by, userName(id))
+    return user
+  }
+
+  async #setAccess(change: { id: string; role?: SystemRole; disabled_at?: string | null }): Promise<User> {
+    const outcome = await this.#parts.writer.write({ name: 'user.setAccess', ...change })
+    if (outcome === null) throw fail('account_not_found', { id: change.id })
+    if (outcome === 'last_admin') throw fail('last_admin')
+    this.#parts.onRevoked({ userId: change.id })
+    return outcome
+  }
+
+  /**
+   * Its sessions and tokens end at once; a job removes everything that its person has left.
+   * @throws Failure account_not_found, last_admin
+   */
+  async remove(id: string, by: Actor): Promise<User> {
+    const user = await this.get(id)
+    const outcome = await this.#parts.writer.write({ name: 'user.remove', id, job: this.#parts.departureOf(id) })
+    if (outcome === null) throw fail('account_not_found', { id })
+    if (outcome === 'last_admin') throw fail('last_admin')
+    await this.#parts.audit.record('account_deleted', by, userName(id))
+    await forgetCredentials(this.#parts.home, user.email)
+    this.#parts.onRevoked({ userId: id })
+    return user
+  }
+
+  // -------------------------------------------------------------------------------------------- sessions
+
+  /** Newest first. @throws Failure account_not_found */
+  async sessions(id: string): Promise<Session[]> {
+    await this.get(id)
+    return this.#parts.store.users.sessions(id)
+  }
+
+  /** @throws Failure account_not_found, session_not_found */
+  async endSession(id: string, sessionId: string, by: Actor): Promise<void> {
+    const session = (await this.sessions(id)).find((one) => sessionIdOf(one) === sessionId)
+    if (!session) throw fail('session_not_found', { id: sessionId })
+    const { digest, expires } = session
+    const now = Math.floor(Date.now() / 1000)
+    await this.#parts.writer.write({ name: 'session.deny', digest, expires, now })
+    await this.#parts.audit.record('sessions_ended', by, userName(id), { sessions: 1 })
+    this.#parts.onRevoked({ digest })
+  }
+
+  /** Ends all sessions; API tokens stay. @throws Failure account_not_found */
+  async endSessions(id: string, by: Actor): Promise<void> {
+    const { token_version } = await this.get(id)
+    await this.#update(id, { token_version: token_version + 1 })
+    await this.#parts.audit.record('sessions_ended', by, userName(id))
+    this.#parts.onRevoked({ userId: id })
+  }
+
+  // ------------------------------------------------------------------------------------------- passwords
+
+  /**
+   * A new password, given or made. Ends all sessions and API tokens: whoever had the account may have made some.
+   * @throws Failure account_not_found
+   */
+  async setPassword(id: string, password: string | null, by: Actor): Promise<string> {
+    const chosen = password ?? randomBytes(PASSWORD_BYTES).toString('base64url')
+    const { token_version } = await this.get(id)
+    const password_hash = await hashPassword(chosen)
+    await this.#update(id, { password_hash, token_version: token_version + 1 })
+    await this.#parts.apiTokens.revokeAll(id)
+    await this.#parts.audit.record('password', by, userName(id), { how: 'reset' })
+    this.#parts.onRevoked({ userId: id })
+    return chosen
+  }
+
+  /** A key by which somebody may set this account's password, once, within a day. Older ones end. @throws Failure account_not_found */
+  async passwordLink(id: string, by: Actor): Promise<NewKey> {
+    await this.get(id)
+    await this.#endLinks(id)
+    const wanted = { user_id: id, name: 'password link', scopes: [PASSWORD_LINK], lifetimeMs: LINK_MS } as const
+    const made = await createKey(this.#parts.writer, wanted)
+    await this.#parts.audit.record('password_link', by, userName(id))
+    return made
+  }
+
+  /**
+   * The account of a password link, which is not good afterwards.
+   * @throws Failure password_link_invalid, account_disabled
+   */
+  async usePasswordLink(text: string): Promise<User> {
+    const found = await this.#parts.store.apiTokens.byDigest(digestOf(text))
+    const isGood = found?.token.scopes.includes(PASSWORD_LINK) && Date.parse(found.token.expires_at ?? '') > Date.now()
+    if (!found?.user || !isGood) throw fail('password_link_invalid')
+    if (found.user.disabled_at !== null) throw fail('account_disabled')
+    const { token_id, user_id } = found.token
+    // The first to use it wins.
+    const gone = await this.#parts.writer.write({ name: 'apiToken.remove', token_id, user: user_id })
+    if (gone === null) throw fail('password_link_invalid')
+    return found.user
+  }
+
+  async #endLinks(id: string): Promise<void> {
+    const tokens = await this.#parts.store.apiTokens.list(id)
+    for (const { token_id, scopes } of tokens)
+      if (scopes.includes(PASSWORD_LINK))
+        await this.#parts.writer.write({ name: 'apiToken.remove', token_id, user: id })
+  }
+
+  async #update(id: string, set: Partial<Pick<User, 'password_hash' | 'token_version'>>): Promise<void> {
+    const updated = await this.#parts.writer.write({ name: 'user.update', id, set })
+    if (updated === null || updated === 'email_taken') throw fail('account_not_found', { id })
+  }
+
+  // ---------------------------------------------------------------------------------------------- tokens
+
+  /** A token of a service account. @throws Failure account_not_found, service_account_only, api_tokens_full */
+  async createToken(
+    id: string,
+    wanted: { readonly name: string; readonly scopes: readonly Permission[]; readonly lifetimeMs: number | null },
+    by: Actor
+  ): Promise<NewKey> {
+    if ((await this.get(id)).system_role !== 'service') throw fail('service_account_only')
+    const made = await this.#parts.apiTokens.create({ ...wanted, user_id: id })
+    await this.#parts.audit.record('token_created', by, tokenName(made.token), { for: userName(id) })
+    return made
+  }
+}
+
+/** How a token is named in the audit. */
+export function tokenName({ token_id }: Pick<ApiToken, 'token_id'>): string {
+  return `token:${token_id}`
+}
