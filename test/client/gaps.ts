@@ -1,5 +1,5 @@
 // What LangGraph's clients ask of graphs, a probe a line of the list on which they fell short once, with every version of the client. The
-// lines that need no graph are proved beside their subjects; gap-list.ts says where.
+// lines that need no graph are proved beside their subjects.
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
