@@ -5,6 +5,8 @@ import t, { type Test } from 'tap'
 import type { JsonObject } from '../../lib/base/types.ts'
 import { at, listIn, openSite, type Options, signIn, until, textIn } from '../fixtures/gateway.ts'
 import { newName, urlOf } from '../fixtures/postgres.ts'
+import { PYTHON_MISSING, pythonFolder, pythonSite, WHOLE } from '../fixtures/python-graphs.ts'
+import { IS_LONG } from '../fixtures/size.ts'
 import {
   all,
   type Chunk,
@@ -34,6 +36,16 @@ for (const [version, isolation] of WAYS)
     await modesOf(t, site)
     await inputsOf(t, site)
     await faultsOf(t, site)
+  })
+
+// The same of the same graphs in Python. Modes of their streams are those of LangGraph for Python: agent/python-graphs.
+if (IS_LONG)
+  t.test('LangGraph for Python', { skip: PYTHON_MISSING }, async (t) => {
+    const site = await pythonSite(t, pythonFolder(t, WHOLE))
+    await statesOf(t, site)
+    await updatesOf(t, site)
+    await commandsOf(t, site)
+    await inputsOf(t, site)
   })
 
 t.test('in every store a graph answers, asks and goes on', async (t) => {

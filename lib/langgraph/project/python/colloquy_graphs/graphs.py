@@ -261,12 +261,21 @@ def _context(graph, options: dict):
 def _input(given: dict):
     """Values, a command, or nothing."""
     if "command" not in given:
-        return given.get("values")
+        return _removing(given.get("values"))
     from langgraph.types import Command, Send
 
     command = given["command"]
     goto = [one if isinstance(one, str) else Send(one["node"], one.get("args")) for one in command.get("goto") or ()]
-    update = command.get("update")
+    update = _removing(command.get("update"))
     if isinstance(update, list) and all(isinstance(one, list) and len(one) == 2 for one in update):
         update = [tuple(one) for one in update]
     return Command(goto=goto or (), update=update, resume=command.get("resume"))
+
+
+def _removing(values):
+    """LangChain for Python reads a message only with its content, which one that removes another has not."""
+    messages = values.get("messages") if isinstance(values, dict) else None
+    if not isinstance(messages, list):
+        return values
+    removes = lambda one: isinstance(one, dict) and one.get("type") == "remove"
+    return {**values, "messages": [{"content": "", **one} if removes(one) else one for one in messages]}
