@@ -104,10 +104,15 @@ const FORMS: readonly ((path: string) => string)[] = [
 for (const shift of FORMS.keys()) {
   if (shift > 0 && !IS_LONG) continue
   t.test("a project's middlewares and routes, declared in any form, are met in every spelling", async (t) => {
-    // For half of the rows a middleware, for the other half a route.
+    // For half of the rows a middleware, for the other half a route; never a route where people sign in: it would want a user.
     const declared = ROWS.map((row, i) => {
       const [method, path = ''] = row.split(' ')
-      return [method, pattern(FORMS[(i + shift) % FORMS.length]!(path)), i % 2 === 0, row]
+      return [
+        method,
+        pattern(FORMS[(i + shift) % FORMS.length]!(path)),
+        i % 2 === 0 || path.startsWith('/api/v1/auth'),
+        row
+      ]
     })
     const { site, person } = await projectSite(
       t,
