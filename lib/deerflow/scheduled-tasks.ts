@@ -4,10 +4,11 @@ import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail, Refused } from '../base/errors.ts'
 import { type Cron, isInFlight, type JsonObject, type Run } from '../base/types.ts'
-import { type Reply, type Route, route, type UserCall } from '../http/route.ts'
+import { type Authorization, type Reply, type Route, route, type UserCall } from '../http/route.ts'
 import { jsonObject, objectOf, queryInteger } from '../http/schema.ts'
-import { orderOfCron, withNextRun } from '../langgraph/api/crons.ts'
+import { orderOfCron, withNextRun, withRights } from '../langgraph/api/crons.ts'
 import { arrayOf, one, shaped, text, yesNo } from '../routes/answers.ts'
+import { bodyOf, holds, stamped, withBody } from '../routes/authorization.ts'
 import type { Services } from '../routes/services.ts'
 import { metadataOf, runSchema, runView, type Task, taskIn, taskSchema, taskView, timesOf } from './task.ts'
 
@@ -81,7 +82,8 @@ export function scheduledTaskRoutes(services: Services): Route[] {
     return id
   }
 
-  const create = async ({ body, user }: UserCall<v.InferOutput<typeof createBody>>): Promise<Reply> => {
+  const create = async (call: UserCall<v.InferOutput<typeof createBody> & Asked>): Promise<Reply> => {
+    const { body, user } = call
     const { title, prompt, schedule_type, schedule_spec, timezone } = body
     const context_mode = body.context_mode ?? 'fresh_thread_per_run'
     const thread_id = await requireThread(context_mode, body.thread_id ?? null)
@@ -94,8 +96,8 @@ export function scheduledTaskRoutes(services: Services): Route[] {
       thread_id,
       ...timesOf(task, timezone, Date.parse(now)),
       timezone,
-      payload: payloadOf(prompt),
-      metadata: metadataOf(task),
+      payload: withRights(services, payloadOf(prompt), call),
+      metadata: { ...metadataOf(task), ...body.wanted },
       on_run_completed: 'keep',
       enabled: true,
       next_run_date: null,
@@ -123,7 +125,8 @@ export function scheduledTaskRoutes(services: Services): Route[] {
     return cron
   }
 
-  const patch = async ({ params, body }: UserCall<v.InferOutput<typeof patchBody>>): Promise<Reply> => {
+  const patch = async (call: UserCall<v.InferOutput<typeof patchBody>>): Promise<Reply> => {
+    const { params, body } = call
     const cron = await idle(params.task_id!)
     const before = taskIn(cron)!
     const task: Task = {
@@ -137,7 +140,9 @@ export function scheduledTaskRoutes(services: Services): Route[] {
     const timezone = body.timezone ?? cron.timezone ?? 'UTC'
     const isMoved = body.schedule_spec || body.timezone
     const times = isMoved ? timesOf(task, timezone, Date.parse(await store.jobs.now())) : {}
-    return changed(cron, { ...times, timezone, thread_id, payload: payloadOf(task.prompt), metadata: metadataOf(task) })
+    const payload = withRights(services, payloadOf(task.prompt), call)
+    const metadata = { ...cron.metadata, ...metadataOf(task) }
+    return changed(cron, { ...times, timezone, thread_id, payload, metadata })
   }
 
   /** Starts its run now, whatever its schedule. */
@@ -167,17 +172,17 @@ export function scheduledTaskRoutes(services: Services): Route[] {
 
   const path = '/api/scheduled-tasks'
   const answers = one(taskSchema)
-  // The project's rules are asked about the runs, as a cron's are.
-  const reading = { method: 'GET', permission: 'runs:read', rule: null } as const
-  const changing = { permission: 'runs:create', rule: null, answers } as const
+  const reading = { method: 'GET', permission: 'runs:read', rule: onTask(services, 'read') } as const
+  const changing = { permission: 'runs:create', rule: onTask(services, 'update'), answers } as const
   const below = { ...changing, method: 'POST', refusals: [409] } as const
   return [
     route({
       ...reading,
       path,
+      rule: searchingTasks,
       summary: 'Scheduled tasks of the caller',
       answers: one(arrayOf(taskSchema)),
-      handler: () => all(() => true)
+      handler: ({ body }) => all(({ metadata }) => holds(metadata, (body as Asked | undefined)?.wanted ?? {}))
     }),
     route({
       ...reading,
@@ -207,6 +212,7 @@ export function scheduledTaskRoutes(services: Services): Route[] {
       ...changing,
       method: 'POST',
       path,
+      rule: creatingTask,
       summary: 'Schedule a task, once or again and again',
       refusals: [404, 409],
       body: createBody,
@@ -242,6 +248,7 @@ export function scheduledTaskRoutes(services: Services): Route[] {
     }),
     route({
       ...changing,
+      rule: onTask(services, 'delete'),
       method: 'DELETE',
       path: `${path}/{task_id}`,
       summary: 'Delete a task; its runs stay',
@@ -249,6 +256,35 @@ export function scheduledTaskRoutes(services: Services): Route[] {
       handler: remove
     })
   ]
+}
+
+// The project's auth rules are asked about a task as about the cron that it is.
+
+/** Metadata that the rules want of what is found or made. */
+interface Asked {
+  readonly wanted?: JsonObject
+}
+
+/** About the task in the path. */
+function onTask({ store }: Pick<Services, 'store'>, action: string): Authorization {
+  return async (call, ask) => {
+    const id = call.params.task_id!
+    const wanted = await ask('crons', action, { cron_id: id })
+    const cron = wanted && (await store.crons.get(id))
+    if (wanted && !(cron && holds(cron.metadata, wanted))) throw new Refused(404, `Scheduled task ${id} not found`)
+    return call
+  }
+}
+
+const searchingTasks: Authorization = async (call, ask) => {
+  const wanted = await ask('crons', 'search', {})
+  return wanted === null ? call : withBody(call, { wanted })
+}
+
+const creatingTask: Authorization = async (call, ask) => {
+  const value: JsonObject = { ...structuredClone(bodyOf(call)), assistant_id: ASSISTANT, metadata: {} }
+  const wanted = await ask('crons', 'create', value)
+  return withBody(call, { wanted: stamped(value.metadata, wanted) })
 }
 
 function payloadOf(prompt: string): JsonObject {

@@ -62,13 +62,6 @@ type Fields = v.InferOutput<typeof updateBody>
 export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'limits' | 'assistants' | 'policy'>): Route[] {
   const { store, writer, limits, assistants } = services
 
-  /** Its runs may do no more than who made it, or changed it last. */
-  const withRights = ({ caller: _, ...payload }: JsonObject, call: UserCall): JsonObject => {
-    const { authUser: auth_user, permissions } = callerIn(services, call)!
-    if (auth_user === null && permissions === null) return payload
-    return { ...payload, caller: { auth_user, permissions: permissions && [...permissions] } }
-  }
-
   const create = async (call: UserCall<v.InferOutput<typeof createBody>>): Promise<Reply> => {
     const { user, body, params } = call
     checkStrategy(call, body.multitask_strategy)
@@ -83,7 +76,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'limits
       thread_id: params.thread_id ?? null,
       schedule: body.schedule,
       timezone: body.timezone ?? null,
-      payload: withRights(payloadOf(body), call),
+      payload: withRights(services, payloadOf(body), call),
       metadata: body.metadata ?? {},
       on_run_completed: body.on_run_completed ?? 'delete',
       enabled: body.enabled ?? true,
@@ -106,7 +99,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'limits
       Object.entries({ ...body, end_time: body.end_time }).filter(([, value]) => value !== undefined)
     ) as Fields // the same members, those that were given
     const { schedule, timezone, enabled, on_run_completed, end_time, metadata: more } = given
-    const payload = withRights({ ...before.payload, ...payloadOf(given) }, call)
+    const payload = withRights(services, { ...before.payload, ...payloadOf(given) }, call)
     if (!isWithin({ ...payload, metadata: more ?? before.metadata }, CRON_BYTES)) throw tooLong(['body'], CRON_BYTES)
     const now = await store.jobs.now()
     const set = withNextRun(Date.parse(now), {
@@ -217,6 +210,17 @@ function payloadOf(fields: Fields): JsonObject {
   )
   // A body of JSON, with defaults filled in.
   return Object.fromEntries(known) as JsonObject
+}
+
+/** A cron's payload with the rights of its caller: its runs may do no more than who made it, or changed it last. */
+export function withRights(
+  services: Pick<Services, 'policy'>,
+  { caller: _, ...payload }: JsonObject,
+  call: UserCall<unknown, unknown>
+): JsonObject {
+  const { authUser: auth_user, permissions } = callerIn(services, call)!
+  if (auth_user === null && permissions === null) return payload
+  return { ...payload, caller: { auth_user, permissions: permissions && [...permissions] } }
 }
 
 /** The one its runs work for. */
