@@ -59,6 +59,7 @@ t.test('without a file the defaults serve', async (t) => {
   t.match(config.runs, { on_disconnect: 'continue', recursion_limit: 100, timeout_s: 3_600, active_per_user: 100 })
   t.strictSame(config.auth, {
     registration: 'open',
+    setup_link: 'auto',
     allow_registration: true,
     token_expiry_days: 7,
     jwt_secret: null

@@ -362,6 +362,7 @@ export function authRoutes(services: AuthServices): Route[] {
       path: at('/login/local'),
       body: loginBody,
       form: true,
+      reads: { headers: { 'User-Agent': 'What the browser calls itself; its user sees it among the sessions' } },
       summary: 'Sign in; sets the session cookies',
       answers: {
         200: {

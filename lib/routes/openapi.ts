@@ -42,6 +42,12 @@ const PARAMETERS: Reference['parameters'] = {
   feedback_id: 'Id of a feedback',
   fact_id: 'Id of a fact',
   token_id: 'Id of an API token, not the token itself',
+  user_id: 'Id of an account',
+  session_id: 'Id of a session, as its list has it',
+  role: 'Only accounts with this role',
+  disabled: 'Only accounts that are disabled, or only those that are not',
+  since: 'Only lines since this time',
+  before: 'Only lines older than this audit_id',
   invitation_id: 'Id of an invitation, not its secret',
   filename: 'Name of an uploaded file',
   model_name: 'Name of a configured model',
@@ -57,7 +63,9 @@ const PARAMETERS: Reference['parameters'] = {
   before_seq: 'Only events before this one',
   after_seq: 'Only events after this one',
   event_types: 'Only events of these types, separated by commas',
-  action: '`interrupt` keeps what the run has written so far, `rollback` undoes it',
+  query: 'Part of an e-mail address',
+  action:
+    'Of a cancelled run: `interrupt` keeps what it has written so far, `rollback` undoes it. Of the audit: only these lines',
   wait: 'Answer only when the run has ended',
   download: 'Send the file as an attachment'
 }
