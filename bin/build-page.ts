@@ -38,6 +38,18 @@ const PACKAGES = [...Object.keys(LIBRARIES), '@highlightjs/cdn-assets', 'katex']
 
 const vendorPath = (name: string): string => `vendor/${name.replace('@', '').replace('/', '-')}.js`
 
+/** What an installed page is called, and looks like. */
+const MANIFEST = {
+  name: 'Colloquy',
+  short_name: 'Colloquy',
+  start_url: '/',
+  scope: '/',
+  display: 'standalone',
+  background_color: '#fbfbfd',
+  theme_color: '#4f46c9',
+  icons: [{ src: '/favicon.ico', type: 'image/svg+xml', sizes: 'any', purpose: 'any' }]
+}
+
 /** Files of the build's own folder, by path below it. */
 function assets(): Map<string, string> {
   const files = new Map<string, string>()
@@ -49,6 +61,7 @@ function assets(): Map<string, string> {
   for (const [path, text] of loadedLater()) files.set(path, text)
   for (const name of list(FROM, '.css')) files.set(`console/${name}`, readFileSync(join(FROM, name), 'utf8'))
   for (const name of list(FROM, '.svg')) files.set(`console/${name}`, readFileSync(join(FROM, name), 'utf8'))
+  files.set('console/manifest.webmanifest', JSON.stringify(MANIFEST))
   files.set('vendor/uplot.css', readFileSync(join(MODULES, 'uplot/dist/uPlot.min.css'), 'utf8'))
   for (const [path, text] of files) if (path.endsWith('.js')) files.set(path, resolved(path, text))
   return files
@@ -140,6 +153,13 @@ function modulesOf(path: string, files: ReadonlyMap<string, string>, found = new
   return found
 }
 
+/** The service worker, with the files of the first picture. */
+function worker(base: string, files: ReadonlyMap<string, string>): string {
+  const first = [styleSheet('index.html'), 'console/icon.svg', ...modulesOf('console/main.js', files)]
+  const paths = first.map((path) => `${base}/${path}`).join(' ')
+  return (files.get('console/worker.js') ?? '').replace('{{base}}', base).replace('{{files}}', paths)
+}
+
 function write(path: string, text: string): void {
   const file = join(TO, path)
   const bytes = Buffer.from(text)
@@ -156,6 +176,7 @@ const files = withStyles(assets())
 const base = `/console/${digestOf(files)}`
 for (const [path, text] of files) write(relative('/', `${base}/${path}`), text)
 for (const name of list(FROM, '.html')) write(name, page(name, base, files))
+write('sw.js', worker(base, files))
 write('icon.svg', readFileSync(join(FROM, 'icon.svg'), 'utf8'))
 write('colloquy.js', files.get(CLIENT) ?? '')
 const licences = join(ROOT, 'dist/public-licences')

@@ -270,6 +270,7 @@ const ONCE: readonly {
     others: {
       'lib/agent/mcp/stdio.ts': 'a tool server that ends instead of reading on, without a limit',
       'lib/console/live.ts': 'of browsers, which import nothing of ours',
+      'lib/console/worker.ts': 'of browsers, which import nothing of ours',
       'lib/langgraph/project/graph-workers.ts': 'a run that fails while its worker is at it, without a limit'
     },
     like: ['await Promise.race([work, late])'],
@@ -348,6 +349,7 @@ t.test('there is no file in lib/ that nobody imports', async (t) => {
     'lib/index',
     'lib/client/colloquy',
     'lib/console/main',
+    'lib/console/worker',
     'lib/console/docs',
     'lib/store/sqlite/worker',
     'lib/store/sqlite/reader-worker',

@@ -5,8 +5,10 @@ import { Dialog } from './dialog.ts'
 import { html, Icon } from './html.ts'
 import { copyText } from './markdown.ts'
 import { changePassword, me, PASSWORD_RULES, signOut } from './session.ts'
+import { setTheme, type Theme, theme } from './theme.ts'
 import { ago } from './time.ts'
 import { notify, notifyFailure } from './toast.ts'
+import { canNotify, notifies, setNotifies } from './waiting.ts'
 
 interface Token {
   readonly token_id: string
@@ -28,10 +30,13 @@ const SCOPES: Readonly<Record<string, string>> = {
   'store:write': 'change stored items'
 }
 
-export function Account({ onClose }: { readonly onClose: () => void }) {
+export function View({ onClose }: { readonly onClose: () => void }) {
   return html`<${Dialog} title="Account" onClose=${onClose} isWide>
     <p class="lead">Signed in as <b>${me.value?.email}</b>${me.value?.system_role === 'admin' ? ', administrator' : ''}.</p>
+    <${Appearance} />
     <${Password} />
+    ${canNotify() && html`<${Notifications} />`}
+    <${Memory} />
     <${Tokens} />
     <footer><button class="plain" onClick=${() => void signOut()}><${Icon} name="out" /> Sign out</button></footer>
   <//>`
@@ -76,6 +81,52 @@ async function endOthers(): Promise<void> {
   } catch (error) {
     notifyFailure(error)
   }
+}
+
+const THEMES: readonly (readonly [Theme, string])[] = [
+  ['system', 'As the system'],
+  ['light', 'Light'],
+  ['dark', 'Dark']
+]
+
+function Appearance() {
+  return html`<section>
+    <h3>Appearance</h3>
+    <div class="options" role="group" aria-label="Theme">
+      ${THEMES.map(([name, label]) => html`<button key=${name} class="plain" aria-pressed=${theme.value === name} onClick=${() => setTheme(name)}>${label}</button>`)}
+    </div>
+  </section>`
+}
+
+function Notifications() {
+  return html`<section>
+    <h3>Notifications</h3>
+    <label class="check"><input type="checkbox" checked=${notifies.value} onChange=${(event: Event) => void setNotifies((event.currentTarget as HTMLInputElement).checked)} /> Tell me when an answer is done, or asks me something, while this page is hidden</label>
+  </section>`
+}
+
+interface Fact {
+  readonly id: string
+  readonly content: string
+}
+
+/** What the agent remembers of its user. */
+function Memory() {
+  const [facts, setFacts] = useState<readonly Fact[] | null>(null)
+  const load = () =>
+    call<{ facts?: Fact[] }>('GET', '/api/memory').then(
+      (memory) => setFacts(memory.facts ?? []),
+      () => setFacts([])
+    )
+  useEffect(() => void load(), [])
+  const forget = (id: string) => call('DELETE', `/api/memory/facts/${encodeURIComponent(id)}`).then(load, notifyFailure)
+  return html`<section>
+    <h3>What is remembered of you</h3>
+    ${facts?.length === 0 && html`<p class="hint">Nothing yet.</p>`}
+    <ul class="tokens">
+      ${(facts ?? []).map(({ id, content }) => html`<li key=${id}><div dir="auto">${content}</div><button class="quiet" aria-label=${`Forget: ${content}`} onClick=${() => void forget(id)}><${Icon} name="bin" /></button></li>`)}
+    </ul>
+  </section>`
 }
 
 function Tokens() {

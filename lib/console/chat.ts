@@ -12,8 +12,8 @@ import { Later } from './later.ts'
 import { onCopy, onMarkdownClick } from './markdown.ts'
 import { Message } from './message.ts'
 import { plainText, stopOf } from './records.ts'
+import { Plan, planIn } from './plan.ts'
 import { QueueList } from './queue.ts'
-import { QuestionForm } from './question.ts'
 import { go } from './router.ts'
 import { me } from './session.ts'
 import { count } from './time.ts'
@@ -124,11 +124,14 @@ export function Chat({ conversation, onSent }: ChatProps) {
             !isRunning &&
             conversation.questions.value.map(
               (question) =>
-                html`<${QuestionForm} key=${question.id} question=${question} onAnswer=${(answer: unknown) =>
-                  conversation.outbox.answer(question.id, answer).then(focusComposer, (error) => {
-                    notifyFailure(error)
-                    throw error
-                  })} />`
+                html`<${Later} key=${question.id} load=${questions} props=${{
+                  question,
+                  onAnswer: (answer: unknown) =>
+                    conversation.outbox.answer(question.id, answer).then(focusComposer, (error) => {
+                      notifyFailure(error)
+                      throw error
+                    })
+                }} />`
             )
           }
           ${
@@ -152,6 +155,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
       ${isAway && html`<button class="to-end" aria-label="To the newest message" onClick=${toEnd}><${Icon} name="fold" /></button>`}
       <div class="dock">
         <${Connecting} conversation=${conversation} />
+        ${isRunning && html`<${Plan} todos=${planIn(messages, conversation.values)} />`}
         <${QueueList} queue=${conversation.queue} onInterrupt=${() => void conversation.stop()} />
         <${Composer} key=${conversation.threadId} ...${{ conversation, uploads, onSent }} />
         <p class="hint foot">
@@ -173,6 +177,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
 }
 
 const artifacts = () => import('./artifacts.ts')
+const questions = () => import('./question.ts')
 
 /** Seconds without a word from which on a run's silence is shown. */
 const SILENCE_S = 8

@@ -217,6 +217,11 @@ export class Conversation {
     })
   }
 
+  /** Channels of the state beside the messages. */
+  get values(): Readonly<Record<string, unknown>> {
+    return this.#transcript.values
+  }
+
   runOf(message: TranscriptMessage): string | null {
     const { run_id } = message.raw
     return typeof run_id === 'string' ? run_id : (this.#runOf.get(message.id) ?? null)
@@ -406,10 +411,10 @@ export class Conversation {
     await this.connection.stop(`${this.#path}/runs`, stream, () => this.#isClosed || this.#stream !== stream)
   }
 
-  async rate(runId: string, messageId: string, rating: 1 | -1 | null): Promise<void> {
+  async rate(runId: string, messageId: string, rating: 1 | -1 | null, comment?: string): Promise<void> {
     const path = `${this.#path}/runs/${runId}/feedback`
     if (rating === null) await call('DELETE', path)
-    else await call('PUT', path, { rating, message_id: messageId })
+    else await call('PUT', path, { rating, message_id: messageId, ...(comment && { comment }) })
     const given = rating === null ? null : { rating }
     this.messages.value = this.messages.value.map((message) =>
       message.id === messageId ? { ...message, raw: { ...message.raw, feedback: given } } : message

@@ -7,10 +7,12 @@ interface DialogProps {
   readonly title: string
   readonly onClose: () => void
   readonly isWide?: boolean
+  /** Without a head: its content says what it is. */
+  readonly isBare?: boolean
   readonly children: ComponentChildren
 }
 
-export function Dialog({ title, onClose, isWide, children }: DialogProps) {
+export function Dialog({ title, onClose, isWide, isBare, children }: DialogProps) {
   const box = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const opener = document.activeElement as HTMLElement | null
@@ -25,10 +27,13 @@ export function Dialog({ title, onClose, isWide, children }: DialogProps) {
     onMouseDown=${(event: MouseEvent) => event.target === box.current && onClose()}
   >
     <div class="dialog">
-      <header>
+      ${
+        !isBare &&
+        html`<header>
         <h2>${title}</h2>
         <button class="quiet" aria-label="Close" onClick=${onClose}><${Icon} name="close" /></button>
-      </header>
+      </header>`
+      }
       ${children}
     </div>
   </dialog>`

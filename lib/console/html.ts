@@ -46,6 +46,10 @@ const ICONS = {
   open: 'M14 4h6v6m0-6-9 9M18 14v6H4V6h6',
   save: 'M12 4v11m-5-5 5 5 5-5M5 20h14',
   queue: 'M4 6h16M4 12h10M4 18h6M17 14v7m-3.5-3.500h7',
+  ask: 'M4 5h16v11h-9l-5 4v-4H4zM9.500 9.200a2.500 2.500 0 1 1 2.500 2.800m0 2h.01',
+  sun: 'M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM12 2v2m0 16v2M2 12h2m16 0h2M5 5l1.400 1.400M17.600 17.600 19 19M5 19l1.400-1.400M17.600 6.400 19 5',
+  box: 'M4 4h16v5H4zM6 9v11h12V9m-8 4h4',
+  dot: 'M12 11h.01',
   moon: 'M20 14A8.500 8.500 0 1 1 10 4a7 7 0 0 0 10 10z'
 } as const
 type IconName = keyof typeof ICONS

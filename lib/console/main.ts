@@ -17,7 +17,7 @@ import {
   signUp
 } from './session.ts'
 import { Toasts } from './toast.ts'
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { textOf } from './api.ts'
 
 function Page() {
@@ -32,7 +32,7 @@ function View() {
       // What the page says by itself until its modules are here.
       return html`<p class="first">Colloquy</p>`
     case 'unreachable':
-      return html`<main class="door"><div class="card"><h1>The server does not answer</h1><p class="lead">It may be starting, or you are offline.</p><button class="primary wide" onClick=${() => void begin()}>Try again</button></div></main>`
+      return html`<${Unreachable} />`
     case 'setup':
     case 'out':
       return html`<${SignIn} />`
@@ -41,8 +41,23 @@ function View() {
   }
 }
 
+// Only where the page is a secure one; without it the page is as it is.
+if ('serviceWorker' in navigator)
+  addEventListener('load', () => void navigator.serviceWorker.register('/sw.js').catch(() => {}))
+
 render(html`<${Page} />`, document.getElementById('app')!)
 void begin()
+
+const AGAIN_MS = 3000
+
+/** The page is there, its server is not: it comes back by itself. */
+function Unreachable() {
+  useEffect(() => {
+    const timer = setInterval(() => void begin(), AGAIN_MS)
+    return () => clearInterval(timer)
+  }, [])
+  return html`<main class="door"><div class="card"><h1>The server does not answer</h1><p class="lead">${navigator.onLine ? 'It may be starting.' : 'You are offline.'} This page goes on as soon as it is back, with what you have written.</p><button class="primary wide" onClick=${() => void begin()}>Try now</button></div></main>`
+}
 
 // --------------------------------------------------------------------------------------------------------- signing in
 

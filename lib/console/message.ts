@@ -11,7 +11,7 @@ import { copyText, Markdown } from './markdown.ts'
 import { cutOf, filesOf, partsOf, plainText } from './records.ts'
 import { threadLink } from './router.ts'
 import { Sources, sourcesOf } from './sources.ts'
-import { bytes, count } from './time.ts'
+import { bytes, clock, count, duration } from './time.ts'
 import { notify } from './toast.ts'
 import { Component, type ComponentChildren, h } from 'preact'
 
@@ -196,6 +196,8 @@ interface CallProps {
 }
 
 function Call({ call, result, isRunning }: CallProps) {
+  if (call.name === 'ask_user' && result && result.raw.status !== 'error')
+    return html`<${Answered} ...${{ call, result }} />`
   const hasFailed = result?.raw.status === 'error'
   const mark = result ? (hasFailed ? 'failed' : 'done') : isRunning ? 'running' : 'open'
   return html`<details class=${classes('fold call', mark)}>
@@ -210,6 +212,23 @@ function Call({ call, result, isRunning }: CallProps) {
       ${result && html`<h4>${hasFailed ? 'Error' : 'Result'}</h4><pre tabindex="0">${plainText(result.content)}</pre>`}
     </div>
   </details>`
+}
+
+/** A question of the agent, and what its user has chosen. */
+function Answered({ call, result }: { readonly call: ToolCallPart; readonly result: TranscriptMessage }) {
+  const { question } = argsOf(call.args)
+  const words = plainText(result.content)
+  // While it is open, the question stands there as its result.
+  const isOpen = words.startsWith(String(question))
+  return html`<div class="answered"><span dir="auto">${String(question ?? call.name)}</span>${!isOpen && html`<b dir="auto">${words}</b>`}</div>`
+}
+
+function argsOf(json: string): Record<string, unknown> {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return {}
+  }
 }
 
 function short(args: string): string {
@@ -235,20 +254,48 @@ interface ActionsProps {
 
 function Actions({ conversation, message, runId, text, usage }: ActionsProps) {
   const given = (message.raw.feedback as { rating?: number } | null | undefined)?.rating ?? null
-  const rate = (rating: 1 | -1) => conversation.rate(runId, message.id, given === rating ? null : rating).catch(failed)
+  const asksWhy = useSignal(false)
+  const explain = (event: SubmitEvent) => {
+    event.preventDefault()
+    const comment = String(new FormData(event.currentTarget as HTMLFormElement).get('why')).trim()
+    asksWhy.value = false
+    if (comment && given)
+      conversation.rate(runId, message.id, given as 1 | -1, comment).then(() => notify('Thank you.'), failed)
+  }
+  const rate = (rating: 1 | -1) => {
+    asksWhy.value = given !== rating
+    void send(rating)
+  }
+  const send = (rating: 1 | -1) => conversation.rate(runId, message.id, given === rating ? null : rating).catch(failed)
   const retry = () => {
     focusComposer()
     conversation.outbox.retry(runId).catch(failed)
   }
   const tokens = (usage as { total_tokens?: number } | null)?.total_tokens
+  const run = conversation.runs.value.find(({ run_id }) => run_id === runId)
+  const model = (message.raw.response_metadata as { model_name?: unknown } | null)?.model_name
+  const facts = [
+    typeof model === 'string' ? model : '',
+    run ? clock(run.updated_at) : '',
+    run ? duration(Date.parse(run.updated_at) - Date.parse(run.created_at)) : '',
+    tokens ? `${count(tokens)} tokens` : ''
+  ]
   return html`<div class="actions">
     <${Copy} text=${text} />
     <button class=${classes('quiet', given === 1 && 'on')} title="Good answer" aria-label="Good answer" aria-pressed=${given === 1} onClick=${() => rate(1)}><${Icon} name="up" /></button>
     <button class=${classes('quiet', given === -1 && 'on')} title="Bad answer" aria-label="Bad answer" aria-pressed=${given === -1} onClick=${() => rate(-1)}><${Icon} name="down" /></button>
     <button class="quiet" title="Try again" aria-label="Try again" onClick=${retry}><${Icon} name="retry" /></button>
     <a class="quiet button" title="Look inside this run" aria-label="Look inside this run" href=${threadLink(conversation.threadId, runId)}><${Icon} name="pulse" /></a>
-    ${tokens ? html`<small class="tokens">${count(tokens)} tokens</small>` : null}
-  </div>`
+    <small class="tokens">${facts.filter(Boolean).join(' · ')}</small>
+  </div>
+  ${
+    asksWhy.value &&
+    given !== null &&
+    html`<form class="why row" onSubmit=${explain}>
+      <input name="why" aria-label="A word about it" placeholder=${given === 1 ? 'What was good? (optional)' : 'What was wrong? (optional)'} maxlength="1000" autocomplete="off" />
+      <button class="plain">Send</button>
+    </form>`
+  }`
 }
 
 function Copy({ text }: { readonly text: string }) {

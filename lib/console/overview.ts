@@ -123,8 +123,9 @@ async function loadPlot(): Promise<typeof uPlot> {
 
 async function drawIn(box: HTMLElement): Promise<uPlot> {
   const Plot = await loadPlot()
-  const style = getComputedStyle(document.documentElement)
-  const accent = style.getPropertyValue('--accent').trim()
+  // A canvas takes no variables of styles.
+  box.style.color = 'var(--accent)'
+  const accent = getComputedStyle(box).color
   const options: uPlot.Options = {
     width: box.clientWidth,
     height: PLOT_HEIGHT,

@@ -1,11 +1,14 @@
 // The agent's open question as a form: options to choose from, tool calls to approve, or whatever a graph asks.
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { say } from './announce.ts'
 import { html } from './html.ts'
 import type { Question } from './records.ts'
+import { ReviewCards, reviewIn } from './review.ts'
 
 interface QuestionProps {
   readonly question: Question
+  /** It is one of several, and neither spoken nor focused. */
+  readonly isQuiet?: boolean
   /** @throws the error, after which the user can answer again */
   readonly onAnswer: (answer: unknown) => Promise<void>
 }
@@ -23,15 +26,18 @@ interface Asked {
   readonly read: ((words: string) => unknown) | null
 }
 
-export function QuestionForm({ question, onAnswer }: QuestionProps) {
+export function View({ question, onAnswer, isQuiet }: QuestionProps) {
   const [isSent, setSent] = useState(false)
   const [words, setWords] = useState('')
   const form = useRef<HTMLFormElement>(null)
   const { text, detail, choices, hint, read } = asked(question.value)
+  const review = useMemo(() => reviewIn(question.value), [question])
   const focus = () => form.current?.querySelector<HTMLElement>('.options button, input')?.focus()
   useEffect(() => {
+    if (isQuiet) return
     const labels = choices.map(({ label }) => label).join(', ')
-    say(`The agent asks you: ${text}${labels && ` Choose: ${labels}.`}`)
+    if (review) say(`The agent asks whether it may call ${review.calls.map(({ name }) => name).join(', ')}.`)
+    else say(`The agent asks you: ${text}${labels && ` Choose: ${labels}.`}`)
     if (isFocusFree()) focus()
   }, [])
   const answer = (value: unknown) => {
@@ -46,6 +52,11 @@ export function QuestionForm({ question, onAnswer }: QuestionProps) {
     event.preventDefault()
     if (words.trim() && read) answer(read(words.trim()))
   }
+  if (review)
+    return html`<form class="question" ref=${form} onSubmit=${(event: Event) => event.preventDefault()} aria-label="A question for you">
+      <p>${review.calls.length === 1 ? 'May this tool be called?' : `May these ${review.calls.length} tools be called?`}</p>
+      <${ReviewCards} review=${review} isSent=${isSent} onAnswer=${answer} />
+    </form>`
   return html`<form class="question" ref=${form} onSubmit=${submit} aria-label="A question for you">
     <p>${text}</p>
     ${detail && html`<pre tabindex="0">${detail}</pre>`}
@@ -74,8 +85,6 @@ const asIs = (words: string): unknown => words
 function asked(value: unknown): Asked {
   if (typeof value === 'string') return { text: value, detail: '', choices: [], hint: 'Your answer', read: asIs }
   const { question, options } = (value ?? {}) as { question?: unknown; options?: unknown }
-  const calls = callsIn(value)
-  if (calls) return review(calls)
   const labels = Array.isArray(options) ? options.filter((one) => typeof one === 'string') : []
   const hint = labels.length > 0 ? 'Or say it in your own words' : 'Your answer'
   const choices = labels.map((label) => ({ label, answer: () => label }))
@@ -90,31 +99,5 @@ function jsonOrWords(words: string): unknown {
     return JSON.parse(words)
   } catch {
     return words
-  }
-}
-
-interface ToolCall {
-  readonly name: string
-  readonly args: unknown
-}
-
-/** Tool calls that LangChain's agents ask the user to review; null: something else. */
-function callsIn(value: unknown): readonly ToolCall[] | null {
-  const { action_requests, actionRequests } = (value ?? {}) as Record<string, unknown>
-  const calls = action_requests ?? actionRequests
-  return Array.isArray(calls) && calls.length > 0 ? (calls as ToolCall[]) : null
-}
-
-function review(calls: readonly ToolCall[]): Asked {
-  const decide = (decision: object) => ({ decisions: calls.map(() => decision) })
-  return {
-    text: calls.length === 1 ? `May ${calls[0]!.name} be called?` : `May these ${calls.length} tools be called?`,
-    detail: calls.map(({ name, args }) => `${name} ${JSON.stringify(args ?? {}, null, 2)}`).join('\n\n'),
-    choices: [
-      { label: 'Allow', answer: () => decide({ type: 'approve' }) },
-      { label: 'Refuse', answer: (words) => decide({ type: 'reject', ...(words && { message: words }) }) }
-    ],
-    hint: 'Why not, if you refuse',
-    read: null
   }
 }

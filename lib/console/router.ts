@@ -10,6 +10,7 @@ type Place =
       readonly otherId: string | null
     }
   | { readonly view: 'overview' }
+  | { readonly view: 'inbox' }
 
 export const place = signal<Place>(read())
 
@@ -19,7 +20,7 @@ function read(): Place {
     const isRun = what === 'r' && runId
     return { view: 'thread', threadId: id, runId: isRun ? runId : null, otherId: isRun && otherId ? otherId : null }
   }
-  return view === 'overview' ? { view: 'overview' } : { view: 'new' }
+  return view === 'overview' || view === 'inbox' ? { view } : { view: 'new' }
 }
 
 function parts(): readonly string[] {

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { html } from './html.ts'
 import { diagramLibrary } from './rich.ts'
+import { isDark } from './theme.ts'
 
 interface SandboxProps {
   readonly text: string
@@ -37,11 +38,11 @@ export function Diagram({ source, children }: { readonly source: string; readonl
 }
 
 function diagramDocument(library: string, source: string): string {
-  const isDark = getComputedStyle(document.documentElement).getPropertyValue('--is-dark').trim() === '1'
+  const scheme = isDark() ? 'dark' : 'light'
   // Inside a script nothing may end it.
   const safe = (text: string) => text.replaceAll('</script', '<\\/script')
-  return `<!doctype html><meta name="color-scheme" content="${isDark ? 'dark' : 'light'}"><style>body{margin:0;font:14px system-ui}svg{max-width:100%;height:auto}</style><div id="d"></div><script>${safe(library)}</script><script>
-mermaid.initialize({ startOnLoad: false, securityLevel: 'strict', theme: '${isDark ? 'dark' : 'neutral'}' })
+  return `<!doctype html><meta name="color-scheme" content="${scheme}"><style>body{margin:0;font:14px system-ui}svg{max-width:100%;height:auto}</style><div id="d"></div><script>${safe(library)}</script><script>
+mermaid.initialize({ startOnLoad: false, securityLevel: 'strict', theme: '${scheme === 'dark' ? 'dark' : 'neutral'}' })
 const size = () => parent.postMessage({ height: document.documentElement.scrollHeight }, '*')
 mermaid.render('m', ${safe(JSON.stringify(source))}).then(({ svg }) => { d.innerHTML = svg; size(); new ResizeObserver(size).observe(d) }, (error) => { d.textContent = error.message; size() })
 </script>`

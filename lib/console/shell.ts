@@ -1,7 +1,6 @@
 // The layout: sidebar with threads, current view, and global shortcuts.
 import { useSignal } from '@preact/signals'
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { Account } from './account.ts'
 import { Chat } from './chat.ts'
 import { Conversation } from './conversation.ts'
 import { Dialog } from './dialog.ts'
@@ -14,6 +13,8 @@ import { go, place, threadLink } from './router.ts'
 import { me } from './session.ts'
 import { keep, kept } from './tab-storage.ts'
 import { ThreadList } from './thread-list.ts'
+import { askingCount, watchHidden } from './waiting.ts'
+import './theme.ts'
 import { find, query, refresh, refreshSoon, threads, titleOf } from './threads.ts'
 
 const REFRESH_MS = 10_000
@@ -25,7 +26,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ['Ctrl Enter', 'tell the agent at work'],
   ['Shift Enter', 'new line'],
   ['Esc', 'stop the answer'],
-  ['Ctrl K', 'search'],
+  ['Ctrl K', 'search, and commands'],
   ['Ctrl Shift O', 'new conversation'],
   ['Alt ↑ ↓', 'previous and next conversation'],
   ['/', 'write'],
@@ -62,7 +63,9 @@ export function Shell() {
   const isSideOpen = useSignal(false)
   const isAccountOpen = useSignal(me.value?.needs_setup ?? false)
   const areKeysShown = useSignal(false)
+  const isPaletteOpen = useSignal(false)
   const { view } = place.value
+  const waits = askingCount.value
   const runId = place.value.view === 'thread' ? place.value.runId : null
 
   useEffect(() => {
@@ -71,7 +74,9 @@ export function Shell() {
     const timer = setInterval(() => document.hidden || isLive.value || void refresh().catch(() => {}), REFRESH_MS)
     const offNews = onNews(refreshSoon)
     goLive()
+    const offHidden = watchHidden()
     return () => {
+      offHidden()
       clearInterval(timer)
       offNews()
     }
@@ -80,7 +85,7 @@ export function Shell() {
     isSideOpen.value = false
   }, [place.value])
   useEffect(() => {
-    const onKey = (event: KeyboardEvent) => onShortcut(event, { isSideOpen, areKeysShown })
+    const onKey = (event: KeyboardEvent) => onShortcut(event, { isSideOpen, areKeysShown, isPaletteOpen })
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)
   }, [])
@@ -98,14 +103,15 @@ export function Shell() {
   }, [isDrawer])
   useEffect(() => {
     const title = conversation?.title.value
-    document.title = view === 'overview' ? 'Overview · Colloquy' : title ? `${title} · Colloquy` : 'Colloquy'
+    const name = view === 'overview' ? 'Overview' : view === 'inbox' ? 'Waits for you' : title
+    document.title = `${waits > 0 ? `(${waits}) ` : ''}${name ? `${name} · ` : ''}Colloquy`
   })
 
   return html`<div class=${classes('shell', isSideOpen.value && 'side-open')}>
     <${Skip} />
     <header class="top">
       <button class="quiet" aria-label="Conversations" aria-expanded=${isSideOpen.value} onClick=${() => (isSideOpen.value = !isSideOpen.value)}><${Icon} name="menu" /></button>
-      <b>${view === 'overview' ? 'Overview' : (conversation?.title.value ?? 'Colloquy')}</b>
+      <b>${view === 'overview' ? 'Overview' : view === 'inbox' ? 'Waits for you' : (conversation?.title.value ?? 'Colloquy')}</b>
       <a class="quiet button" href="#/" aria-label="New conversation"><${Icon} name="plus" /></a>
     </header>
     <div class="veil" onClick=${() => (isSideOpen.value = false)}></div>
@@ -118,14 +124,17 @@ export function Shell() {
       <${ThreadList} />
       <${Skip} />
       <div class="foot">
+        ${waits > 0 && html`<a class=${classes('entry', view === 'inbox' && 'on')} href="#/inbox"><${Icon} name="ask" /> <span>Waits for you</span><b class="count">${waits}</b></a>`}
         ${me.value?.system_role === 'admin' && html`<a class=${classes('entry', view === 'overview' && 'on')} href="#/overview"><${Icon} name="gauge" /> Overview</a>`}
         <button class="entry" onClick=${() => (isAccountOpen.value = true)}><${Icon} name="user" /> <span>${me.value?.email}</span></button>
       </div>
     </aside>
     ${conversation && html`<${Chat} key=${conversation.threadId} conversation=${conversation} onSent=${onSent} />`}
     ${view === 'overview' && (me.value?.system_role === 'admin' ? html`<${Later} load=${overview} props=${{}} />` : html`<${NotYours} />`)}
+    ${view === 'inbox' && html`<${Later} load=${inbox} props=${{}} />`}
     ${runId && conversation && html`<${Later} load=${inspector} props=${{ conversation, runId, otherId: place.value.view === 'thread' ? place.value.otherId : null }} />`}
-    ${isAccountOpen.value && html`<${Account} onClose=${() => (isAccountOpen.value = false)} />`}
+    ${isPaletteOpen.value && html`<${Later} load=${palette} props=${{ onClose: () => (isPaletteOpen.value = false), isAccountOpen, areKeysShown }} />`}
+    ${isAccountOpen.value && html`<${Later} load=${account} props=${{ onClose: () => (isAccountOpen.value = false) }} />`}
     ${
       areKeysShown.value &&
       html`<${Dialog} title="Keys" onClose=${() => (areKeysShown.value = false)}>
@@ -145,6 +154,9 @@ function NotYours() {
 }
 
 const overview = () => import('./overview.ts')
+const account = () => import('./account.ts')
+const palette = () => import('./palette.ts')
+const inbox = () => import('./inbox.ts')
 const inspector = () => import('./inspector.ts')
 
 /** Whether the side is a drawer above the page, as in shell.css. */
@@ -153,9 +165,10 @@ const isNarrow = (): boolean => matchMedia('(max-width: 760px)').matches
 interface Toggles {
   readonly isSideOpen: { value: boolean }
   readonly areKeysShown: { value: boolean }
+  readonly isPaletteOpen: { value: boolean }
 }
 
-function onShortcut(event: KeyboardEvent, { isSideOpen, areKeysShown }: Toggles): void {
+function onShortcut(event: KeyboardEvent, { isSideOpen, areKeysShown, isPaletteOpen }: Toggles): void {
   const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test((event.target as Element).tagName)
   const isCommand = event.ctrlKey || event.metaKey
   const act = (what: () => void) => {
@@ -168,8 +181,7 @@ function onShortcut(event: KeyboardEvent, { isSideOpen, areKeysShown }: Toggles)
     })
   else if (isCommand && event.key.toLowerCase() === 'k')
     act(() => {
-      isSideOpen.value = true
-      document.getElementById('search')?.focus()
+      isPaletteOpen.value = !isPaletteOpen.value
     })
   else if (isCommand && event.shiftKey && event.key.toLowerCase() === 'o') act(() => go('#/'))
   else if (event.altKey && (event.key === 'ArrowUp' || event.key === 'ArrowDown'))

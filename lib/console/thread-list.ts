@@ -5,7 +5,9 @@ import { Dialog } from './dialog.ts'
 import { classes, html, Icon } from './html.ts'
 import { go, place, threadLink } from './router.ts'
 import {
+  archive,
   found,
+  isArchived,
   hasMore,
   isPinned,
   isSearching,
@@ -14,12 +16,13 @@ import {
   query,
   remove,
   rename,
+  shownFound,
   type Thread,
   threads,
   titleOf,
   total
 } from './threads.ts'
-import { ago } from './time.ts'
+import { ago, dayOf } from './time.ts'
 import { notifyFailure } from './toast.ts'
 
 export function ThreadList() {
@@ -29,7 +32,7 @@ export function ThreadList() {
   const menu = useSignal<string | null>(null)
   const renaming = useSignal<Thread | null>(null)
   const deleting = useSignal<Thread | null>(null)
-  const shown = query.value ? found.value : threads.value
+  const shown = query.value ? shownFound.value : threads.value
 
   const onScroll = () => {
     const { scrollTop, scrollHeight, clientHeight } = list.current!
@@ -65,7 +68,10 @@ export function ThreadList() {
       ${!query.value && shown.length === 0 && total.value === 0 && html`<p class="hint">Your conversations will be listed here.</p>`}
       <ul>
         ${shown.map(
-          (thread) => html`<${Item}
+          (
+            thread,
+            i
+          ) => html`${groupOf(thread) !== groupOf(shown[i - 1]) && !query.value && html`<li key=${`g${groupOf(thread)}`} class="when">${groupOf(thread)}</li>`}<${Item}
             key=${thread.thread_id}
             thread=${thread}
             isOpen=${openId === thread.thread_id}
@@ -84,6 +90,12 @@ export function ThreadList() {
     </nav>
     ${renaming.value && html`<${Rename} thread=${renaming.value} onClose=${() => (renaming.value = null)} />`}
     ${deleting.value && html`<${Delete} thread=${deleting.value} onClose=${() => (deleting.value = null)} />`}`
+}
+
+/** The heading under which a thread stands. */
+function groupOf(thread: Thread | undefined): string {
+  if (!thread) return ''
+  return isPinned(thread) ? 'Pinned' : dayOf(thread.updated_at)
 }
 
 interface ItemProps {
@@ -151,6 +163,7 @@ function Item({ thread, isOpen, isStop, menu, onRename, onDelete }: ItemProps) {
       html`<div class="menu" role="menu">
         <button role="menuitem" onClick=${choose(() => void pin(thread, !isPinned(thread)).catch(notifyFailure))}><${Icon} name="pin" /> ${isPinned(thread) ? 'Unpin' : 'Pin'}</button>
         <button role="menuitem" onClick=${choose(onRename)}><${Icon} name="pen" /> Rename</button>
+        <button role="menuitem" onClick=${choose(() => void archive(thread, !isArchived(thread)).catch(notifyFailure))}><${Icon} name="box" /> ${isArchived(thread) ? 'Take out of the archive' : 'Archive'}</button>
         <button role="menuitem" class="bad" onClick=${choose(onDelete)}><${Icon} name="bin" /> Delete</button>
       </div>`
     }
@@ -175,11 +188,12 @@ function Rename({ thread, onClose }: { readonly thread: Thread; readonly onClose
 function Delete({ thread, onClose }: { readonly thread: Thread; readonly onClose: () => void }) {
   const confirm = () => {
     const isHere = place.value.view === 'thread' && place.value.threadId === thread.thread_id
-    remove(thread.thread_id).then(() => isHere && go('#/'), notifyFailure)
+    remove(thread.thread_id)
     onClose()
+    if (isHere) go('#/')
   }
   return html`<${Dialog} title="Delete this conversation?" onClose=${onClose}>
-    <p>“${titleOf(thread)}”, its messages and its files will be gone for good.</p>
+    <p>“${titleOf(thread)}”, its messages and its files will be gone, for good in a few seconds.</p>
     <footer>
       <button class="plain" onClick=${onClose}>Keep it</button>
       <button class="danger" onClick=${confirm}>Delete</button>

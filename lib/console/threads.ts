@@ -1,8 +1,8 @@
 // Loads the thread list: pages, pinned ones first, and search.
 import { batch, computed, signal } from '@preact/signals'
-import { ApiError } from '../client/colloquy.ts'
+import { ApiError, csrfToken } from '../client/colloquy.ts'
 import { call, colloquy } from './api.ts'
-import { notifyFailure } from './toast.ts'
+import { notify, notifyFailure, UNDO_MS } from './toast.ts'
 
 export interface Thread {
   readonly thread_id: string
@@ -31,9 +31,13 @@ export const isSearching = signal(false)
 /** Pinned ones first, each once. */
 export const threads = computed(() => {
   const ids = new Set(pinned.value.map(({ thread_id }) => thread_id))
-  return [...pinned.value, ...newest.value.filter(({ thread_id }) => !ids.has(thread_id))]
+  const all = [...pinned.value, ...newest.value.filter(({ thread_id }) => !ids.has(thread_id))]
+  return all.filter((thread) => !isArchived(thread) && !doomed.value.has(thread.thread_id))
 })
+/** Of the search, without those that are about to go. */
+export const shownFound = computed(() => found.value.filter(({ thread_id }) => !doomed.value.has(thread_id)))
 
+export const isArchived = ({ metadata }: Thread): boolean => metadata.archived === true
 export const isPinned = ({ metadata }: Thread): boolean => metadata.pinned === true
 export const titleOf = ({ values }: Pick<Thread, 'values'>): string => values.title || 'New conversation'
 
@@ -43,11 +47,18 @@ async function search(body: object, signal?: AbortSignal): Promise<{ list: Threa
   return { list, total: Number(response.headers.get('x-pagination-total') ?? list.length) }
 }
 
+/** Called with each reload of the list: what else is known of threads is read again. */
+let onRefreshed: () => void = () => {}
+export function whenRefreshed(listener: () => void): void {
+  onRefreshed = listener
+}
+
 /** Reloads the first page and the pinned threads; further pages stay. */
 export async function refresh(): Promise<void> {
   const [page, pins] = await Promise.all([search({ limit: PAGE }), search({ limit: 100, metadata: { pinned: true } })])
   const fresh = new Set(page.list.map(({ thread_id }) => thread_id))
   const behind = newest.value.slice(PAGE).filter(({ thread_id }) => !fresh.has(thread_id))
+  onRefreshed()
   batch(() => {
     newest.value = [...page.list, ...behind]
     pinned.value = pins.list
@@ -148,8 +159,48 @@ export async function pin(thread: Thread, isOn: boolean): Promise<void> {
   await refresh()
 }
 
-export async function remove(threadId: string): Promise<void> {
-  await call('DELETE', `/api/threads/${threadId}`)
-  change(threadId, () => null)
-  if (total.value !== null) total.value--
+/** Puts a thread out of the list, or back into it. */
+export async function archive(thread: Thread, isOn: boolean): Promise<void> {
+  await call('PATCH', `/api/threads/${thread.thread_id}`, { metadata: { archived: isOn } })
+  change(thread.thread_id, (one) => ({ ...one, metadata: { ...one.metadata, archived: isOn } }))
+  if (isOn) notify('Archived. A search still finds it.', false, () => void archive(thread, false).catch(notifyFailure))
+}
+
+/** Threads that are about to be deleted: until then it can be undone. */
+const doomed = signal<ReadonlySet<string>>(new Set())
+
+/** Deletes a thread when nobody has undone it for a while, or when the page is left. */
+export function remove(threadId: string): void {
+  const spare = () => {
+    doomed.value = new Set([...doomed.value].filter((id) => id !== threadId))
+  }
+  const act = () => {
+    stop()
+    // A page that is being left has no time for an answer.
+    const headers = { 'X-CSRF-Token': csrfToken() ?? '' }
+    const path = `/api/threads/${encodeURIComponent(threadId)}`
+    fetch(path, { method: 'DELETE', headers, keepalive: true })
+      .then(async (response) => {
+        if (!response.ok && response.status !== 404)
+          throw new ApiError(response.status, (await response.json()).detail, null)
+        change(threadId, () => null)
+        if (total.value !== null) total.value--
+        spare()
+      })
+      .catch((error: unknown) => {
+        spare()
+        notifyFailure(error)
+      })
+  }
+  const timer = setTimeout(act, UNDO_MS)
+  const stop = () => {
+    clearTimeout(timer)
+    removeEventListener('pagehide', act)
+  }
+  addEventListener('pagehide', act)
+  doomed.value = new Set([...doomed.value, threadId])
+  notify('The conversation is deleted.', false, () => {
+    stop()
+    spare()
+  })
 }

@@ -24,3 +24,19 @@ export function bytes(count: number): string {
 }
 
 export const count = (n: number): string => n.toLocaleString()
+
+/** The day of a list's heading: today, yesterday, this week, or a month. */
+export function dayOf(iso: string, now = new Date()): string {
+  const date = new Date(iso)
+  const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime()
+  const days = Math.ceil((midnight - date.getTime()) / 86_400_000)
+  if (days <= 0) return 'Today'
+  if (days === 1) return 'Yesterday'
+  if (days <= 7) return 'Previous 7 days'
+  if (days <= 30) return 'Previous 30 days'
+  return date.toLocaleDateString(undefined, { month: 'long', year: 'numeric' })
+}
+
+/** The time of a day. */
+export const clock = (iso: string): string =>
+  new Date(iso).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' })

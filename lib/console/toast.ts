@@ -8,19 +8,24 @@ interface Notice {
   readonly id: number
   readonly text: string
   readonly isError: boolean
+  readonly undo: (() => void) | null
 }
 
 const notices = signal<readonly Notice[]>([])
 const SHOWN_MS = 5000
+export const UNDO_MS = 6000
 let count = 0
 
-export function notify(text: string, isError = false): void {
+/** `undo`: offered for as long as it is shown. */
+export function notify(text: string, isError = false, undo: (() => void) | null = null): void {
   const id = count++
-  notices.value = [...notices.value, { id, text, isError }]
+  notices.value = [...notices.value, { id, text, isError, undo }]
   say(text)
-  setTimeout(() => {
-    notices.value = notices.value.filter((notice) => notice.id !== id)
-  }, SHOWN_MS)
+  setTimeout(() => close(id), undo ? UNDO_MS : SHOWN_MS)
+}
+
+function close(id: number): void {
+  notices.value = notices.value.filter((notice) => notice.id !== id)
 }
 
 export function notifyFailure(error: unknown): void {
@@ -29,6 +34,17 @@ export function notifyFailure(error: unknown): void {
 
 export function Toasts() {
   return html`<div class="toasts">
-    ${notices.value.map(({ id, text, isError }) => html`<div key=${id} class=${isError ? 'toast bad' : 'toast'}>${text}</div>`)}
+    ${notices.value.map(
+      ({ id, text, isError, undo }) => html`<div key=${id} class=${isError ? 'toast bad' : 'toast'}>
+        ${text}
+        ${
+          undo &&
+          html` <button class="link" onClick=${() => {
+            close(id)
+            undo()
+          }}>Undo</button>`
+        }
+      </div>`
+    )}
   </div>`
 }

@@ -19,7 +19,8 @@ const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
-  '.svg': 'image/svg+xml'
+  '.svg': 'image/svg+xml',
+  '.webmanifest': 'application/manifest+json'
 }
 
 /** CSP: only our own files run or load, nothing is sent elsewhere, and nobody frames us. */
@@ -30,6 +31,7 @@ const POLICY = [
   "img-src 'self' data: blob:",
   "connect-src 'self'",
   "frame-src 'self'",
+  "manifest-src 'self'",
   "base-uri 'none'",
   "form-action 'self'",
   "frame-ancestors 'none'"
@@ -53,7 +55,18 @@ const SANDBOX_HEADERS = {
 }
 
 export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
-  if (!config.console.enabled) return []
+  if (!config.console.enabled)
+    return [
+      route({
+        method: 'GET',
+        access: 'public',
+        rule: null,
+        path: '/sw.js',
+        summary: 'Takes the service worker of a page that is gone away',
+        answers: file('text/javascript'),
+        handler: gone
+      })
+    ]
   let read: ReadonlyMap<string, Asset> | null = null
   let library: { readonly asset: Asset | null } | null = null
   const send = (call: Call, path: string): typeof HANDLED => {
@@ -106,6 +119,13 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
       answers: file('text/javascript'),
       handler: (call) => send(call, 'colloquy.js')
     }),
+    route({
+      ...open,
+      path: '/sw.js',
+      summary: 'The service worker of the page',
+      answers: file('text/javascript'),
+      handler: (call) => send(call, 'sw.js')
+    }),
     // Browsers request it when they show a response of the API.
     route({
       ...open,
@@ -137,6 +157,15 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
       handler: (call) => send(call, `console/${call.params.path}`)
     })
   ]
+}
+
+/** Where the page is taken away, its service worker goes from the browsers that have it. */
+const GONE =
+  "addEventListener('install', () => skipWaiting())\naddEventListener('activate', (event) => event.waitUntil(registration.unregister()))\n"
+
+function gone({ res }: Call): typeof HANDLED {
+  res.writeHead(200, { 'Content-Type': TYPES['.js'], 'Cache-Control': 'no-cache' }).end(GONE)
+  return HANDLED
 }
 
 /** The library of the optional peer `mermaid`, as it is installed; null: it is not. */

@@ -212,7 +212,8 @@ t.test('models are shown as they are configured, never with their key', async (t
     display_name: 'Main',
     description: null,
     supports_thinking: true,
-    supports_reasoning_effort: false
+    supports_reasoning_effort: false,
+    continuation: 'ask'
   })
 })
 

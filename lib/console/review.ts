@@ -1,0 +1,226 @@
+// Tool calls that an agent wants to make, one card for each: approve, edit its arguments, reject with a reason. It reads LangChain's
+// human-in-the-loop requests and those of agent-inbox, and answers in their own form.
+import { useState } from 'preact/hooks'
+import { html } from './html.ts'
+
+type Json = unknown
+type Args = Readonly<Record<string, Json>>
+
+/** What may be done with a call, in the words of LangChain. */
+type Choice = 'approve' | 'edit' | 'reject' | 'respond'
+
+interface Asked {
+  readonly name: string
+  readonly args: Args
+  readonly description: string
+  readonly choices: readonly Choice[]
+}
+
+export interface Review {
+  readonly calls: readonly Asked[]
+  /** The answer to the question, from one decision for each call. */
+  readonly answer: (decisions: readonly Decision[]) => Json
+}
+
+interface Decision {
+  readonly choice: Choice
+  readonly name: string
+  readonly args: Args
+  readonly reason: string
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** null: the question is about something else. */
+export function reviewIn(value: unknown): Review | null {
+  return fromLangChain(value) ?? fromAgentInbox(value)
+}
+
+/** `{action_requests: [{name, args, description}], review_configs: [{action_name, allowed_decisions}]}`, also in camel case. */
+function fromLangChain(value: unknown): Review | null {
+  if (!isRecord(value)) return null
+  const requests = value.action_requests ?? value.actionRequests
+  const configs = value.review_configs ?? value.reviewConfigs
+  if (!Array.isArray(requests) || requests.length === 0) return null
+  const isCamel = value.action_requests === undefined
+  const calls = requests.filter(isRecord).map(({ name, args, arguments: others, description }): Asked => {
+    const config = (Array.isArray(configs) ? configs.filter(isRecord) : []).find(
+      (one) => (one.action_name ?? one.actionName) === name
+    )
+    const allowed = config?.allowed_decisions ?? config?.allowedDecisions
+    const choices = Array.isArray(allowed) ? CHOICES.filter((one) => allowed.includes(one)) : DEFAULT_CHOICES
+    return { name: String(name), args: argsIn(args ?? others), description: textIn(description), choices }
+  })
+  const decided = ({ choice, name, args, reason }: Decision) => {
+    if (choice === 'edit') return { type: 'edit', [isCamel ? 'editedAction' : 'edited_action']: { name, args } }
+    if (choice === 'approve') return { type: 'approve' }
+    return { type: choice, ...(reason && { message: reason }) }
+  }
+  return { calls, answer: (decisions) => ({ decisions: decisions.map(decided) }) }
+}
+
+/** `[{action_request: {action, args}, config: {allow_accept, allow_edit, allow_respond, allow_ignore}, description}]`, or one of them. */
+function fromAgentInbox(value: unknown): Review | null {
+  const list = (Array.isArray(value) ? value : [value]).filter(isRecord)
+  if (list.length === 0 || !list.every((one) => isRecord(one.action_request))) return null
+  const calls = list.map(({ action_request, config, description }): Asked => {
+    const { action, args } = action_request as Record<string, unknown>
+    const allow = isRecord(config) ? config : {}
+    const choices: Choice[] = [
+      ...(allow.allow_accept ? (['approve'] as const) : []),
+      ...(allow.allow_edit ? (['edit'] as const) : []),
+      ...(allow.allow_respond ? (['respond'] as const) : []),
+      ...(allow.allow_ignore ? (['reject'] as const) : [])
+    ]
+    return { name: String(action), args: argsIn(args), description: textIn(description), choices }
+  })
+  const decided = ({ choice, name, args, reason }: Decision) => {
+    if (choice === 'approve') return { type: 'accept', args: null }
+    if (choice === 'edit') return { type: 'edit', args: { action: name, args } }
+    return choice === 'respond' ? { type: 'response', args: reason } : { type: 'ignore', args: null }
+  }
+  return { calls, answer: (decisions) => decisions.map(decided) }
+}
+
+const CHOICES: readonly Choice[] = ['approve', 'edit', 'reject', 'respond']
+const DEFAULT_CHOICES: readonly Choice[] = ['approve', 'edit', 'reject']
+const argsIn = (given: unknown): Args => (isRecord(given) ? given : given === undefined ? {} : { value: given })
+const textIn = (given: unknown): string => (typeof given === 'string' ? given : '')
+
+// ------------------------------------------------------------------------------------------------- the cards
+
+const LABELS: Readonly<Record<Choice, string>> = {
+  approve: 'Approve',
+  edit: 'Edit',
+  reject: 'Reject',
+  respond: 'Answer'
+}
+
+interface CardsProps {
+  readonly review: Review
+  readonly isSent: boolean
+  readonly onAnswer: (answer: Json) => void
+}
+
+/** It is answered when each call is decided. */
+export function ReviewCards({ review, isSent, onAnswer }: CardsProps) {
+  const [decisions, setDecisions] = useState<readonly (Decision | null)[]>(review.calls.map(() => null))
+  const left = decisions.filter((one) => one === null).length
+  const decide = (at: number, decision: Decision | null) => {
+    const next = decisions.with(at, decision)
+    setDecisions(next)
+    // One call needs no second click.
+    if (next.length === 1 && decision) onAnswer(review.answer([decision]))
+  }
+  return html`<ol class="review">
+      ${review.calls.map((call, i) => html`<${Card} key=${i} ...${{ call, isSent, decision: decisions[i] }} onDecide=${(decision: Decision | null) => decide(i, decision)} />`)}
+    </ol>
+    ${
+      review.calls.length > 1 &&
+      html`<div class="row end">
+        <small>${left === 0 ? 'All decided' : `${left} of ${review.calls.length} to decide`}</small>
+        <button type="button" class="plain" disabled=${isSent || left === 0} onClick=${() =>
+          setDecisions(
+            decisions.map(
+              (one, i) =>
+                one ?? { choice: 'approve', name: review.calls[i]!.name, args: review.calls[i]!.args, reason: '' }
+            )
+          )}>Approve the rest</button>
+        <button type="button" class="primary" disabled=${isSent || left > 0} onClick=${() => onAnswer(review.answer(decisions.filter((one) => one !== null)))}>Send</button>
+      </div>`
+    }`
+}
+
+interface CardProps {
+  readonly call: Asked
+  readonly decision: Decision | null | undefined
+  readonly isSent: boolean
+  readonly onDecide: (decision: Decision | null) => void
+}
+
+function Card({ call, decision, isSent, onDecide }: CardProps) {
+  const [open, setOpen] = useState<'edit' | 'reject' | 'respond' | null>(null)
+  const [args, setArgs] = useState(call.args)
+  const [reason, setReason] = useState('')
+  const [problem, setProblem] = useState<string | null>(null)
+  const { name } = call
+  const take = (choice: Choice) => {
+    setOpen(null)
+    onDecide({ choice, name, args: choice === 'edit' ? args : call.args, reason: reason.trim() })
+  }
+  const choose = (choice: Choice) => (choice === 'approve' ? take(choice) : setOpen(choice === open ? null : choice))
+  return html`<li class="review-card" data-choice=${decision?.choice}>
+    <p><b>${name}</b>${decision && html` <span class="badge">${DONE[decision.choice]}</span>`}</p>
+    ${call.description && html`<p class="hint">${call.description}</p>`}
+    ${
+      open === 'edit'
+        ? Object.entries(args).map(
+            ([key, value]) =>
+              html`<${Field} key=${key} ...${{ name: key, value }} onChange=${(next: Json, wrong: string | null) => {
+                setProblem(wrong)
+                if (!wrong) setArgs({ ...args, [key]: next })
+              }} />`
+          )
+        : html`<dl class="args">${Object.entries(decision?.args ?? call.args).map(
+            ([key, value]) =>
+              html`<div key=${key}><dt>${key}</dt><dd>${typeof value === 'string' ? value : JSON.stringify(value)}</dd></div>`
+          )}</dl>`
+    }
+    ${
+      (open === 'reject' || open === 'respond') &&
+      html`<label>${open === 'reject' ? 'Why not' : 'Your answer'}<textarea rows="2" dir="auto" value=${reason} onInput=${(event: InputEvent) => setReason((event.currentTarget as HTMLTextAreaElement).value)}></textarea></label>`
+    }
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <div class="options">
+      ${
+        open
+          ? html`<button type="button" class="primary" disabled=${isSent || problem !== null} onClick=${() => take(open)}>${TAKE[open]}</button>
+            <button type="button" class="plain" onClick=${() => setOpen(null)}>Back</button>`
+          : decision && !isSent
+            ? html`<button type="button" class="plain" onClick=${() => onDecide(null)}>Decide again</button>`
+            : call.choices.map(
+                (choice) =>
+                  html`<button type="button" key=${choice} class="plain" disabled=${isSent} onClick=${() => choose(choice)}>${LABELS[choice]}</button>`
+              )
+      }
+    </div>
+  </li>`
+}
+
+const DONE: Readonly<Record<Choice, string>> = {
+  approve: 'approved',
+  edit: 'edited',
+  reject: 'rejected',
+  respond: 'answered'
+}
+const TAKE: Readonly<Record<'edit' | 'reject' | 'respond', string>> = {
+  edit: 'Use these arguments',
+  reject: 'Reject',
+  respond: 'Send'
+}
+
+interface FieldProps {
+  readonly name: string
+  readonly value: Json
+  readonly onChange: (next: Json, problem: string | null) => void
+}
+
+/** A field for a value by its type: texts and numbers as they are, everything else as JSON. */
+function Field({ name, value, onChange }: FieldProps) {
+  const [text, setText] = useState(typeof value === 'string' ? value : JSON.stringify(value, null, 2))
+  if (typeof value === 'boolean')
+    return html`<label class="check"><input type="checkbox" checked=${value} onChange=${(event: Event) => onChange((event.currentTarget as HTMLInputElement).checked, null)} /> ${name}</label>`
+  const onInput = (event: InputEvent) => {
+    const given = (event.currentTarget as HTMLTextAreaElement).value
+    setText(given)
+    if (typeof value === 'string') return onChange(given, null)
+    try {
+      onChange(JSON.parse(given), null)
+    } catch {
+      onChange(value, `${name} is not ${typeof value === 'number' ? 'a number' : 'JSON'}`)
+    }
+  }
+  const rows = Math.min(10, text.split('\n').length)
+  return html`<label>${name}<textarea rows=${rows} dir="auto" value=${text} onInput=${onInput}></textarea></label>`
+}

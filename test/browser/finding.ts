@@ -1,0 +1,96 @@
+// Finding one's way: the palette, groups by day, the archive, an undone deletion, light and dark.
+import { isAccessible } from '../fixtures/axe.ts'
+import { account, browserTest, visit } from '../fixtures/browser.ts'
+import { openSite, type Person, until } from '../fixtures/gateway.ts'
+import { openProxy } from '../fixtures/proxy.ts'
+
+async function titled(person: Person, ...titles: string[]): Promise<void> {
+  for (const title of titles) {
+    const threadId = await person.thread()
+    const messages = [{ type: 'human', id: 'q', content: title }]
+    await person.post(`/api/threads/${threadId}/state`, { values: { title, messages } })
+  }
+}
+
+browserTest('the palette finds conversations and commands by keys alone', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  await titled(person, 'About tea', 'About coffee', 'Taxes')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  await page.locator('.when').getByText('Today').waitFor()
+  await page.keyboard.press('Control+k')
+  await page.locator('#palette').fill('coffee')
+  await until(async () => (await page.getByRole('option').count()) === 1, 'the one')
+  await isAccessible(t, visitor, 'the palette')
+  await page.keyboard.press('Enter')
+  await page.locator('.message.human').getByText('About coffee').waitFor()
+  await page.keyboard.press('Control+k')
+  await page.locator('#palette').fill('theme dark')
+  await page.getByRole('option', { name: 'Theme: dark' }).waitFor()
+  await page.keyboard.press('Enter')
+  const background = () => page.evaluate('getComputedStyle(document.body).backgroundColor')
+  await until(async () => (await background()) === 'rgb(20, 20, 25)', 'the dark')
+  await isAccessible(t, visitor, 'the dark by choice')
+  await page.reload()
+  await page.locator('.message.human').waitFor()
+  t.equal(await background(), 'rgb(20, 20, 25)', 'a reload keeps it')
+})
+
+browserTest('a conversation is archived, found again and taken back; a deletion is undone', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  await titled(person, 'About tea', 'About coffee')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  const list = page.locator('.thread')
+  const isListed = (title: string, count: number) =>
+    until(async () => (await list.filter({ hasText: title }).count()) === count, `${count} of ${title}`)
+  const act = async (title: string, what: string) => {
+    await page.getByRole('button', { name: `Actions for ${title}` }).press('Enter')
+    await page.getByRole('menuitem', { name: what }).press('Enter')
+  }
+  await act('About tea', 'Archive')
+  await isListed('About tea', 0)
+  await page.locator('#search').fill('tea')
+  await isListed('About tea', 1)
+  await act('About tea', 'Take out of the archive')
+  await page.locator('#search').fill('')
+  await isListed('About tea', 1)
+  await act('About coffee', 'Delete')
+  await page.getByRole('button', { name: 'Delete', exact: true }).press('Enter')
+  await isListed('About coffee', 0)
+  await page.locator('.toast').filter({ hasText: 'deleted' }).getByRole('button', { name: 'Undo' }).press('Enter')
+  await isListed('About coffee', 1)
+  await page.reload()
+  await isListed('About coffee', 1)
+})
+
+browserTest(
+  'the page opens without a server, says so, and goes on when it is back; nothing of a conversation is kept',
+  async (t) => {
+    const site = await openSite(t)
+    const proxy = await openProxy(t, site.url)
+    const person = await account(site.url, 'ada@example.com')
+    const visitor = await visit(t, proxy.url, { person, context: { serviceWorkers: 'allow' } })
+    visitor.expect(/net::ERR_|WebSocket|Failed to load resource/)
+    const { page } = visitor
+    await visitor.open()
+    await visitor.say('/demo deltas=3 rate=0')
+    await visitor.answered()
+    await page.fill('#composer', 'a draft')
+    await page.evaluate('navigator.serviceWorker.ready.then(() => {})')
+    proxy.down()
+    await page.reload()
+    await page.getByText('The server does not answer').waitFor()
+    const kept = await page.evaluate(
+      "caches.keys().then((names) => caches.open(names[0])).then((cache) => cache.keys()).then((all) => all.map(({ url }) => new URL(url).pathname).filter((path) => path.startsWith('/api')))"
+    )
+    t.same(kept, [])
+    proxy.up()
+    await visitor.hasWords('w0002')
+    t.equal(await page.inputValue('#composer'), 'a draft')
+  }
+)
