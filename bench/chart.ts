@@ -21,7 +21,7 @@ interface Bar {
 
 function barsOf(entries: readonly Entry[]): Bar[] {
   return measuresOf(entries).map((measure) => {
-    const { ours, ratio, verdict, target } = resultOf(measure)
+    const { ours, floor, ratio, verdict, target } = resultOf(measure)
     const { scenario, unit, excellent } = TARGETS[target]
     const rounded = Number(ours.toPrecision(3)).toLocaleString('en')
     if ('ratio' in excellent)
@@ -32,11 +32,15 @@ function barsOf(entries: readonly Entry[]): Bar[] {
         verdict
       }
     const [share, of] =
-      'atMost' in excellent
-        ? [ours / excellent.atMost, excellent.atMost]
-        : [excellent.atLeast / ours, excellent.atLeast]
+      'atLeast' in excellent
+        ? [excellent.atLeast / ours, excellent.atLeast]
+        : shareOf(ours, 'more' in excellent ? (floor ?? 0) + excellent.more : excellent.atMost)
     return { label: scenario, figure: `${rounded} of ${of.toLocaleString('en')} ${unit}`, share, verdict }
   })
+}
+
+function shareOf(ours: number, most: number): readonly [share: number, of: number] {
+  return [ours / most, Number(most.toPrecision(3))]
 }
 
 /** An SVG of the rows that were measured. */

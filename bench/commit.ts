@@ -1,6 +1,6 @@
 // How many frames does the store take, in transactions of 1, 10, 100 and 1,000 rows, and what does a row cost?
 import { join } from 'node:path'
-import { Kind } from '../lib/run/log/filter.ts'
+import { Kind } from '../lib/run/log/frame.ts'
 import { aLog } from '../test/fixtures/run-log.ts'
 import type { Group, Segment } from '../lib/store/store.ts'
 import { frameFloor } from './driver-floors.ts'

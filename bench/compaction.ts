@@ -1,7 +1,7 @@
 // What does it cost to compress the frames of ended runs, and to delete the rows that had them?
 import { createHash } from 'node:crypto'
 import { brotliCompressSync, constants } from 'node:zlib'
-import { Kind } from '../lib/run/log/filter.ts'
+import { Kind } from '../lib/run/log/frame.ts'
 import type { Op, Store } from '../lib/store/store.ts'
 import { aLog } from '../test/fixtures/run-log.ts'
 import { frameOf } from './frame.ts'

@@ -2,7 +2,7 @@
 import type { Script } from './agent.ts'
 import type { Floor } from './floors.ts'
 import type { Options } from './options.ts'
-import { type Measure, median, type Row, report, short } from './report.ts'
+import { type Measure, median, quantile, type Row, report, short } from './report.ts'
 import type { Asked, ReadOrder } from './readers.ts'
 import { Readers, Server } from './rig.ts'
 import { mean, roundsOf, type Sample } from './rounds.ts'
@@ -51,11 +51,15 @@ async function sample(
   try {
     const { until, mark, ...asked } = readingOf(transport, floor ? '/' : await server.run(script), script)
     const all = Array.from({ length: joiners }, () => asked)
-    const { done } = await readers.ask(server, all, { ...(until && { until }), ...(mark && { mark }) })
+    const { done } = await readers.ask(server, all, {
+      ...(until && { until }),
+      ...(mark && { mark }),
+      ages: script.isStamped === true
+    })
     const before = await server.usage()
     const began = performance.now()
     server.go()
-    const { frames } = await done
+    const { frames, ages } = await done
     const wallMs = performance.now() - began
     const after = await server.usage()
     const wanted = script.deltas * joiners
@@ -63,7 +67,8 @@ async function sample(
     return {
       cpuPerFrame: (after.cpu - before.cpu) / wanted,
       storePerFrame: (after.store - before.store) / wanted,
-      framesPerS: wanted / (wallMs / 1000)
+      framesPerS: wanted / (wallMs / 1000),
+      ageMs: quantile(ages, 0.5)
     }
   } finally {
     readers.stop()

@@ -1,8 +1,9 @@
 // How long from asking for a run to its first piece, for one and for fifty at once?
 import type { Script } from './agent.ts'
 import type { Options } from './options.ts'
+import { modelConfig } from './many-runs.ts'
 import { type Measure, median, quantile, type Row, report, short } from './report.ts'
-import { asking, Readers, Server } from './rig.ts'
+import { asking, Model, Readers, Server } from './rig.ts'
 
 const SCRIPT: Script = { deltas: 1, size: 20, rate: 0, atOnce: true }
 /** Rounds before any that is measured: until the server's code is compiled as it stays. */
@@ -11,11 +12,17 @@ const WARM_UP_SERVER = 80
 const WARM_UP = 20
 
 /** Milliseconds from connecting to the first frame, of every reader of a round. */
-async function round(server: Server, readers: Readers, paths: readonly string[]): Promise<readonly number[]> {
+async function round(
+  server: Server,
+  readers: Readers,
+  paths: readonly string[],
+  mark?: string
+): Promise<readonly number[]> {
   const body = JSON.stringify(asking(SCRIPT))
   const { done } = await readers.ask(
     server,
-    paths.map((path) => ({ path, body }))
+    paths.map((path) => ({ path, body })),
+    mark === undefined ? {} : { mark }
   )
   const { firstMs } = await done
   if (firstMs.length < paths.length) throw new Error('a run had no first frame')
@@ -23,14 +30,20 @@ async function round(server: Server, readers: Readers, paths: readonly string[])
 }
 
 /** Times of `count` rounds, in threads of their own. */
-async function rounds(server: Server, atOnce: number, count: number, warmUp = WARM_UP): Promise<number[]> {
+async function rounds(
+  server: Server,
+  atOnce: number,
+  count: number,
+  warmUp = WARM_UP,
+  mark?: string
+): Promise<number[]> {
   const readers = new Readers()
   try {
     const threads = await Promise.all(Array.from({ length: atOnce }, () => server.thread().catch(() => '')))
     const paths = threads.map((thread) => `/api/threads/${thread}/runs/stream`)
     const times: number[] = []
     for (let i = 0; i < count + warmUp; i++) {
-      const came = await round(server, readers, paths)
+      const came = await round(server, readers, paths, mark)
       if (i >= warmUp) times.push(...came)
     }
     return times
@@ -69,4 +82,22 @@ export async function firstFrame({ quick, repeats }: Options): Promise<void> {
     await floor.stop()
   }
   report('How long until the first piece of a new run?', { repeats }, rows, measures)
+}
+
+/** Stands in every delta, and in no other frame that a reader of messages gets. */
+const DELTA = '"content":'
+
+/** Milliseconds until the first delta of runs of a model that begin at once, p50, of new servers: ours, and a relay. */
+export async function firstDeltas(atOnce: number, count: number): Promise<{ ours: number; floor: number }> {
+  const model = await Model.start()
+  const floor = await Server.floor({ floor: 'relay', script: SCRIPT, model: model.url })
+  const ours = await Server.gateway(modelConfig(model.url), true)
+  try {
+    const of = async (server: Server) => quantile(await rounds(server, atOnce, count, WARM_UP, DELTA), 0.5)
+    return { floor: await of(floor), ours: await of(ours) }
+  } finally {
+    await ours.stop()
+    await floor.stop()
+    model.stop()
+  }
 }

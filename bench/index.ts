@@ -8,6 +8,7 @@ import { chart } from './chart.ts'
 import { commit } from './commit.ts'
 import { compaction } from './compaction.ts'
 import { compare } from './compare.ts'
+import { delta } from './delta.ts'
 import { fanout } from './fanout.ts'
 import { firstFrame } from './first-frame.ts'
 import { flush } from './flush.ts'
@@ -31,6 +32,7 @@ import { threadGrowth } from './thread-growth.ts'
 import { ways } from './ways.ts'
 
 const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
+  delta,
   fanout,
   protocol,
   latency,

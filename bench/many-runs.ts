@@ -2,7 +2,7 @@
 // the honest floor is a relay: a parser and a bare response.
 import type { Script } from './agent.ts'
 import type { Options } from './options.ts'
-import { type Measure, median, type Row, report, short } from './report.ts'
+import { type Measure, median, quantile, type Row, report, short } from './report.ts'
 import { type Config, Model, Readers, Server } from './rig.ts'
 import { mean, roundsOf, type Sample } from './rounds.ts'
 import type { TargetName } from './targets.ts'
@@ -15,7 +15,7 @@ type Kind = 'ours' | 'floor' | 'ours with a model' | 'relay'
 const KINDS: readonly Kind[] = ['ours', 'floor', 'ours with a model', 'relay']
 
 /** The gateway does here what a relay does: no titles, memory or skills, which would ask the model as well. */
-function withModel(base_url: string): Config {
+export function modelConfig(base_url: string): Config {
   return {
     models: [{ name: 'bench', base_url, model: 'bench' }],
     title: { enabled: false },
@@ -26,7 +26,7 @@ function withModel(base_url: string): Config {
 
 function start(kind: Kind, script: Script, model: string): Promise<Server> {
   if (kind === 'ours') return Server.gateway()
-  if (kind === 'ours with a model') return Server.gateway(withModel(model), true)
+  if (kind === 'ours with a model') return Server.gateway(modelConfig(model), true)
   if (kind === 'relay') return Server.floor({ floor: 'relay', script, model })
   return script.rate === 0
     ? Server.floor({ floor: 'write', script })
@@ -39,13 +39,13 @@ async function sample(kind: Kind, server: Server, model: Model, k: number, scrip
   try {
     const isOurs = kind.startsWith('ours')
     const paths = isOurs ? await server.runs(script, k) : Array.from({ length: k }, () => '/')
-    const { done } = await readers.openAll(server, paths)
+    const { done } = await readers.openAll(server, paths, { ages: script.isStamped === true })
     if (kind === 'relay' || kind === 'ours with a model') await model.asked(k)
     const before = await server.usage()
     const began = performance.now()
     server.go()
     model.go()
-    const { frames } = await done
+    const { frames, ages } = await done
     const wallMs = performance.now() - began
     const after = await server.usage()
     const all = script.deltas * k
@@ -53,7 +53,8 @@ async function sample(kind: Kind, server: Server, model: Model, k: number, scrip
     return {
       cpuPerFrame: (after.cpu - before.cpu) / all,
       storePerFrame: (after.store - before.store) / all,
-      framesPerS: all / (wallMs / 1000)
+      framesPerS: all / (wallMs / 1000),
+      ageMs: quantile(ages, 0.5)
     }
   } finally {
     readers.stop()
@@ -63,13 +64,18 @@ async function sample(kind: Kind, server: Server, model: Model, k: number, scrip
 type Samples = Readonly<Record<Kind, Sample[]>>
 
 /** All kinds in turn, so that a slow minute of the machine is everybody's. */
-async function samplesOf(k: number, script: Script, { repeats, quick }: Options): Promise<Samples> {
+export async function runSamples(
+  k: number,
+  script: Script,
+  { repeats, quick }: Options,
+  kinds: readonly Kind[] = KINDS
+): Promise<Samples> {
   const { warmUp, each } = roundsOf(script)
   const samples: Samples = { ours: [], floor: [], 'ours with a model': [], relay: [] }
   const model = await Model.start()
   const servers: (readonly [Kind, Server])[] = []
   try {
-    for (const kind of KINDS) servers.push([kind, await start(kind, script, model.url)])
+    for (const kind of kinds) servers.push([kind, await start(kind, script, model.url)])
     for (const [kind, server] of servers) await mean(quick ? 1 : warmUp, () => sample(kind, server, model, k, script))
     for (let i = 0; i < repeats; i++)
       for (const [kind, server] of servers)
@@ -97,7 +103,7 @@ export async function manyRuns(options: Options): Promise<void> {
         rate === 0
           ? { deltas: quick ? 200 : 500, size: SIZE, rate, turn: 1 }
           : { deltas: rate * seconds, size: SIZE, rate }
-      const samples = await samplesOf(k, script, options)
+      const samples = await runSamples(k, script, options)
       const cpu = (kind: Kind) => samples[kind].map((one) => one.cpuPerFrame)
       const mid = (kind: Kind) => median(cpu(kind))
       rows.push({

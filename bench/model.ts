@@ -1,5 +1,6 @@
 // A model server, as a process of its own: speaks chat-completions and says what the last message, a script as JSON, tells it to.
-// It takes requests at once and says its first word when the bench gives the word, to those who have asked by then.
+// It takes requests at once and says its first word when the bench gives the word, to those who have asked by then, or at once where the
+// script says so.
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { piece, type Script } from './agent.ts'
@@ -30,7 +31,7 @@ async function say(res: ServerResponse, script: Script): Promise<void> {
   res.writeHead(200, { 'content-type': 'text/event-stream' })
   res.flushHeaders()
   asked++
-  await word.next
+  if (!script.atOnce) await word.next
   const began = performance.now()
   for (let i = 0; i < script.deltas && !res.destroyed; i++) {
     const wait = script.rate === 0 ? 0 : began + (i * 1000) / script.rate - performance.now()

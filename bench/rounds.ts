@@ -7,6 +7,8 @@ export interface Sample {
   /** Of these, those of the threads of the store. */
   readonly storePerFrame: number
   readonly framesPerS: number
+  /** From a delta to its reader, p50 in ms, of a script whose deltas say when they were made; else 0. */
+  readonly ageMs: number
 }
 
 export interface Rounds {
@@ -26,5 +28,10 @@ export async function mean(rounds: number, one: () => Promise<Sample>): Promise<
   const all: Sample[] = []
   for (let i = 0; i < rounds; i++) all.push(await one())
   const of = (what: keyof Sample) => all.reduce((sum, sample) => sum + sample[what], 0) / rounds
-  return { cpuPerFrame: of('cpuPerFrame'), storePerFrame: of('storePerFrame'), framesPerS: of('framesPerS') }
+  return {
+    cpuPerFrame: of('cpuPerFrame'),
+    storePerFrame: of('storePerFrame'),
+    framesPerS: of('framesPerS'),
+    ageMs: of('ageMs')
+  }
 }

@@ -6,6 +6,8 @@ import { type Entry, type Measure, median, type Row, short } from './report.ts'
 interface Bound {
   /** Ours divided by the floor, at most. */
   readonly ratio?: number
+  /** Above the floor, at most. */
+  readonly more?: number
   readonly atMost?: number
   readonly atLeast?: number
 }
@@ -22,6 +24,69 @@ interface Target {
 const frame = 'us/frame'
 
 export const TARGETS = {
+  'delta-one': {
+    scenario: 'a run of a model, 50 deltas/s, one reader',
+    unit: frame,
+    floor: 'eventsource-parser and a bare response',
+    excellent: { ratio: 1.6 },
+    good: { ratio: 2.3 }
+  },
+  'delta-ten': {
+    scenario: 'ten readers, 100 frames/s',
+    unit: frame,
+    floor: 'a framed socket.write a frame',
+    excellent: { ratio: 1.85 },
+    good: { ratio: 2.7 }
+  },
+  'delta-flat': {
+    scenario: 'a run of a model, flat out',
+    unit: frame,
+    floor: 'eventsource-parser and a bare response',
+    excellent: { ratio: 2 },
+    good: { ratio: 3.2 }
+  },
+  'delta-hundred': {
+    scenario: '100 readers, 100 frames/s, not gathered',
+    unit: frame,
+    floor: 'a framed socket.write a frame',
+    excellent: { ratio: 1.1 },
+    good: { ratio: 1.9 }
+  },
+  'delta-gathered': {
+    scenario: '100 readers, 100 frames/s, gathered for 20 ms',
+    unit: frame,
+    floor: 'a joined write every 20 ms',
+    excellent: { ratio: 2 },
+    good: { ratio: 3 }
+  },
+  'delta-first': {
+    scenario: 'first delta of a new run of a model, 50 at once',
+    unit: 'ms, p50',
+    floor: 'eventsource-parser and a bare response',
+    excellent: { ratio: 3.5 },
+    good: { ratio: 9 }
+  },
+  'age-runs': {
+    scenario: 'age of a delta at its reader, 50 runs of a model, 50/s each',
+    unit: 'ms p50',
+    floor: 'eventsource-parser and a bare response',
+    excellent: { more: 2 },
+    good: { atMost: 20 }
+  },
+  'age-hundred': {
+    scenario: 'age of a delta at its reader, 100 readers of a run, 100/s',
+    unit: 'ms p50',
+    floor: 'a framed socket.write a frame',
+    excellent: { more: 3 },
+    good: { atMost: 20 }
+  },
+  'age-thousand': {
+    scenario: 'age of a delta at its reader, 1,000 readers of a run, 100/s',
+    unit: 'ms p50',
+    floor: 'a framed socket.write a frame',
+    excellent: { more: 12 },
+    good: { atMost: 34 }
+  },
   'fanout-100': {
     scenario: '100 readers, 100 frames/s',
     unit: frame,
@@ -279,16 +344,18 @@ export function resultOf({ target, ours, floor }: Measure): Result {
   const below = floor.length ? median(floor).mid : null
   const ratio = below === null || below === 0 ? null : mid / below
   const { excellent, good }: Target = TARGETS[target]
-  const verdict = isMet(excellent, mid, ratio) ? 'excellent' : isMet(good, mid, ratio) ? 'good' : 'short'
+  const verdict = isMet(excellent, mid, below) ? 'excellent' : isMet(good, mid, below) ? 'good' : 'short'
   return { target, ours: mid, floor: below, ratio, verdict }
 }
 
-function isMet(bound: Bound, ours: number, ratio: number | null): boolean {
-  if (bound.ratio !== undefined && (ratio === null || ratio > bound.ratio)) return false
+function isMet(bound: Bound, ours: number, floor: number | null): boolean {
+  if (bound.ratio !== undefined && (floor === null || ours > bound.ratio * floor)) return false
+  if (bound.more !== undefined && (floor === null || ours > bound.more + floor)) return false
   return ours <= (bound.atMost ?? Number.POSITIVE_INFINITY) && ours >= (bound.atLeast ?? 0)
 }
 
-function boundText({ ratio, atMost, atLeast }: Bound): string {
+function boundText({ ratio, more, atMost, atLeast }: Bound): string {
+  if (more !== undefined) return `<= floor + ${more}`
   if (ratio !== undefined) return `<= ${ratio}x`
   return atMost !== undefined ? `<= ${atMost}` : `>= ${atLeast?.toLocaleString('en')}`
 }
