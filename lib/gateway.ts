@@ -141,7 +141,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   await components.start(metrics)
 
   const hour = new MetricsHour(async () => (await metrics.text()).body)
-  const health = new WriteHealthCheck()
+  const health = new WriteHealthCheck(() => committer.wroteAt)
   const observers: CommitObserver[] = [metrics, health]
   const committer = newCommitter(config, log, store, observers)
   const readiness = new Readiness({

@@ -11,6 +11,7 @@ import type {
   ToolMessage,
   UsageMetadata
 } from '../base/types.ts'
+import type { GROWN, GrowingMessage } from '../conversation/chunk.ts'
 import type { GraphWrite, StoredGraphCheckpoint } from '../conversation/state.ts'
 import type { StatePort } from './states.ts'
 
@@ -67,6 +68,8 @@ export interface Delta {
   readonly toolCall?: { readonly index: number; readonly id?: string; readonly name?: string; readonly args: string }
   /** Usage so far: counted if the message is broken off, and not shown before it is complete. */
   readonly usage?: UsageMetadata
+  /** Its message with this delta, where it was folded already: nobody folds it again. */
+  [GROWN]?: GrowingMessage
 }
 /** Custom data to show while the agent works; mode `custom`. */
 interface Custom {

@@ -92,7 +92,8 @@ const streams = section({
   // Bytes of one frame on the wire; a larger one is cut, marked, and can be fetched whole from the URL it names. At least 4096. Without it
   // one giant delta or tool result goes to every joiner, and fills the memory for those that read slowly.
   event_bytes: whole(MIB, 0),
-  // Milliseconds frames are collected before they are stored together. A crash loses at most this much.
+  // Milliseconds frames are collected before they are stored together, with the first that comes later, or after twice as long: a timer
+  // a commit would wake the process as often as its model does. A crash loses at most that.
   flush_ms: whole(20, 0, 10_000),
   // Milliseconds records may wait for the store; above it agents pause until it has caught up. 0: no limit. A kill
   // loses about this much, plus one commit.

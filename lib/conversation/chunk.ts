@@ -32,6 +32,9 @@ interface GrowingCall {
   readonly args: GrowingText
 }
 
+/** In a delta: its message with it, where whoever makes the deltas has folded them already. Only our own code can name it. */
+export const GROWN: unique symbol = Symbol('grown')
+
 /** A message as far as it has come. Immutable: readers at the same position share it. */
 export interface GrowingMessage {
   readonly id: string
@@ -143,7 +146,7 @@ export function fold(message: GrowingMessage, chunk: Chunk): GrowingMessage {
     id,
     text: text ? message.text.with(text) : message.text,
     reasoning: reasoning ? message.reasoning.with(reasoning) : message.reasoning,
-    blocks: isList(message, blocks) ? addBlocks(message, text, blocks) : null,
+    blocks: message.blocks === null && blocks === undefined ? null : addBlocks(message, text, blocks),
     calls: calls ? calls.reduce(addCall, message.calls) : message.calls,
     usage: usage ?? message.usage,
     fields: fields ? addFields(message.fields, fields) : message.fields,
@@ -171,13 +174,13 @@ export function ended(message: GrowingMessage): GrowingMessage {
   return { ...message, text: message.text.ended(), reasoning: message.reasoning.ended() }
 }
 
-/** An empty list beside a text says nothing. */
-function isList({ text, blocks }: GrowingMessage, more?: readonly Json[]): boolean {
-  return blocks !== null || (more !== undefined && (more.length > 0 || text.isEmpty))
-}
-
-/** A text beside a list becomes a block of it. */
-function addBlocks({ text: before, blocks }: GrowingMessage, text = '', more: readonly Json[] = []): readonly Json[] {
+/** A text beside a list becomes a block of it. null: an empty list beside a text says nothing. */
+function addBlocks(
+  { text: before, blocks }: GrowingMessage,
+  text = '',
+  more: readonly Json[] = []
+): readonly Json[] | null {
+  if (blocks === null && more.length === 0 && !before.isEmpty) return null
   return [...(blocks ?? textBlocks(String(before))), ...textBlocks(text), ...more]
 }
 

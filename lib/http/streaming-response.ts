@@ -198,8 +198,7 @@ const FRAMED_MAX = 8
 let oldest = 0
 
 function chunkOf(bytes: Uint8Array): Buffer {
-  const known = framed.find((one) => one.bytes === bytes)
-  if (known) return known.chunk
+  for (const known of framed) if (known.bytes === bytes) return known.chunk
   const chunk = newChunk(bytes)
   framed[oldest] = { bytes, chunk }
   oldest = (oldest + 1) % FRAMED_MAX

@@ -2,7 +2,7 @@
 // process; a deed may therefore be done again, unless it ends its claim in the same group as what it writes.
 import { backoffMs } from '../base/waiting.ts'
 import { Poller } from '../base/poller.ts'
-import type { Due, Group, Job, JobKind, JobReads, Op, OpOf, Outcome } from '../store/store.ts'
+import type { Due, Group, Job, JobKind, JobReads, Op, OpName, OpOf, Outcome } from '../store/store.ts'
 
 /** The longest time between looks at the table, in ms: jobs of processes that are gone are found by nothing else. */
 const LOOK_MS = 5_000
@@ -42,7 +42,19 @@ export function finishOf({ kind, key, thread_id, owner }: Job, again: OpOf<'job.
   return { name: 'job.finish', kind, key, thread_id, owner: owner ?? '', again }
 }
 
+/** Ops that may make jobs. */
+const MAKING: ReadonlySet<OpName> = new Set([
+  'run.settle',
+  'thread.create',
+  'job.put',
+  'job.change',
+  'cron.create',
+  'cron.update'
+])
+
 export class JobRunner {
+  /** The commits that concern it. */
+  readonly ops = MAKING
   readonly #deps: RunnerDeps
   readonly #kinds: readonly JobKind[]
   readonly #inProgress = new Set<Promise<void>>()
@@ -76,8 +88,6 @@ export class JobRunner {
     for (const [at, { ops }] of groups.entries())
       if (outcomes[at]?.ok) for (const op of ops) for (const due of duesIn(op)) this.#poller.wakeIn(msUntil(due))
   }
-
-  failed(): void {}
 
   /** One look: starts what is due. Answers in how many ms to look again. */
   async look(): Promise<number> {

@@ -1,12 +1,11 @@
 // What a run has answered: the values of its last state, and what only its stream had.
 import type { StatePort } from '../agent/states.ts'
 import type { RunReaders } from '../run/lifecycle/run-readers.ts'
-import { Kind } from '../run/log/filter.ts'
 import { framesFrom } from '../run/log/oversized-reader.ts'
 import { isShownState } from '../run/log/rebuild-partial.ts'
 import type { RunLog } from '../run/log/run-log.ts'
 import type { RawFrame } from '../run/log/segment.ts'
-import { dataOf } from '../run/log/sse.ts'
+import { dataOf, Kind } from '../run/log/frame.ts'
 import type { JsonObject, Run } from '../base/types.ts'
 
 /** So many frames may follow it. */

@@ -1,7 +1,7 @@
 // The stream of a thread: all its runs, one after the other (LangGraph's `threads.joinStream`).
 import { type Call, HANDLED, type Route, route } from '../http/route.ts'
 import { FrameFeed, readThreadPosition, type ThreadPosition } from '../run/delivery/frame-feed.ts'
-import { HEARTBEAT } from '../run/log/sse.ts'
+import { HEARTBEAT } from '../run/log/frame.ts'
 import { isUnplaced } from '../run/run-kwargs.ts'
 import { position, stream } from './answers.ts'
 import { modesIn, openEvents, positionText, readerOf } from './join-request.ts'

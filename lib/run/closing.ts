@@ -3,7 +3,7 @@
 import type { NewJob, Op, Settlement } from '../store/store.ts'
 import type { TitleOptions } from '../thread/title.ts'
 import { NO_TOTALS, type Run, type RunTotals, timestamp } from '../base/types.ts'
-import { Kind } from './log/filter.ts'
+import { Kind } from './log/frame.ts'
 import type { Journal } from './log/journal.ts'
 import type { RunLog } from './log/run-log.ts'
 import { type RunEnd, threadStatusAfter } from './run-end.ts'

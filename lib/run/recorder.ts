@@ -4,8 +4,8 @@
 // From `emit` to the log there is no await. Until the committer takes them, records stay where they were made: frames in their slabs,
 // events in the journal, checkpoints with the state.
 import { checkPart, checkRecord } from '../agent/check.ts'
-import type { AgentInput, AgentRecord, Delta, Frame, Sink, StateWrite, StreamPart } from '../agent/runtime.ts'
-import type { Group, Op, Outcome, Settlement, Store } from '../store/store.ts'
+import type { AgentInput, AgentRecord, Frame, Sink, StateWrite, StreamPart } from '../agent/runtime.ts'
+import type { Group, Op, Outcome, Segment, Settlement, Store } from '../store/store.ts'
 import type { TitleOptions } from '../thread/title.ts'
 import { type Run, timestamp } from '../base/types.ts'
 import { wellFormed, wellFormedJson } from '../base/json.ts'
@@ -14,13 +14,12 @@ import { agentInput } from './agent-input.ts'
 import { closeRecords, endedRow, type RunRecords, settlementOf, showFailure } from './closing.ts'
 import type { Committer, Source } from './commit/committer.ts'
 import { BudgetShare, PendingBudget } from './commit/pending-budget.ts'
-import { Kind } from './log/filter.ts'
 import { Journal, type JournalOptions } from './log/journal.ts'
 import { readJournal } from './log/rebuild-partial.ts'
 import { type LogOptions, RunLog, type Scheduler } from './log/run-log.ts'
 import { type Snapshot, snapshotOf } from './log/snapshot.ts'
 import { ShownValuesLog } from './log/shown-values.ts'
-import type { LogBounds } from './log/sse.ts'
+import { type LogBounds, Kind } from './log/frame.ts'
 import type { SavedState } from '../thread/state.ts'
 import type { LogStore } from './log/stored-frames.ts'
 import { failed, REFUSED, type RunEnd } from './run-end.ts'
@@ -51,8 +50,10 @@ export interface LiveDeps extends RecorderDeps {
 
 /** Callbacks about the outcome of records. */
 export interface RecorderEvents {
-  /** Records were stored; `isOver`: the run's end was among them. */
-  onStored(isOver: boolean): void
+  /** Records were stored, the run's end not yet. Absent: nobody waits for that. */
+  readonly onStored?: (() => void) | undefined
+  /** The run's end was stored. */
+  onEnd(): void
   /** The store has refused these records for good; none: they could not even be taken. */
   onRefused(message: string, ops: readonly Op[]): void
 }
@@ -63,7 +64,7 @@ type Feeds = Pick<LiveDeps, 'committer' | 'budget'> & { readonly events: Recorde
 const NOBODY: Feeds = {
   committer: { schedule: () => {} },
   budget: new PendingBudget(0, { isLate: false }),
-  events: { onStored: () => {}, onRefused: () => {} }
+  events: { onEnd: () => {}, onRefused: () => {} }
 }
 
 /** Records the committer has taken, not answered yet. */
@@ -236,15 +237,11 @@ export class Recorder implements Source {
   emit(part: StreamPart): boolean {
     if (!this.#isOpen) return false
     checkPart(part)
-    if (part.type === 'frame') this.#frame(part)
-    else if (part.type === 'delta') this.#show(part)
+    const { messages } = this.#journal
+    if (part.type === 'delta') messages.appendTo(this.log, part.messageId, messages.add(part))
+    else if (part.type === 'frame') this.#frame(part)
     else this.#custom(wellFormed(part))
     return this.#appended()
-  }
-
-  #show(delta: Delta): void {
-    const { messages } = this.#journal
-    messages.appendTo(this.log, delta.messageId, messages.add(delta))
   }
 
   #frame({ mode, event, json }: Frame): void {
@@ -280,8 +277,7 @@ export class Recorder implements Source {
   /** True: there is space for more. */
   #appended(): boolean {
     this.#feeds.committer.schedule(this, false)
-    this.#share.use(this.log.unstored.bytes)
-    return this.#share.hasSpace()
+    return this.#share.use(this.log.unstored.bytes)
   }
 
   /** Unstored bytes; events and checkpoints are estimated. */
@@ -322,7 +318,8 @@ export class Recorder implements Source {
     this.#ended = endedRow(this.#run, settlement)
     const settle: Op = { name: 'run.settle', ...settlement }
     const frames = refused.filter(({ name }) => name === 'frames.append' || name === 'run.bodies')
-    const own = this.#frameOps(this.log.take())
+    const own: Op[] = []
+    this.#addFrames(this.log.take(), own)
     return [[...frames, ...own, settle], [...own, settle], [settle]]
   }
 
@@ -380,10 +377,10 @@ export class Recorder implements Source {
     const events = this.#journal.takeEvents()
     if (events.length) ops.push({ name: 'events.append', thread_id, run_id, user_id, events })
     const segments = this.log.take()
-    ops.push(...this.#frameOps(segments))
+    const frameBytes = this.#addFrames(segments, ops)
     const settlement = this.#settlement
     this.#settlement = null
-    this.#storedBytes += Math.max(0, Math.round(bytes) - segments.reduce((sum, { data }) => sum + data.length, 0))
+    this.#storedBytes += Math.max(0, Math.round(bytes) - frameBytes)
     if (settlement) ops.push({ name: 'run.settle', ...settlement, stored_bytes: this.#storedBytes })
     if (ops.length === 0) {
       // What was in flight when somebody began to wait was all there was.
@@ -395,9 +392,15 @@ export class Recorder implements Source {
     return { ops, ...(owner !== undefined && { owner }) }
   }
 
-  #frameOps(segments: ReturnType<RunLog['take']>): Op[] {
+  /** Returns the bytes of the frames. */
+  #addFrames(segments: readonly Segment[], ops: Op[]): number {
     const { key, thread_id } = this.#run
-    return segments.map((segment) => ({ name: 'frames.append', run_key: key, thread_id, segment }))
+    let bytes = 0
+    for (const segment of segments) {
+      bytes += segment.data.length
+      ops.push({ name: 'frames.append', run_key: key, thread_id, segment })
+    }
+    return bytes
   }
 
   committed(outcome: Outcome): void {
@@ -408,9 +411,9 @@ export class Recorder implements Source {
     if (batch.last === null) this.log.unstored.bytes -= batch.bytes
     else this.log.commit(batch.last, batch.bytes)
     this.#share.use(batch.settles ? 0 : this.log.unstored.bytes)
-    this.#share.wake()
-    this.#tellCommitted(false)
-    this.#feeds.events.onStored(batch.settles)
+    if (this.#waitingForCommit.length > 0) this.#tellCommitted(false)
+    if (batch.settles) this.#feeds.events.onEnd()
+    else this.#feeds.events.onStored?.()
   }
 
   /** The run's row as of its stored end, for webhooks and waiters. */

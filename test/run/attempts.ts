@@ -1,6 +1,7 @@
 // Attempts at a run, and who reads them elsewhere: what a process shows must be what the next one can go on from.
 import t from 'tap'
-import { filterOf, Kind } from '../../lib/run/log/filter.ts'
+import { Kind } from '../../lib/run/log/frame.ts'
+import { filterOf } from '../../lib/run/log/filter.ts'
 import { RunLog } from '../../lib/run/log/run-log.ts'
 import type { LogStore } from '../../lib/run/log/stored-frames.ts'
 import type { Run } from '../../lib/base/types.ts'

@@ -5,7 +5,7 @@ import { type Encoding, EventFeed } from '../../lib/langgraph/protocol/feed.ts'
 import { eventFilter } from '../../lib/langgraph/protocol/subscription.ts'
 import { Subscriptions } from '../../lib/langgraph/protocol/subscriptions.ts'
 import { FRAMES_MAX, PARTS_MAX, seqOf } from '../../lib/langgraph/protocol/event.ts'
-import { Kind } from '../../lib/run/log/filter.ts'
+import { Kind } from '../../lib/run/log/frame.ts'
 import { RunLog } from '../../lib/run/log/run-log.ts'
 import { aLog, aStoredRun, appendState, commit, HandStore } from '../fixtures/run-log.ts'
 

@@ -1,6 +1,7 @@
 // Filters: what of a log a reader asked to see.
 import t from 'tap'
-import { bit, extraKinds, filterOf, Kind } from '../../lib/run/log/filter.ts'
+import { bit, Kind } from '../../lib/run/log/frame.ts'
+import { extraKinds, filterOf } from '../../lib/run/log/filter.ts'
 
 const kindsOf = (modes: string[]) =>
   Object.entries(Kind).flatMap(([name, kind]) => (filterOf(modes).mask & bit(kind) ? [name] : []))

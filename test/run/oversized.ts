@@ -1,11 +1,10 @@
 // Frames that are too large for the wire: cut there, whole in the log.
 import t from 'tap'
 import { cutText, shortWhole, wholeJson } from '../../lib/conversation/wire.ts'
-import { Kind } from '../../lib/run/log/filter.ts'
 import { findWhole, madeWhole, wholeBytes } from '../../lib/run/log/oversized-reader.ts'
 import type { RunLog } from '../../lib/run/log/run-log.ts'
 import type { RawFrame } from '../../lib/run/log/segment.ts'
-import { dataOf } from '../../lib/run/log/sse.ts'
+import { dataOf, Kind } from '../../lib/run/log/frame.ts'
 import type { JsonObject, Message } from '../../lib/base/types.ts'
 import { aCall, anAnswer, aResult } from '../fixtures/agent.ts'
 import { Room, type Told, toldIn, toldTo } from '../fixtures/room.ts'

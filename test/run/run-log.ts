@@ -1,6 +1,7 @@
 // The log of a run: one encoding for all, nothing forgotten before its commit, bounded behind it.
 import t from 'tap'
-import { filterOf, Kind } from '../../lib/run/log/filter.ts'
+import { Kind } from '../../lib/run/log/frame.ts'
+import { filterOf } from '../../lib/run/log/filter.ts'
 import { newEpoch } from '../../lib/run/log/log-bounds.ts'
 import type { RunLog } from '../../lib/run/log/run-log.ts'
 import { framesOf, frameRangesOf } from '../../lib/run/log/segment.ts'

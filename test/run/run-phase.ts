@@ -102,7 +102,7 @@ const HAPPENS: Readonly<Record<RunTransition, (actor: RunActor) => unknown>> = {
   start: (actor) => void actor.start(),
   end: (actor) => actor.cancel('interrupt'),
   refusal: (actor) => actor.onRefused('refused', []),
-  stored: (actor) => actor.onStored(true),
+  stored: (actor) => actor.onEnd(),
   'lease-lost': (actor) => actor.abandon()
 }
 

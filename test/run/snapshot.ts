@@ -1,6 +1,6 @@
 // Joining by a snapshot: one frame with how the run stands, and then only what follows it.
 import t from 'tap'
-import { readPosition } from '../../lib/run/log/sse.ts'
+import { readPosition } from '../../lib/run/log/frame.ts'
 import { storedSnapshot } from '../../lib/run/log/rebuild-partial.ts'
 import type { Run } from '../../lib/base/types.ts'
 import { aCall } from '../fixtures/agent.ts'

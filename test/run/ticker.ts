@@ -13,9 +13,9 @@ class Counting implements Tickable {
   }
 }
 
-function setUp(t: Test, coalesceMs = 10): { clock: Clock; ticker: Ticker } {
+function setUp(t: Test, coalesceMs = 10, idleShare = 0): { clock: Clock; ticker: Ticker } {
   const clock = Clock.stopFor(t)
-  const ticker = new Ticker(coalesceMs)
+  const ticker = new Ticker(coalesceMs, () => idleShare)
   t.teardown(() => ticker.stop())
   return { clock, ticker }
 }
@@ -70,9 +70,9 @@ t.test('there is one timer for all runs, and none while nothing is due', async (
 })
 
 /** Runs that append something every 5 ms for a second. @returns how often one was delivered in the second half of it */
-async function load(t: Test, runs: number, deliveryMs: number, coalesceMs?: number): Promise<number> {
+async function load(t: Test, runs: number, deliveryMs: number, coalesceMs = 0, idleShare = 0): Promise<number> {
   const clock = Clock.stopFor(t)
-  const ticker = new Ticker(coalesceMs)
+  const ticker = new Ticker(coalesceMs, () => idleShare)
   t.teardown(() => ticker.stop())
   const one = new Slow(clock, deliveryMs)
   const all = [one, ...Array.from({ length: runs - 1 }, () => new Slow(clock, deliveryMs))]
@@ -112,6 +112,13 @@ t.test(
     t.ok(often >= 8 && often <= 12, `${often} in half a second`)
   }
 )
+
+t.test('where the loop has time left a frame goes out as it comes, unless deliveries take much of that', async (t) => {
+  const often = await load(t, 1, 0.8, 0, 0.8)
+  t.ok(often >= 90, `${often} in half a second: a sixth of all time, of which a quarter is left`)
+  const seldom = await load(t, 1, 3, 0, 0.3)
+  t.ok(seldom <= 20, `${seldom} in half a second, when they take more than is left`)
+})
 
 t.test('so are many runs of which none takes long', async (t) => {
   const often = await load(t, 100, 0.08)

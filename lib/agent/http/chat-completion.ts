@@ -5,6 +5,7 @@ import {
   callTextsOf,
   excessOf,
   fold,
+  GROWN,
   type GrowingMessage,
   MESSAGE_LIMITS,
   type MessageLimits
@@ -169,6 +170,7 @@ export class ChatCompletion {
 
   #tell(delta: Delta): void {
     this.#message = fold(this.#message, delta.toolCall ? { calls: [delta.toolCall] } : delta)
+    delta[GROWN] = this.#message
     const excess = excessOf(this.#message, this.#limits)
     if (excess !== null) throw this.#failures.tooLarge(excess)
     if (!this.#hasTold) this.#receiver.onFirst?.()

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Failure } from '../../base/errors.ts'
 import { CONTRACT, type Dialect, type ErrorForm } from '../../http/dialect.ts'
 import { acceptedTypes, isAtRoot, targetOf } from '../../http/request.ts'
-import { stopError } from '../../run/log/sse.ts'
+import { stopError } from '../../run/log/frame.ts'
 
 export const LANGGRAPH: Dialect = {
   errors: null,

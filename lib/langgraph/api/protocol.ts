@@ -29,7 +29,7 @@ import { type Since, type SubscriptionParams, subscriptionFields } from '../prot
 import { treeOf } from '../protocol/tree.ts'
 import { Subscriptions } from '../protocol/subscriptions.ts'
 import { isUnplaced } from '../../run/run-kwargs.ts'
-import { HEARTBEAT } from '../../run/log/sse.ts'
+import { HEARTBEAT } from '../../run/log/frame.ts'
 import { asUser } from '../../base/scope.ts'
 import { newThread } from '../../thread/thread.ts'
 import { type Json, type JsonObject, isObject, type Run, timestamp } from '../../base/types.ts'

@@ -1,10 +1,10 @@
 // One run for one reader of protocol v2: a cursor in the run's log. A range of the log is translated once for all readers at the same
 // position, and encoded once for all with the same selection.
 import type { Fed, RunFeed } from '../../run/delivery/thread-joiner.ts'
-import { type Filter, Kind } from '../../run/log/filter.ts'
+import type { Filter } from '../../run/log/filter.ts'
 import type { RunLog } from '../../run/log/run-log.ts'
 import type { RawFrame } from '../../run/log/segment.ts'
-import { dataOf } from '../../run/log/sse.ts'
+import { dataOf, Kind } from '../../run/log/frame.ts'
 import type { FrameSink, Loaded } from '../../run/log/stored-frames.ts'
 import type { Run } from '../../base/types.ts'
 import { type ProtocolEvent, seqOf } from './event.ts'

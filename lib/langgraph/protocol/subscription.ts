@@ -1,7 +1,8 @@
 // A subscription to a thread: channels, namespaces, and a position.
 import { createHash } from 'node:crypto'
 import * as v from 'valibot'
-import { bit, type Filter, Kind } from '../../run/log/filter.ts'
+import { bit, Kind } from '../../run/log/frame.ts'
+import type { Filter } from '../../run/log/filter.ts'
 import { CHANNELS, epochIn, type ProtocolEvent, seqIn } from './event.ts'
 
 const CHANNELS_MAX = 64

@@ -1,7 +1,7 @@
 // A client's subscriptions to a thread. They share one cursor: a new one moves it back to the start, and until it has
 // caught up, each event is sent only for subscriptions that have not had it.
 import type { RunLog } from '../../run/log/run-log.ts'
-import type { Position } from '../../run/log/sse.ts'
+import type { Position } from '../../run/log/frame.ts'
 import { frameAt, type ProtocolEvent, seqOf } from './event.ts'
 import type { Selection } from './feed.ts'
 import { anyOf, type EventFilter, eventFilter, type Since, type SubscriptionParams } from './subscription.ts'

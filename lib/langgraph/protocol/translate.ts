@@ -1,8 +1,7 @@
 // Translates the log of a run to protocol v2, frame by frame. The result depends only on earlier frames: state in,
 // events and state out, so that every reader gets the same events, live, late, or on another process.
-import { Kind } from '../../run/log/filter.ts'
 import type { RawFrame } from '../../run/log/segment.ts'
-import { dataOf, stopError } from '../../run/log/sse.ts'
+import { dataOf, stopError, Kind } from '../../run/log/frame.ts'
 import { isQuestion, type NamedValues, questionsIn } from '../../conversation/values.ts'
 import { aboutIn, checkpointIn, namedIn } from '../../run/log/values-frame.ts'
 import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'

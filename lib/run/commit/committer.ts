@@ -2,8 +2,8 @@
 //
 // A request's write is urgent: its batch starts as soon as a tick brings no more of them, a few milliseconds later at most, or when the
 // batch in flight is done. Frames and traces wait for a window, which opens with the first record and stretches when commits take long, so
-// that the writer is busy a quarter of the time at most. A batch the store does not take stays in front and is retried until it does. When
-// that takes too long the store is stuck: requests are refused, and runs wait.
+// that the writer is busy a quarter of the time at most; the first record behind it takes the others along, or after as long again a timer.
+// A batch the store does not take stays in front and is retried until it does. When that takes too long the store is stuck: requests are refused, and runs wait.
 import { backoffMs } from '../../base/waiting.ts'
 import { Failure } from '../../base/errors.ts'
 import { withoutUser } from '../../base/scope.ts'
@@ -23,9 +23,11 @@ export interface Source {
 }
 
 export interface CommitObserver {
-  written(groups: readonly Group[], outcomes: readonly Outcome[], ms: number): void
+  /** Only batches with one of these ops concern it; absent: all do. Nearly all are frames. */
+  readonly ops?: ReadonlySet<OpName>
+  written?(groups: readonly Group[], outcomes: readonly Outcome[], ms: number): void
   /** Nothing was written. */
-  failed(error: unknown): void
+  failed?(error: unknown): void
 }
 
 interface CommitterOptions {
@@ -62,6 +64,8 @@ const BATCH_BYTES = 8 * 1024 * 1024
 /** A window lasts at least this many times as long as the last commit took. */
 const WINDOW_TO_COMMIT = 3
 const WINDOW_MS_MAX = 200
+/** So many windows after the first record its batch starts even if no other record comes: until then the process may sleep. */
+const WINDOWS_MAX = 2
 const RETRY_MS = { first: 50, most: 1000 }
 const RETRY_AFTER_S = 5
 /** How long a burst of requests is collected, in ms. */
@@ -119,9 +123,16 @@ export class Committer implements Writer {
   #scheduledSince: number | null = null
   #takenSince: number | null = null
   #takenAt = 0
-  #isLate = false
+  /** The store is late: agents wait. A field, updated while a batch is in flight: it is asked for with every delta. */
+  isLate = false
+  /** When the store last took a batch, by `performance.now()`. */
+  wroteAt = Number.NEGATIVE_INFINITY
   #windowMs: number
+  /** When the window has lasted long enough, by `performance.now()`; infinite: none is open. */
+  #windowEnd = Number.POSITIVE_INFINITY
+  /** Ends it if nothing else wakes the process by then. */
   #window: NodeJS.Timeout | null = null
+  #watch: NodeJS.Timeout | null = null
   #soon: NodeJS.Immediate | null = null
   /** When the next urgent batch was first asked for, and how many writes it had one tick ago. */
   #soonSince = 0
@@ -171,11 +182,23 @@ export class Committer implements Writer {
       this.#flushSoon()
       return
     }
-    if (source.isWaiting) return
-    source.isWaiting = true
-    this.#scheduledSince ??= performance.now()
-    this.#scheduled.push(source)
-    this.#window ??= setTimeout(() => this.#windowOver(), this.#windowMs)
+    const now = performance.now()
+    if (!source.isWaiting) {
+      source.isWaiting = true
+      this.#scheduledSince ??= now
+      this.#scheduled.push(source)
+      if (this.#windowEnd === Number.POSITIVE_INFINITY) this.#openWindow(now)
+    }
+    if (now < this.#windowEnd) return
+    // In the turn of a delta: a timer would wake the process once more for the same records.
+    this.#promoteDue()
+    this.#flushSoon()
+  }
+
+  #openWindow(now: number): void {
+    this.#windowEnd = now + this.#windowMs
+    if (this.#window) this.#window.refresh()
+    else this.#window = setTimeout(this.#windowOver, this.#options.flushMs * WINDOWS_MAX)
   }
 
   /** How long the batch in front has been waiting for the store, in ms; 0: there is none. */
@@ -192,14 +215,9 @@ export class Committer implements Writer {
     return Number.isFinite(since) ? performance.now() - since : 0
   }
 
-  /** The store is late: agents wait. Updated while a batch is in flight, so that nobody reads the clock for every delta. */
-  get isLate(): boolean {
-    return this.#isLate
-  }
-
   #checkAge(): void {
     const { unstoredMs } = this.#options
-    this.#isLate = unstoredMs > 0 && this.unstoredMs > unstoredMs
+    this.isLate = unstoredMs > 0 && this.unstoredMs > unstoredMs
   }
 
   get size(): number {
@@ -238,13 +256,21 @@ export class Committer implements Writer {
     for (const resolve of this.#waitingForEmpty.splice(0)) resolve()
   }
 
-  #windowOver(): void {
+  readonly #windowOver = (): void => {
+    // It has stretched meanwhile, or another one has opened.
+    const leftMs = this.#windowEnd - performance.now()
     this.#window = null
+    if (this.#windowEnd === Number.POSITIVE_INFINITY) return
+    if (leftMs >= 1) {
+      this.#window = setTimeout(this.#windowOver, leftMs)
+      return
+    }
     this.#promoteDue()
     this.#flush()
   }
 
   #promoteDue(): void {
+    this.#windowEnd = Number.POSITIVE_INFINITY
     for (const source of this.#scheduled) if (source.isWaiting) this.#urgent.add(source)
     this.#scheduled = []
   }
@@ -310,42 +336,51 @@ export class Committer implements Writer {
     this.#inFlight = true
     this.#busySince ??= performance.now()
     const started = performance.now()
-    const watch = setInterval(() => {
-      this.#checkAge()
-      this.#refuseWaiting()
-    }, WATCH_MS)
+    if (this.#watch) this.#watch.refresh().ref()
+    else this.#watch = setTimeout(this.#onWatch, WATCH_MS)
     try {
       const outcomes = await this.#write(batch.map(({ group }) => group))
       this.#takenSince = null
-      this.#isLate = false
+      this.isLate = false
       this.#acknowledge(batch, outcomes)
     } catch (error) {
       if (error instanceof StoreUnavailable) return this.#putBack(batch, error)
       this.#options.onTrouble(error, 1)
       if (!(await this.#commitOneByOne(batch))) return
     } finally {
-      clearInterval(watch)
+      // Only a batch in flight keeps the process alive.
+      this.#watch?.unref()
     }
-    this.#stretchWindow(performance.now() - started)
-    this.#written()
+    this.#written(performance.now() - started)
+  }
+
+  /** One timer for all batches: the last of them leaves it behind. */
+  readonly #onWatch = (): void => {
+    this.#watch = null
+    if (!this.#inFlight) return
+    this.#checkAge()
+    this.#refuseWaiting()
+    this.#watch = setTimeout(this.#onWatch, WATCH_MS)
   }
 
   async #write(groups: readonly Group[]): Promise<readonly Outcome[]> {
     const began = performance.now()
     try {
       const outcomes = await this.#apply(groups)
-      this.#tellObservers((one) => one.written(groups, outcomes, performance.now() - began))
+      this.wroteAt = performance.now()
+      this.#notifyWritten(groups, outcomes, this.wroteAt - began)
       return outcomes
     } catch (error) {
-      this.#tellObservers((one) => one.failed(error))
+      for (const one of this.#options.observers) one.failed?.(error)
       throw error
     }
   }
 
   /** A throwing observer does not undo a commit. */
-  #tellObservers(tell: (one: CommitObserver) => void): void {
+  #notifyWritten(groups: readonly Group[], outcomes: readonly Outcome[], ms: number): void {
     try {
-      this.#options.observers.forEach(tell)
+      for (const one of this.#options.observers)
+        if (!one.ops || hasOpOf(groups, one.ops)) one.written?.(groups, outcomes, ms)
     } catch (error) {
       this.#options.onBroken(error)
     }
@@ -373,13 +408,12 @@ export class Committer implements Writer {
 
   /** Runs are answered at once, requests a few per tick and in order. */
   #acknowledge(batch: readonly Entry[], outcomes: readonly Outcome[]): void {
-    const isTelling = this.#pendingAcks.length > 0
+    const isAnswering = this.#pendingAcks.length > 0
     for (const [index, { isCall, done }] of batch.entries()) {
-      const tell = () => this.#ack(done, outcomes[index]!)
-      if (isCall) this.#pendingAcks.push(tell)
-      else tell()
+      if (isCall) this.#pendingAcks.push(() => this.#ack(done, outcomes[index]!))
+      else this.#ack(done, outcomes[index]!)
     }
-    if (!isTelling) this.#ackSome()
+    if (!isAnswering && this.#pendingAcks.length > 0) this.#ackSome()
   }
 
   #ackSome(): void {
@@ -396,16 +430,17 @@ export class Committer implements Writer {
     }
   }
 
-  #written(): void {
+  #written(ms: number): void {
+    this.#windowMs = Math.min(WINDOW_MS_MAX, Math.max(this.#options.flushMs, ms * WINDOW_TO_COMMIT))
     const attempts = this.#attempts
     this.#inFlight = false
     this.#takenSince = null
-    this.#isLate = false
+    this.isLate = false
     this.#attempts = 0
     this.#trouble = null
     this.#busySince = null
     if (attempts) this.#options.onRecovered(attempts)
-    this.#checkEmpty()
+    if (this.#waitingForEmpty.length > 0) this.#checkEmpty()
     if (this.#calls.length || this.#urgent.size) this.#flushSoon()
   }
 
@@ -445,17 +480,19 @@ export class Committer implements Writer {
     return kept.length ? kept : [PING]
   }
 
-  #stretchWindow(commitMs: number): void {
-    this.#windowMs = Math.min(WINDOW_MS_MAX, Math.max(this.#options.flushMs, commitMs * WINDOW_TO_COMMIT))
-  }
-
   /** Drops everything queued: for shutdown, when the store takes nothing any more. */
   stop(): void {
     this.#isStopped = true
     if (this.#retry) clearTimeout(this.#retry)
     if (this.#window) clearTimeout(this.#window)
+    if (this.#watch) clearTimeout(this.#watch)
     if (this.#soon) clearImmediate(this.#soon)
   }
+}
+
+function hasOpOf(groups: readonly Group[], names: ReadonlySet<OpName>): boolean {
+  for (const { ops } of groups) for (const { name } of ops) if (names.has(name)) return true
+  return false
 }
 
 function isWaiting(source: Source): boolean {

@@ -52,31 +52,33 @@ export class BudgetShare {
     this.#limit = limit
   }
 
-  /** Sets the run's pending bytes. */
-  use(bytes: number): void {
+  /** Sets the run's pending bytes. True: there is space for more. */
+  use(bytes: number): boolean {
     const more = bytes - this.#bytes
     this.#bytes = bytes
     if (more !== 0) this.#budget.add(more)
+    if (this.#waiting.length > 0) this.#wake()
+    return this.#hasSpace()
   }
 
-  hasSpace(): boolean {
+  #hasSpace(): boolean {
     return (this.#limit === 0 || this.#bytes < this.#limit) && this.#budget.hasSpace
   }
 
   /** Resolves when there is space, or the share is closed. */
   space(): Promise<void> {
-    if (this.#isClosed || this.hasSpace()) return Promise.resolve()
+    if (this.#isClosed || this.#hasSpace()) return Promise.resolve()
     return new Promise((resolve) => {
       this.#waiting.push(resolve)
-      this.#budget.whenSpace(this.wake)
+      this.#budget.whenSpace(this.#wake)
     })
   }
 
   /** There may be space again. */
-  readonly wake = (): void => {
-    if (!this.#isClosed && !this.hasSpace()) {
+  readonly #wake = (): void => {
+    if (!this.#isClosed && !this.#hasSpace()) {
       // Others were woken first and have used the space up.
-      if (this.#waiting.length > 0) this.#budget.whenSpace(this.wake)
+      if (this.#waiting.length > 0) this.#budget.whenSpace(this.#wake)
       return
     }
     for (const resolve of this.#waiting.splice(0)) resolve()
@@ -85,6 +87,6 @@ export class BudgetShare {
   /** Releases everyone who waits. */
   close(): void {
     this.#isClosed = true
-    this.wake()
+    this.#wake()
   }
 }

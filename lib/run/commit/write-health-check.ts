@@ -9,31 +9,39 @@ const FRESH_MS = 1000
 const ANSWER_MS_MAX = 1500
 
 export class WriteHealthCheck implements CommitObserver {
-  #wroteAt = Number.NEGATIVE_INFINITY
-  #trouble: string | null = null
+  readonly #wroteAt: () => number
+  /** Why the store took no batch, and since when, by `performance.now()`. */
+  #trouble: { readonly reason: string; readonly at: number } | null = null
   #isAsking = false
   #waiting: (() => void)[] = []
 
-  written(): void {
-    this.#heard(null)
+  /** @param wroteAt when the store last took a batch, by `performance.now()` */
+  constructor(wroteAt: () => number) {
+    this.#wroteAt = wroteAt
   }
 
   failed(error: unknown): void {
     // A lock passes by itself; and a refused write says nothing about the store.
-    if (error instanceof StoreUnavailable && !error.passes) this.#heard(error.message)
+    if (!(error instanceof StoreUnavailable) || error.passes) return
+    this.#trouble = { reason: error.message, at: performance.now() }
+    this.#answered()
   }
 
   /** Null: it takes writes. Otherwise why not, within two seconds. `ping` writes a no-op. */
   async failure(ping: () => Promise<unknown>): Promise<string | null> {
     if (this.#isFresh()) return null
     this.#ask(ping)
-    if (this.#trouble === null) await this.#answer()
+    if (this.#reason === null) await this.#answer()
     if (this.#isFresh()) return null
-    return this.#trouble ?? 'it does not answer'
+    return this.#reason ?? 'it does not answer'
   }
 
   #isFresh(): boolean {
-    return performance.now() - this.#wroteAt < FRESH_MS
+    return performance.now() - this.#wroteAt() < FRESH_MS
+  }
+
+  get #reason(): string | null {
+    return this.#trouble !== null && this.#trouble.at > this.#wroteAt() ? this.#trouble.reason : null
   }
 
   /** One probe at a time, however many ask. */
@@ -42,6 +50,7 @@ export class WriteHealthCheck implements CommitObserver {
     this.#isAsking = true
     const over = () => {
       this.#isAsking = false
+      this.#answered()
     }
     ping().then(over, over)
   }
@@ -50,9 +59,7 @@ export class WriteHealthCheck implements CommitObserver {
     return withTimeout(new Promise<void>((resolve) => this.#waiting.push(resolve)), ANSWER_MS_MAX)
   }
 
-  #heard(trouble: string | null): void {
-    this.#trouble = trouble
-    if (trouble === null) this.#wroteAt = performance.now()
+  #answered(): void {
     for (const resolve of this.#waiting.splice(0)) resolve()
   }
 }

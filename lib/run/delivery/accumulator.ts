@@ -14,9 +14,8 @@ import {
 } from '../../conversation/chunk.ts'
 import { objectOr } from '../../base/json.ts'
 import { type Json, type JsonObject, isObject } from '../../base/types.ts'
-import { Kind } from '../log/filter.ts'
 import type { RawFrame } from '../log/segment.ts'
-import { cursorText, dataOf, frameText } from '../log/sse.ts'
+import { cursorText, dataOf, frameText, Kind } from '../log/frame.ts'
 import type { FrameSink } from '../log/stored-frames.ts'
 import { isNamed } from '../log/values-frame.ts'
 

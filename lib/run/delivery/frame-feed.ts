@@ -1,9 +1,9 @@
 // One run as a reader of the whole thread sees it: the frames of its modes, each with the run's place in the thread
 // before its own position, and a last one that says the run is done.
 import type { Run } from '../../base/types.ts'
-import { bit, type Filter, filterOf, Kind } from '../log/filter.ts'
+import { type Filter, filterOf } from '../log/filter.ts'
 import type { RunLog } from '../log/run-log.ts'
-import { cursorText, frameText, type Position, readPosition, stopError } from '../log/sse.ts'
+import { cursorText, frameText, type Position, readPosition, stopError, bit, Kind } from '../log/frame.ts'
 import type { Loaded } from '../log/stored-frames.ts'
 import { modesOf } from '../run-kwargs.ts'
 import { Accumulator } from './accumulator.ts'

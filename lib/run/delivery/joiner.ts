@@ -12,7 +12,7 @@ import { counters } from '../log/counters.ts'
 import { type Filter, modesOf } from '../log/filter.ts'
 import type { LogReader, RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
-import { cursorText, END_FRAME, frameText, HEARTBEAT, type Position, stopError } from '../log/sse.ts'
+import { cursorText, END_FRAME, frameText, HEARTBEAT, type Position, stopError } from '../log/frame.ts'
 import type { Loaded } from '../log/stored-frames.ts'
 import { Accumulator } from './accumulator.ts'
 import type { Reader } from './credential-revalidator.ts'
@@ -105,26 +105,22 @@ export class Joiner implements LogReader, OpenStream {
   /** Sends what there is, as far as its socket takes it. Safe to call at any time; never throws. */
   pump(loaded: Loaded | null = null): void {
     try {
-      this.#pump(loaded)
+      if (this.#phase === 'waiting' && !this.#begin()) return
+      while (this.#phase === 'reading' && !this.#socket.isFull && !this.#isLoading) {
+        if (this.#opening && !this.#open(this.#opening)) return
+        const next = this.#log.next(this.#next, this.filter, loaded, this.#accumulator)
+        if (next === 'tail') return
+        if (next === 'end') this.#finish()
+        else if (next === 'behind') this.#load().catch((error: unknown) => this.#hooks.onTrouble(error, this))
+        else {
+          this.#next = next.next
+          counters.frames += next.count
+          this.#socket.send(next.bytes)
+        }
+      }
     } catch (error) {
       this.reset()
       this.#hooks.onTrouble(error, this)
-    }
-  }
-
-  #pump(loaded: Loaded | null): void {
-    if (this.#phase === 'waiting' && !this.#begin()) return
-    while (this.#phase === 'reading' && !this.#socket.isFull && !this.#isLoading) {
-      if (this.#opening && !this.#open(this.#opening)) return
-      const next = this.#log.next(this.#next, this.filter, loaded, this.#accumulator)
-      if (next === 'tail') return
-      if (next === 'end') this.#finish()
-      else if (next === 'behind') this.#load().catch((error: unknown) => this.#hooks.onTrouble(error, this))
-      else {
-        this.#next = next.next
-        counters.frames += next.count
-        this.#socket.send(next.bytes)
-      }
     }
   }
 

@@ -1,18 +1,18 @@
 // The one ticker of the process: decides when appended frames go out to joiners.
 //
-// A frame goes out at the end of the tick in which it came. Only when deliveries take more than a small share of the
-// time, for one run with many readers or for many runs, are frames coalesced, because a write costs the same for one
-// frame as for ten. Few readers never wait. There is one timer for all runs, armed only while one is due.
+// A frame goes out at the end of the tick in which it came. Only when deliveries take more than a share of what the loop has left, for one
+// run with many readers or for many runs, are frames coalesced, because a write costs the same for one frame as for ten: age grows only
+// when the processor is the limit. Few readers never wait. There is one timer for all runs, armed only while one is due.
 import { counters } from '../log/counters.ts'
 
 const COALESCE_MS_MAX = 50
 /** Coalescing time when one delivery takes longer than that: thousands of readers would keep the loop busy with nothing else. */
 const COALESCE_MS_BURST = 100
-/** Share of time deliveries may take before coalescing grows: the loop stays mostly free for models and requests. */
-const SHARE_MAX = 0.04
-/** Coalescing shrinks only below this share, so that it does not oscillate. */
-const SHARE_MIN = SHARE_MAX / 2
-/** Minimum time over which the share is measured. */
+/** Share of the time in which the loop has nothing to do that deliveries may take before coalescing grows. */
+const SHARE_OF_IDLE = 0.3
+/** Share of all time they may take however busy the loop is: it stays mostly free for models and requests. */
+const SHARE_MIN = 0.04
+/** Minimum time over which the shares are measured. */
 const MEASURED_MS = 50
 
 /**
@@ -26,10 +26,21 @@ export interface Tickable {
   deliver(): void
 }
 
+function loopIdleShare(): () => number {
+  let before = performance.eventLoopUtilization()
+  return () => {
+    const now = performance.eventLoopUtilization()
+    const { utilization } = performance.eventLoopUtilization(now, before)
+    before = now
+    return 1 - utilization
+  }
+}
+
 export class Ticker {
   #now: Tickable[] = []
   #later: Tickable[] = []
   readonly #coalesceMsMin: number
+  readonly #idleShare: () => number
   #coalesceMs: number
   /** When the first due one came, and the first of those due later. */
   #nowSince = 0
@@ -40,8 +51,12 @@ export class Ticker {
   #immediate: NodeJS.Immediate | null = null
   #timer: NodeJS.Timeout | null = null
 
-  /** @param coalesceMs minimum time frames of a busy run are coalesced */
-  constructor(coalesceMs = 0) {
+  /**
+   * @param coalesceMs minimum time frames of a busy run are coalesced
+   * @param idleShare of the time since it was last asked, how much the loop had nothing to do: 0 to 1
+   */
+  constructor(coalesceMs = 0, idleShare = loopIdleShare()) {
+    this.#idleShare = idleShare
     this.#coalesceMsMin = coalesceMs
     this.#coalesceMs = coalesceMs
   }
@@ -51,10 +66,11 @@ export class Ticker {
     if (tickable.isDue) return
     tickable.isDue = true
     const now = performance.now()
-    if (now - tickable.deliveredAt < this.#coalesceMs) {
+    const waitMs = tickable.deliveredAt + this.#coalesceMs - now
+    if (waitMs > 0) {
       if (this.#later.length === 0) this.#laterSince = now
       this.#later.push(tickable)
-      this.#timer ??= setTimeout(() => this.#coalesced(), this.#coalesceMs)
+      this.#timer ??= setTimeout(() => this.#coalesced(), waitMs)
       return
     }
     if (this.#now.length === 0) this.#nowSince = now
@@ -94,16 +110,17 @@ export class Ticker {
     this.#adapt(ended - started, ended)
   }
 
-  /** Scales coalescing with the share of time deliveries take. */
+  /** Scales coalescing with the share of time deliveries take, of that which the loop has left. */
   #adapt(deliveryMs: number, now: number): void {
     this.#spentMs += deliveryMs
     const measuredMs = now - this.#measuredSince
     if (measuredMs < MEASURED_MS) return
     const share = this.#spentMs / measuredMs
+    const allowed = Math.max(SHARE_MIN, SHARE_OF_IDLE * this.#idleShare())
     const longest = deliveryMs > COALESCE_MS_MAX ? COALESCE_MS_BURST : COALESCE_MS_MAX
-    // Starts at a millisecond: zero cannot be scaled.
-    if (share > SHARE_MAX) this.#coalesceMs = Math.min(longest, (Math.max(1, this.#coalesceMs) * share) / SHARE_MAX)
-    else if (share < SHARE_MIN) this.#coalesceMs *= share / SHARE_MIN
+    // Starts at a millisecond: zero cannot be scaled. It shrinks only below half the share, so that it does not oscillate.
+    if (share > allowed) this.#coalesceMs = Math.min(longest, (Math.max(1, this.#coalesceMs) * share) / allowed)
+    else if (share < allowed / 2) this.#coalesceMs *= (2 * share) / allowed
     if (this.#coalesceMs < Math.max(1, this.#coalesceMsMin)) this.#coalesceMs = this.#coalesceMsMin
     this.#spentMs = 0
     this.#measuredSince = now

@@ -12,7 +12,7 @@ import type { Committer } from '../commit/committer.ts'
 import type { Journal } from '../log/journal.ts'
 import type { RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
-import type { LogBounds, Position } from '../log/sse.ts'
+import type { LogBounds, Position } from '../log/frame.ts'
 import { type LiveDeps, Recorder, type RecorderEvents, type RecorderOptions } from '../recorder.ts'
 import { ASKING, type CancelAction, cancelled, failed, type RunEnd, SUCCESS, timedOut } from '../run-end.ts'
 import { baseOf } from '../run-kwargs.ts'
@@ -37,8 +37,8 @@ export interface ActorDeps extends LiveDeps {
   readonly agent: Agent
   readonly options: ActorOptions
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void }
-  /** Records of the run were committed; `isOver`: its end was among them. */
-  readonly onStored?: (runId: string, isOver: boolean) => void
+  /** Records of the run were committed; `isOver`: its end was among them. Absent: nobody waits for that. */
+  readonly onStored?: ((isOver: boolean) => void) | undefined
   /** Whether it has readers on other processes. */
   readonly isFollowed?: (runId: string) => boolean
 }
@@ -50,6 +50,7 @@ export class RunActor implements RecorderEvents {
   readonly run: Run
   /** For an agent that takes input. */
   readonly inbox = new Inbox()
+  readonly onStored: (() => void) | undefined
   readonly #deps: ActorDeps
   readonly #recorder: Recorder
   readonly #abort = new AbortController()
@@ -73,6 +74,8 @@ export class RunActor implements RecorderEvents {
   constructor(run: Run, deps: ActorDeps, past?: LogBounds, journal?: Journal) {
     this.run = run
     this.#deps = deps
+    const { onStored } = deps
+    this.onStored = onStored && (() => onStored(false))
     this.#attempt = past === undefined && run.attempts === 1 ? 1 : run.attempts + 1
     this.#recorder = Recorder.begin(run, deps, this, past, journal)
     this.#disconnect = new DisconnectTimer(run, deps.options.disconnectGraceMs, () => {
@@ -241,15 +244,14 @@ export class RunActor implements RecorderEvents {
     this.#over(false)
   }
 
-  /** Records of the run were committed. */
-  onStored(isOver: boolean): void {
-    if (isOver) this.#close()
-    else this.#deps.onStored?.(this.run.run_id, false)
+  /** The run's end was committed. */
+  onEnd(): void {
+    this.#close()
   }
 
   #close(): void {
     if (!this.#enter('stored')) return
-    this.#deps.onStored?.(this.run.run_id, true)
+    this.#deps.onStored?.(true)
     this.log.close(this.#recorder.endedRow)
     this.#over(true)
   }

@@ -16,7 +16,7 @@ import { Ticker } from '../delivery/ticker.ts'
 import { LeftBehind, RunQueues, RunQuota } from './run-queues.ts'
 import { isFinal } from './run-phase.ts'
 import type { Journal } from '../log/journal.ts'
-import type { LogBounds } from '../log/sse.ts'
+import type { LogBounds } from '../log/frame.ts'
 import type { LogStore } from '../log/stored-frames.ts'
 import { isUnplaced, startsAt } from '../run-kwargs.ts'
 import type { RunStates } from '../run-state.ts'
@@ -308,12 +308,15 @@ export class Registry {
       options,
       log,
       owner: store.peers?.id,
-      onStored: (runId, isOver) => {
-        this.subscriptions?.stored(runId, isOver)
-        if (placing === 0 || actor.phase === 'pending') return
-        placing--
-        this.#runAdmitted(run)
-      },
+      onStored:
+        this.subscriptions === null && placing === 0
+          ? undefined
+          : (isOver) => {
+              this.subscriptions?.stored(run.run_id, isOver)
+              if (placing === 0 || actor.phase === 'pending') return
+              placing--
+              this.#runAdmitted(run)
+            },
       isFollowed: (runId) => this.subscriptions?.has(runId) ?? false
     }
     const actor = new RunActor(run, deps, past, journal)

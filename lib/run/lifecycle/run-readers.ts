@@ -15,7 +15,7 @@ import {
 import { filterOf } from '../log/filter.ts'
 import { RunLog } from '../log/run-log.ts'
 import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
-import type { Position } from '../log/sse.ts'
+import type { Position } from '../log/frame.ts'
 import type { LogStore } from '../log/stored-frames.ts'
 import { isCreator, modesOf } from '../run-kwargs.ts'
 import type { RunActor } from './actor.ts'

@@ -1,35 +1,6 @@
 // Which frames of a run a joiner wants. The log is the same for everyone; joiners that asked for the same modes share
 // one filter, so that they can share bytes as well.
-
-/** Kinds of frames in a log. The numbers are stored: never change one. */
-export const Kind = {
-  metadata: 0,
-  /** A reference to a checkpoint, or to the bodies of a state, rendered when somebody reads it. */
-  values: 1,
-  messages: 2,
-  updates: 3,
-  custom: 4,
-  tasks: 5,
-  checkpoints: 6,
-  debug: 7,
-  error: 8,
-  /** Describes the parts that follow, which together are the whole of the cut frame before it. No filter passes it or them. */
-  whole: 9,
-  part: 10,
-  /** Events of LangChain, of a graph. */
-  events: 11,
-  /** What tools tell while they work, of a graph. */
-  tools: 12,
-  /** Values word for word, as earlier versions have logged those of agents that show them themselves. */
-  state: 13,
-  /** Names the checkpoint of the values frame that follows. No mode passes it. */
-  envelope: 14,
-  /** Where feedback on the run is put, by the keys that its creator has named. */
-  feedback: 15,
-  /** What a graph's stream transformers make. No mode passes it. */
-  extension: 16
-} as const
-export type Kind = (typeof Kind)[keyof typeof Kind]
+import { bit, Kind } from './frame.ts'
 
 /** Modes a client may name, and the kinds each one shows. `messages` shows accumulated messages, `messages-tuple` deltas. */
 const KINDS_OF_MODE: Readonly<Record<string, readonly Kind[]>> = {
@@ -53,10 +24,6 @@ export interface Filter {
   readonly mask: number
   /** Deltas are accumulated into whole messages for this joiner (mode `messages`). */
   readonly accumulate: boolean
-}
-
-export function bit(kind: Kind): number {
-  return 1 << kind
 }
 
 function bitsOf(mode: string): number {

@@ -1,6 +1,6 @@
 // What is known of a run's log without reading it: its epochs, and how far it goes.
 import type { Run } from '../../base/types.ts'
-import type { LogBounds } from './sse.ts'
+import type { LogBounds } from './frame.ts'
 import type { LogStore } from './stored-frames.ts'
 
 /** What is stored of a run's log. */

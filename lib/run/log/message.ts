@@ -1,10 +1,10 @@
 // The messages one run has in progress: an agent's deltas, folded into the messages they become, and shown as frames.
 import type { Delta } from '../../agent/runtime.ts'
 import { brokenOff } from '../../conversation/calls.ts'
-import { asChunk, begun, type Chunk, ended, fold, type GrowingMessage } from '../../conversation/chunk.ts'
+import { asChunk, begun, type Chunk, ended, fold, GROWN, type GrowingMessage } from '../../conversation/chunk.ts'
 import { cutText, DeltaEncoder, shortChunk, type Shown } from '../../conversation/wire.ts'
 import type { AiMessage, JsonObject, UsageMetadata } from '../../base/types.ts'
-import { Kind } from './filter.ts'
+import { fits, Kind } from './frame.ts'
 import type { RunLog } from './run-log.ts'
 
 interface Live {
@@ -25,7 +25,9 @@ export class LiveMessages {
   /** Adds a delta to its message. Returns what it shows; null: nothing. */
   add(delta: Delta): Shown | null {
     const { messageId, model, text, reasoning, toolCall } = delta
-    const message = this.fold(messageId, model, toolCall ? { ...delta, calls: [toolCall] } : delta)
+    const { [GROWN]: grown } = delta
+    const message = grown ?? this.fold(messageId, model, toolCall ? { ...delta, calls: [toolCall] } : delta)
+    if (grown) this.#live.set(messageId, { message: grown, model })
     const args = toolCall && message.calls.find(({ index }) => index === toolCall.index)?.args.added
     return shownOf(delta, text && message.text.added, reasoning && message.reasoning.added, args)
   }
@@ -47,7 +49,7 @@ export class LiveMessages {
   appendTo(log: RunLog, id: string, shown: Shown | null): void {
     if (shown === null) return
     const json = this.#encoder.json(id, shown)
-    if (log.fits(json)) log.appendWhole(Kind.messages, 'messages', json)
+    if (fits(json, log.eventBytes)) log.appendWhole(Kind.messages, 'messages', json)
     else
       for (const part of this.split(id, shown, log.eventBytes))
         log.append(Kind.messages, 'messages', part, shortChunk({ id }))

@@ -1,5 +1,6 @@
 // Reads the full data of oversized frames part by part, so that a range of a 50 MB result costs only what it returns.
-import { filterOf, Kind } from './filter.ts'
+import { Kind } from './frame.ts'
+import { filterOf } from './filter.ts'
 import { readWhole, type Whole } from './oversized.ts'
 import type { RunLog } from './run-log.ts'
 import { framesOf, type RawFrame } from './segment.ts'

@@ -2,6 +2,7 @@
 // that says how large the whole is and where to fetch it. The log keeps the whole right behind the cut frame, in parts no filter passes: so
 // it is stored, compacted, swept and deleted like every other frame, and readers skip it [needs N39].
 import { cutText, type Marker, type Shorten } from '../../conversation/wire.ts'
+import { FRAME_BYTES } from './frame.ts'
 
 /** From which size frames are cut, and where to fetch the whole. */
 export interface Cutting {
@@ -16,16 +17,6 @@ export const PART_BYTES = 64 * 1024
 
 /** What the frame behind a cut one says about the parts that follow. */
 export type Whole = { readonly bytes: number; readonly part_bytes: number; readonly parts: number }
-
-/** Bytes around the data of a frame: its event, its position. */
-const FRAME_BYTES = 128
-
-/** Whether data fits one frame of `eventBytes`; 0: any size does. */
-export function fits(json: string, eventBytes: number): boolean {
-  // A UTF-16 unit is one to three bytes: counted exactly only where that is not conclusive.
-  if (eventBytes === 0 || json.length * 3 + FRAME_BYTES <= eventBytes) return true
-  return json.length <= eventBytes && Buffer.byteLength(json) + FRAME_BYTES <= eventBytes
-}
 
 /** The data sent for frame `n`, whose full data is `bytes` long. */
 export function shortened(shorten: Shorten, n: number, bytes: number, { eventBytes, url }: Cutting): string {

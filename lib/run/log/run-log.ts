@@ -8,22 +8,25 @@
 // have moved on meanwhile.
 import type { Segment } from '../../store/store.ts'
 import type { Run } from '../../base/types.ts'
-import { bit, type Filter, Kind } from './filter.ts'
+import type { Filter } from './filter.ts'
 import { boundsOf, newEpoch, rowBounds } from './log-bounds.ts'
 import type { Shorten } from '../../conversation/wire.ts'
-import { beginning, type Cutting, fits, PART_BYTES, shortened, wholeOf } from './oversized.ts'
+import { beginning, type Cutting, PART_BYTES, shortened, wholeOf } from './oversized.ts'
 import type { RawFrame } from './segment.ts'
 import { Slabs, type StateText } from './slabs.ts'
 import {
   cursorPrefix,
   cursorText,
+  fits,
   frameText,
   type LogBounds,
   nextAfter,
   nextStored,
   type Position,
-  stopError
-} from './sse.ts'
+  stopError,
+  bit,
+  Kind
+} from './frame.ts'
 import {
   type FrameSink,
   isRead,
@@ -99,7 +102,9 @@ export class RunLog {
   readonly #stored: StoredFrames
   readonly #scheduler: Scheduler | null
   readonly #windowBytes: number
-  readonly #cutting: Cutting | null
+  /** Bytes of one frame on the wire; 0: no limit. */
+  readonly eventBytes: number
+  readonly #cutting: Cutting
   /** Prefix of every cursor, made once: an epoch is too large to be a cached number string. */
   readonly #prefix: string
   #epochs: LogBounds['epochs']
@@ -131,8 +136,9 @@ export class RunLog {
     this.#isClosed = isClosed
     this.#scheduler = scheduler ?? null
     this.#windowBytes = options?.windowBytes ?? 0
+    this.eventBytes = options?.eventBytes ?? 0
     const url = (n: number) => `/api/threads/${thread_id}/runs/${run_id}/frames/${n}`
-    this.#cutting = options?.eventBytes ? { eventBytes: options.eventBytes, url } : null
+    this.#cutting = { eventBytes: this.eventBytes, url }
     this.#epochs = bounds.epochs
     this.#prefix = cursorPrefix(this.epoch)
     this.#slabs = new Slabs(this.epoch, this.#prefix)
@@ -206,19 +212,8 @@ export class RunLog {
 
   /** Appends a frame; `json` is its data on one line. `shorten` cuts it when it is too large for the wire. */
   append(kind: Kind, event: string, json: string, shorten?: Shorten): number {
-    if (this.#cutting && !fits(json, this.#cutting.eventBytes))
-      return this.#appendOversized(kind, event, json, shorten ?? beginning(json), this.#cutting)
-    return this.#appendText(kind, frameText(event, json, this.#prefix + this.#head))
-  }
-
-  /** Bytes of one frame on the wire; 0: no limit. */
-  get eventBytes(): number {
-    return this.#cutting?.eventBytes ?? 0
-  }
-
-  /** Whether this data fits one frame. */
-  fits(json: string): boolean {
-    return !this.#cutting || fits(json, this.#cutting.eventBytes)
+    if (fits(json, this.eventBytes)) return this.appendWhole(kind, event, json)
+    return this.#appendOversized(kind, event, json, shorten ?? beginning(json))
   }
 
   /** Appends a frame that is not cut: a state, or what was seen to fit. */
@@ -227,10 +222,10 @@ export class RunLog {
   }
 
   /** Readers get it cut; the whole follows in parts no filter passes. */
-  #appendOversized(kind: Kind, event: string, json: string, shorten: Shorten, cutting: Cutting): number {
+  #appendOversized(kind: Kind, event: string, json: string, shorten: Shorten): number {
     const n = this.#head
     const bytes = Buffer.from(json)
-    this.#appendText(kind, frameText(event, shortened(shorten, n, bytes.length, cutting), this.#prefix + n))
+    this.#appendText(kind, frameText(event, shortened(shorten, n, bytes.length, this.#cutting), this.#prefix + n))
     this.#appendText(Kind.whole, JSON.stringify(wholeOf(bytes.length)))
     for (let at = 0; at < bytes.length; at += PART_BYTES)
       this.#appended(this.#slabs.addBytes(this.#head, Kind.part, bytes.subarray(at, at + PART_BYTES)))

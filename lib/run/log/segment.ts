@@ -1,6 +1,6 @@
 // Segments as stored: which frames they hold, and which of them a reader's filter passes.
 import type { Segment } from '../../store/store.ts'
-import { bit, Kind } from './filter.ts'
+import { bit, Kind } from './frame.ts'
 
 /** Bytes a frame takes in the index of a segment: its kind, and its length as u32. */
 export const INDEX_BYTES = 5

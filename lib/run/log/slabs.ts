@@ -1,10 +1,10 @@
 // The frames of one run in memory: blocks of encoded frames, called slabs. What is written into a slab never changes, so a slice of it
 // can be handed to any number of sockets.
 import type { Segment } from '../../store/store.ts'
-import { bit, type Filter, Kind } from './filter.ts'
+import type { Filter } from './filter.ts'
 import { PART_BYTES } from './oversized.ts'
 import { INDEX_BYTES, type RawFrame, rangesOf } from './segment.ts'
-import { frameText } from './sse.ts'
+import { frameText, bit, Kind } from './frame.ts'
 import type { Slice } from './stored-frames.ts'
 
 const SLAB_BYTES_FIRST = 4 * 1024
@@ -29,8 +29,6 @@ interface Slab {
   readonly first: number
   readonly kinds: Kind[]
   readonly ends: number[]
-  /** One bit per kind it holds: tells whether a filter passes all of it. */
-  mask: number
   /** States of its values frames, by index: a state leaves memory with its frame. */
   readonly states: Map<number, StateText>
   /** Estimated bytes these states add to the one before. */
@@ -58,13 +56,14 @@ export class Slabs {
 
   /** Adds frame `n`, and returns how many bytes it takes. */
   addText(n: number, kind: Kind, text: string): number {
-    const slab = this.#slabFor(n, text)
+    const last = this.#slabs.at(-1)
+    // A UTF-16 unit takes at most three bytes; the exact length is counted only where that does not fit.
+    const slab = last && hasSpace(last, text.length * 3) ? last : this.#slabOf(n, Buffer.byteLength(text))
     return this.#added(slab, kind, slab.bytes.write(text, slab.used, 'utf8'))
   }
 
   addBytes(n: number, kind: Kind, bytes: Buffer): number {
-    const last = this.#slabs.at(-1)
-    const slab = last && hasSpace(last, bytes.length) ? last : this.#newSlab(n, bytes.length)
+    const slab = this.#slabOf(n, bytes.length)
     return this.#added(slab, kind, bytes.copy(slab.bytes, slab.used))
   }
 
@@ -80,16 +79,13 @@ export class Slabs {
     slab.used += length
     slab.kinds.push(kind)
     slab.ends.push(slab.used)
-    slab.mask |= bit(kind)
     this.bytes += length
     return length
   }
 
-  #slabFor(n: number, text: string): Slab {
+  /** The slab for frame `n`, of so many bytes. */
+  #slabOf(n: number, length: number): Slab {
     const last = this.#slabs.at(-1)
-    // A UTF-16 unit takes at most three bytes; the exact length is counted only where that does not fit.
-    if (last && hasSpace(last, text.length * 3)) return last
-    const length = Buffer.byteLength(text)
     return last && hasSpace(last, length) ? last : this.#newSlab(n, length)
   }
 
@@ -98,7 +94,7 @@ export class Slabs {
     // Twice what the last one used: one full of states used little.
     const size = Math.max(length, SLAB_BYTES_FIRST, Math.min(SLAB_BYTES_MAX, (last?.used ?? 0) * 2))
     const bytes = Buffer.allocUnsafeSlow(size)
-    const slab: Slab = { bytes, used: 0, first, kinds: [], ends: [], mask: 0, states: new Map(), stateBytes: 0 }
+    const slab: Slab = { bytes, used: 0, first, kinds: [], ends: [], states: new Map(), stateBytes: 0 }
     this.#slabs.push(slab)
     return slab
   }
@@ -164,8 +160,7 @@ export class Slabs {
     parts: Buffer[],
     before: number
   ): { bytes: number; count: number; end: number } {
-    const isWhole = (slab.mask & ~filter.mask) === 0 && slab.states.size === 0
-    if (isWhole) {
+    if (passesAll(slab, from, end, filter.mask)) {
       const piece = slab.bytes.subarray(startOf(slab, from), startOf(slab, end))
       parts.push(piece)
       return { bytes: piece.length, count: end - from, end }
@@ -218,6 +213,13 @@ export class Slabs {
 /** Whether a slab takes `length` more bytes. Not if its states are as large as a slab: they leave memory together. */
 function hasSpace({ bytes, used, stateBytes }: Slab, length: number): boolean {
   return bytes.length - used >= length && stateBytes < SLAB_BYTES_MAX
+}
+
+/** Whether all of these frames go out as they stand: nearly always, for a reader at the tail. */
+function passesAll({ kinds }: Slab, from: number, end: number, mask: number): boolean {
+  const asTheyStand = mask & ~bit(Kind.values)
+  for (let i = from; i < end; i++) if ((asTheyStand & bit(kinds[i]!)) === 0) return false
+  return true
 }
 
 /** The frames of a slab from index `from` on. */

@@ -3,7 +3,7 @@
 import type { JsonObject, Run } from '../../base/types.ts'
 import { rowBounds } from './log-bounds.ts'
 import type { RunLog } from './run-log.ts'
-import { cursorText, frameText } from './sse.ts'
+import { cursorText, frameText } from './frame.ts'
 
 export interface Snapshot {
   readonly bytes: Buffer

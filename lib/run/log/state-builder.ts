@@ -6,7 +6,7 @@ import type { InputMessage } from '../../conversation/message.ts'
 import { INTERRUPTS, interruptsIn, type OpenCall, openCallsIn } from '../../thread/interrupts.ts'
 import { State } from '../../thread/state.ts'
 import { type Interrupt, type Json, type JsonObject, type Run, timestamp } from '../../base/types.ts'
-import { bit, Kind } from './filter.ts'
+import { bit, Kind } from './frame.ts'
 import type { RunLog } from './run-log.ts'
 import type { SavedState } from '../../thread/state.ts'
 

@@ -3,11 +3,11 @@
 import type { Segment, Store } from '../../store/store.ts'
 import { type Run, timestamp } from '../../base/types.ts'
 import { counters } from './counters.ts'
-import { bit, type Filter, Kind } from './filter.ts'
+import type { Filter } from './filter.ts'
 import { readWhole } from './oversized.ts'
 import { readTurns } from '../../base/loop-turns.ts'
 import { type FrameRange, frameRangesOf, framesOf, type RawFrame } from './segment.ts'
-import { cursorText, frameText } from './sse.ts'
+import { cursorText, frameText, bit, Kind } from './frame.ts'
 import { isNamed, type ReadBodies, readValues, type ShownStates, type ShownValues } from './values-frame.ts'
 
 export interface LogStore extends Pick<Store, 'frames'> {

@@ -4,6 +4,7 @@ import { connect } from '../sqlite/connection.ts'
 import { writerGroup } from '../sqlite/batch-codec.ts'
 import { opWriters } from '../sqlite/ops.ts'
 import { readsOf } from '../sqlite/open.ts'
+import { SEARCHED } from '../sqlite/search.ts'
 import type { Reader } from '../sqlite/reader.ts'
 import { Remover } from '../sqlite/removal.ts'
 import { migrate } from '../sqlite/schema.ts'
@@ -248,7 +249,7 @@ export function openMemoryStore({
       threads.written(op)
       if (op.name === 'thread.remove') remover.wake()
     }
-    search.written(groups)
+    for (const { ops } of groups) for (const { name } of ops) if (SEARCHED.has(name)) search.written(name)
     return outcomes
   }
 

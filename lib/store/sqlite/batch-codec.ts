@@ -83,20 +83,25 @@ export function encodeBatch(groups: readonly Group[], spare: ArrayBuffer | null 
   const counts: number[] = []
   const ops: (WriterOp | null)[] = []
   const appends: Append[] = []
+  const threads: string[] = []
   for (const group of groups) {
     counts.push(group.ops.length)
     for (const op of group.ops) {
-      if (op.name === 'frames.append') appends.push(op)
-      ops.push(op.name === 'frames.append' ? null : op.name === 'events.append' ? eventTexts(op) : op)
+      if (op.name === 'frames.append') {
+        appends.push(op)
+        threads.push(op.thread_id)
+        ops.push(null)
+      } else ops.push(op.name === 'events.append' ? eventTexts(op) : op)
     }
   }
-  return { counts, ops, threads: appends.map(({ thread_id }) => thread_id), block: blockOf(appends, spare) }
+  return { counts, ops, threads, block: blockOf(appends, spare) }
 }
 
 function blockOf(appends: readonly Append[], spare: ArrayBuffer | null): ArrayBuffer | null {
   if (appends.length === 0) return null
   let at = appends.length * NUMBERS * Float64Array.BYTES_PER_ELEMENT
-  const bytes = appends.reduce((sum, { segment }) => sum + segment.index.length + segment.data.length, at)
+  let bytes = at
+  for (const { segment } of appends) bytes += segment.index.length + segment.data.length
   const block = spare && spare.byteLength >= bytes ? spare : new ArrayBuffer(sizeFor(bytes))
   const numbers = new Float64Array(block, 0, appends.length * NUMBERS)
   const texts = new Uint8Array(block)
@@ -162,7 +167,10 @@ export function encodeOutcomes(outcomes: readonly Outcome[]): Answers {
 }
 
 export function decodeOutcomes(answers: Answers, groups: readonly Group[]): Outcome[] {
-  return answers.map((answer, i) => answer ?? { ok: true, results: groups[i]!.ops.map(() => null) })
+  const outcomes: Outcome[] = []
+  for (const [i, answer] of answers.entries())
+    outcomes.push(answer ?? { ok: true, results: new Array<null>(groups[i]!.ops.length).fill(null) })
+  return outcomes
 }
 
 /**

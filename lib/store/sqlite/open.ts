@@ -12,7 +12,7 @@ import { readRunner, runStepsBeside, snapshotRunner } from './steps.ts'
 import { frameReads } from './frames.ts'
 import { type Reader, ReaderThread } from './reader.ts'
 import { migrate, type MigrationOptions } from './schema.ts'
-import { ThreadSearch } from './search.ts'
+import { SEARCHED, ThreadSearch } from './search.ts'
 import { WriteAheadLog } from './wal.ts'
 import { WriterThread } from './writer.ts'
 import { visibleTo } from '../sql/steps.ts'
@@ -48,9 +48,14 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
       try {
         return await writer.apply(groups)
       } finally {
-        wal.grew(groups.reduce((sum, { ops }) => sum + ops.length, 0))
         // Also when the outcome is unknown.
-        search.written(groups)
+        let ops = 0
+        for (const group of groups)
+          for (const { name } of group.ops) {
+            ops++
+            if (SEARCHED.has(name)) search.written(name)
+          }
+        wal.grew(ops)
       }
     },
     get trouble() {

@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache'
 import type { Owner } from '../../base/scope.ts'
 import { countStatement, isShort, metadataDigests, pageStatement, type SearchDialect } from '../sql/thread-search.ts'
 import { COLUMNS, orderOf, sortColumn, type ThreadRow, toThread } from '../sql/threads.ts'
-import type { Group, OpName, ThreadPage, ThreadQuery } from '../store.ts'
+import type { OpName, ThreadPage, ThreadQuery } from '../store.ts'
 import { bindings } from './connection.ts'
 import type { Reader } from './reader.ts'
 import type { JsonObject } from '../../base/types.ts'
@@ -229,20 +229,14 @@ class TotalsCache<Count> {
   }
 }
 
-const CHANGES: readonly OpName[] = ['thread.create', 'thread.patch', 'thread.remove']
-
-/** How groups change the threads that are searched: nearly all are frames, which change nothing. */
-function threadChanges(groups: readonly Group[]): Set<OpName> {
-  const found = new Set<OpName>()
-  for (const { ops } of groups) for (const { name } of ops) if (CHANGES.includes(name)) found.add(name)
-  return found
-}
-
 const DIALECT: SearchDialect = {
   isIn: (column, list) => `${column} IN (SELECT value FROM json_each(${list}))`,
   hasTerms: (terms) => `NOT EXISTS (SELECT 1 FROM json_each(${terms}) AS w WHERE NOT EXISTS (
     SELECT 1 FROM thread_terms WHERE owner = coalesce(user_id, 0) AND term = w.value AND thread_key = threads_meta.key))`
 }
+
+/** Ops that change the threads that are searched: nearly all others are frames. */
+export const SEARCHED: ReadonlySet<OpName> = new Set(['thread.create', 'thread.patch', 'thread.remove'])
 
 /** Where the rows of a statement come from: this thread, or the one for what may take long. */
 type Ask = <Row>(sql: string, params: object) => Row[] | Promise<Row[]>
@@ -268,13 +262,11 @@ export class ThreadSearch {
     return this.#byTerms.page(query, terms, owner)
   }
 
-  /** Called after writes, before they are acknowledged [Store 4]. */
-  written(groups: readonly Group[]): void {
-    const changes = threadChanges(groups)
-    if (changes.size === 0) return
+  /** Called for each op of `SEARCHED` that was written, before it is acknowledged [Store 4]. */
+  written(op: OpName): void {
     this.#byTerms.clearTotals()
     // A patch moves no thread to another list.
-    if (changes.has('thread.create') || changes.has('thread.remove')) this.#totals.clear()
+    if (op !== 'thread.patch') this.#totals.clear()
   }
 
   /** Reads the owner's threads in order, or those with the ids. */

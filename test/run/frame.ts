@@ -1,6 +1,6 @@
 // Positions: where a reader goes on that comes back with an id.
 import t from 'tap'
-import { cursorText, frameText, type LogBounds, nextAfter, nextStored, readPosition } from '../../lib/run/log/sse.ts'
+import { cursorText, frameText, type LogBounds, nextAfter, nextStored, readPosition } from '../../lib/run/log/frame.ts'
 
 /** A run that was begun twice: n 0 to 9 under epoch 100, from 10 on under epoch 200, ten frames so far. */
 const BOUNDS: LogBounds = {

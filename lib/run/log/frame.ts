@@ -1,5 +1,39 @@
-// The text of the stream: frames, heartbeats, the last frame, and cursors.
+// Frames: their kinds, their text on the stream, and their positions.
 import type { Run } from '../../base/types.ts'
+
+/** Kinds of frames in a log. The numbers are stored: never change one. */
+export const Kind = {
+  metadata: 0,
+  /** A reference to a checkpoint, or to the bodies of a state, rendered when somebody reads it. */
+  values: 1,
+  messages: 2,
+  updates: 3,
+  custom: 4,
+  tasks: 5,
+  checkpoints: 6,
+  debug: 7,
+  error: 8,
+  /** Describes the parts that follow, which together are the whole of the cut frame before it. No filter passes it or them. */
+  whole: 9,
+  part: 10,
+  /** Events of LangChain, of a graph. */
+  events: 11,
+  /** What tools tell while they work, of a graph. */
+  tools: 12,
+  /** Values word for word, as earlier versions have logged those of agents that show them themselves. */
+  state: 13,
+  /** Names the checkpoint of the values frame that follows. No mode passes it. */
+  envelope: 14,
+  /** Where feedback on the run is put, by the keys that its creator has named. */
+  feedback: 15,
+  /** What a graph's stream transformers make. No mode passes it. */
+  extension: 16
+} as const
+export type Kind = (typeof Kind)[keyof typeof Kind]
+
+export function bit(kind: Kind): number {
+  return 1 << kind
+}
 
 /** Position of a frame: the n-th of its run, sent under an epoch (one attempt of one process). On the wire `<epoch>-<n>`. */
 export interface Cursor {
@@ -19,6 +53,16 @@ export function cursorText(epoch: number, n: number): string {
 /** One frame. `json` is one line: JSON has no raw line breaks. `cursor`: its position as text. */
 export function frameText(event: string, json: string, cursor: string): string {
   return `event: ${event}\ndata: ${json}\nid: ${cursor}\n\n`
+}
+
+/** Bytes around the data of a frame: its event, its position. */
+export const FRAME_BYTES = 128
+
+/** Whether data fits one frame of `eventBytes`; 0: any size does. */
+export function fits(json: string, eventBytes: number): boolean {
+  // A UTF-16 unit is one to three bytes: counted exactly only where that is not conclusive.
+  if (eventBytes === 0 || json.length * 3 + FRAME_BYTES <= eventBytes) return true
+  return json.length <= eventBytes && Buffer.byteLength(json) + FRAME_BYTES <= eventBytes
 }
 
 const BEFORE_DATA = Buffer.from('\ndata: ')
