@@ -142,7 +142,7 @@ export function Connecting({ conversation }: { readonly conversation: Connected 
     ? `${TROUBLES[trouble]}. The answer goes on without it`
     : `${TROUBLES[trouble]}. Your message is not sent yet`
   const words = isBroken
-    ? trouble === 'unreachable'
+    ? trouble === 'unreachable' || trouble === 'silent'
       ? 'The server cannot be reached.'
       : `${TROUBLES[trouble]}.`
     : state === 'waiting' && seconds > 0
