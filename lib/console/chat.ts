@@ -117,7 +117,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
                 )} />`
           )}
           ${waitsForWords && html`<div class="waiting" role="status"><i></i><i></i><i></i><span>${conversation.progress.value ?? ''}</span></div>`}
-          ${lastAi?.type === 'human' && !isRunning && newestRun && stopOf(newestRun) && html`<p class="cut">${stopOf(newestRun)}</p>`}
+          ${lastAi?.type === 'human' && !isRunning && newestRun && stopOf(newestRun) && html`<p class="cut"><span>${stopOf(newestRun)}</span></p>`}
           ${isRunning && html`<${Silence} conversation=${conversation} />`}
           ${conversation.failure.value && !isRunning && html`<${Failed} conversation=${conversation} />`}
           ${

