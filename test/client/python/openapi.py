@@ -4,6 +4,7 @@ ends sessions without one."""
 import json
 import os
 import random
+import uuid
 
 import schemathesis
 
@@ -34,6 +35,10 @@ def before_call(ctx, case, kwargs):
     if case.method != "GET" and chance.random() < 0.75:
         headers["X-CSRF-Token"] = CSRF
     # One of four asks for what was made up. What is deleted is made up always, and nothing runs out.
+    # Of nobody: answers have taught it the ids of the user and the session that all others need.
+    for name in ("user_id", "session_id"):
+        if name in (case.path_parameters or {}):
+            case.path_parameters[name] = str(uuid.UUID(int=chance.getrandbits(128), version=4))
     if case.path_parameters and case.path != "/api/threads/{thread_id}" and chance.random() < 0.75:
         place = chance.choice(PLACES)
         for name in case.path_parameters:
