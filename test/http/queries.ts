@@ -15,7 +15,10 @@ const MORE: Readonly<Record<string, number>> = {
   'GET /api/threads/{thread_id}': 4,
   'POST /api/threads/{thread_id}/history': 4,
   'GET /api/threads/{thread_id}/messages': 4,
-  'GET /api/threads/{thread_id}/messages/page': 4
+  // Beside these: the runs that replays have replaced.
+  'GET /api/threads/{thread_id}/messages/page': 5,
+  // And the state with its last run: how full the conversation is.
+  'GET /api/threads/{thread_id}/token-usage': 4
 }
 
 /** Routes that change nothing although they take a body. */
