@@ -70,8 +70,8 @@ export function artifactRoutes({
       refusals: [400, 403, 404, 409, 412, 413, 415],
       rule: 'threads:update',
       body: saveBody,
-      // JSON escapes may make a text longer.
-      bodyLimit: 3 * EDITED_BYTES,
+      // No more than other bodies: the largest of them decides how many one user may have on their way.
+      bodyLimit: config.server.body_bytes,
       handler: save
     }),
     route({

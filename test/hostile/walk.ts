@@ -32,6 +32,7 @@ const DEEPER: Readonly<Record<string, readonly string[]>> = {
 function fieldsOf(schema: unknown): string[] {
   if (typeof schema !== 'object' || schema === null) return []
   if ('entries' in schema && isEntries(schema.entries)) return Object.keys(schema.entries)
+  if ('options' in schema && Array.isArray(schema.options)) return [...new Set(schema.options.flatMap(fieldsOf))]
   if ('item' in schema) return fieldsOf(schema.item).map((field) => `0.${field}`)
   const inner = 'pipe' in schema && Array.isArray(schema.pipe) ? schema.pipe.filter((one) => one !== schema) : []
   const fields = inner.flatMap(fieldsOf)
