@@ -178,13 +178,17 @@ export class People {
    */
   async setPassword(id: string, password: string | null, by: Actor): Promise<string> {
     const chosen = password ?? randomBytes(PASSWORD_BYTES).toString('base64url')
+    await this.get(id)
+    await this.#setHash(id, await hashPassword(chosen), by)
+    return chosen
+  }
+
+  async #setHash(id: string, password_hash: string, by: Actor): Promise<void> {
     const { token_version } = await this.get(id)
-    const password_hash = await hashPassword(chosen)
     await this.#update(id, { password_hash, token_version: token_version + 1 })
     await this.#parts.apiTokens.revokeAll(id)
     await this.#parts.audit.record('password', by, userName(id), { how: 'reset' })
     this.#parts.onRevoked({ userId: id })
-    return chosen
   }
 
   /** A key by which somebody may set this account's password, once, within a day. Older ones end. @throws Failure account_not_found */
@@ -198,19 +202,28 @@ export class People {
   }
 
   /**
-   * The account of a password link, which is not good afterwards.
-   * @throws Failure password_link_invalid, account_disabled
+   * Sets the password of a link's account, by its person; the link is not good afterwards. The hash is made first: while no turn is free
+   * for it the link stays good.
+   * @throws Failure password_link_invalid, account_disabled; HashingBusy
    */
-  async usePasswordLink(text: string): Promise<User> {
+  async usePasswordLink(text: string, password: string, by: Actor): Promise<void> {
+    await this.#linked(text)
+    const password_hash = await hashPassword(password, { ...(by.address !== null && { address: by.address }) })
+    const { token, user } = await this.#linked(text)
+    const { token_id, user_id } = token
+    // The first to use it wins.
+    const gone = await this.#parts.writer.write({ name: 'apiToken.remove', token_id, user: user_id })
+    if (gone === null) throw fail('password_link_invalid')
+    await this.#setHash(user.id, password_hash, { ...by, actor: userName(user.id) })
+  }
+
+  /** @throws Failure password_link_invalid, account_disabled */
+  async #linked(text: string): Promise<{ readonly token: ApiToken; readonly user: User }> {
     const found = await this.#parts.store.apiTokens.byDigest(digestOf(text))
     const isGood = found?.token.scopes.includes(PASSWORD_LINK) && Date.parse(found.token.expires_at ?? '') > Date.now()
     if (!found?.user || !isGood) throw fail('password_link_invalid')
     if (found.user.disabled_at !== null) throw fail('account_disabled')
-    const { token_id, user_id } = found.token
-    // The first to use it wins.
-    const gone = await this.#parts.writer.write({ name: 'apiToken.remove', token_id, user: user_id })
-    if (gone === null) throw fail('password_link_invalid')
-    return found.user
+    return { token: found.token, user: found.user }
   }
 
   async #endLinks(id: string): Promise<void> {

@@ -31,8 +31,10 @@ export function branchRoutes(services: Services): Route[] {
     const history = await historyOf(states, parentId, user.id)
     const { entry, isNewest } = endOf(history, [body.message_id, ...(body.message_ids ?? [])])
     const threadId = randomUUID()
+    // It is no thread of the task that has made its parent.
+    const { cron_id: _, ...kept } = parent.metadata
     const metadata = {
-      ...parent.metadata,
+      ...kept,
       deerflow_branch: true,
       branch_parent_thread_id: parentId,
       branch_parent_checkpoint_id: entry.checkpointId,

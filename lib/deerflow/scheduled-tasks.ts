@@ -10,9 +10,20 @@ import { orderOfCron, withNextRun, withRights } from '../langgraph/api/crons.ts'
 import { arrayOf, one, shaped, text, yesNo } from '../routes/answers.ts'
 import { bodyOf, holds, stamped, withBody } from '../routes/authorization.ts'
 import type { Services } from '../routes/services.ts'
-import { metadataOf, runSchema, runView, type Task, taskIn, taskSchema, taskView, timesOf } from './task.ts'
+import {
+  metadataOf,
+  runSchema,
+  runView,
+  type Task,
+  type TaskRuns,
+  taskIn,
+  taskSchema,
+  taskView,
+  timesOf
+} from './task.ts'
 
 const ASSISTANT = 'lead_agent'
+const NEWEST_RUN = { limit: 1, offset: 0, kwargsBytes: 0 } as const
 /** Runs of a task that are looked at. */
 const RUNS_MAX = 200
 
@@ -55,18 +66,30 @@ export function scheduledTaskRoutes(services: Services): Route[] {
   /** Newest first. */
   const runsOf = async ({ cron_id, thread_id }: Cron): Promise<Run[]> => {
     const isOfTask = (run: Run) => run.metadata.cron_id === cron_id
-    const page = { limit: RUNS_MAX, offset: 0, kwargsBytes: 0 }
+    const page = { limit: RUNS_MAX, offset: 0, metadataKey: 'cron_id', kwargsBytes: 0 }
     if (thread_id !== null) return (await store.runs.list(thread_id, page)).filter(isOfTask)
     const query = { metadata: { cron_id }, limit: RUNS_MAX, offset: 0 }
     const { threads } = await store.threads.search(query)
-    const found = await Promise.all(threads.map((thread) => store.runs.list(thread.thread_id, { ...page, limit: 1 })))
+    const found = await Promise.all(threads.map((thread) => store.runs.list(thread.thread_id, NEWEST_RUN)))
     return found
       .flat()
       .filter(isOfTask)
       .toSorted((a, b) => b.key - a.key)
   }
 
-  const view = async (cron: Cron): Promise<JsonObject> => taskView(cron, await runsOf(cron))
+  /** The newest run of a task, and how many there are: in two queries, however many. */
+  const summaryOf = async (cron: Cron): Promise<TaskRuns> => {
+    if (cron.thread_id !== null) {
+      const found = await runsOf(cron)
+      return { last: found[0] ?? null, count: found.length }
+    }
+    const query = { metadata: { cron_id: cron.cron_id }, sortBy: 'created_at', limit: 1, offset: 0 } as const
+    const { threads, total } = await store.threads.search(query)
+    const [last] = threads[0] ? await store.runs.list(threads[0].thread_id, NEWEST_RUN) : []
+    return { last: last ?? null, count: total }
+  }
+
+  const view = async (cron: Cron): Promise<JsonObject> => taskView(cron, await summaryOf(cron))
 
   const all = async (isMeant: (cron: Cron) => boolean): Promise<Reply> => {
     const crons = (await store.crons.list()).filter((cron) => taskIn(cron) !== null && isMeant(cron))
@@ -121,7 +144,8 @@ export function scheduledTaskRoutes(services: Services): Route[] {
   /** @throws Refused 409 while a run of it is in flight */
   const idle = async (id: string): Promise<Cron> => {
     const cron = await cronOf(id)
-    if ((await runsOf(cron)).some(isInFlight)) throw new Refused(409, 'The task is running')
+    const { last } = await summaryOf(cron)
+    if (last && isInFlight(last)) throw new Refused(409, 'The task is running')
     return cron
   }
 

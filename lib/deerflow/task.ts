@@ -118,9 +118,14 @@ function partsIn(zone: string, at: number): Record<'year' | 'month' | 'day' | 'h
   }
 }
 
-export function taskView(cron: Cron, runs: readonly Run[]): JsonObject {
+export interface TaskRuns {
+  /** The newest; null: none yet. */
+  readonly last: Run | null
+  readonly count: number
+}
+
+export function taskView(cron: Cron, { last, count }: TaskRuns): JsonObject {
   const { title, prompt, schedule_type, schedule_spec, context_mode } = taskIn(cron)!
-  const [last] = runs
   const isOver = cron.next_run_date === null && cron.enabled
   const ended = last?.status === 'error' ? 'failed' : 'completed'
   const status = last && isInFlight(last) ? 'running' : isOver ? ended : cron.enabled ? 'enabled' : 'paused'
@@ -142,7 +147,7 @@ export function taskView(cron: Cron, runs: readonly Run[]): JsonObject {
     last_run_id: last?.run_id ?? null,
     last_thread_id: last?.thread_id ?? null,
     last_error: last?.error ?? null,
-    run_count: runs.length,
+    run_count: count,
     created_at: cron.created_at,
     updated_at: cron.updated_at
   }

@@ -6,7 +6,7 @@ import { listIn } from '../http/request.ts'
 import { issue, objectOf, queryInteger } from '../http/schema.ts'
 import type { SeqPage } from '../store/store.ts'
 import { feedbackView } from '../thread/checkpoint.ts'
-import { type Feedback, isInFlight, isObject, type Json, type RunEvent } from '../base/types.ts'
+import { type Feedback, isInFlight, type RunEvent } from '../base/types.ts'
 import { arrayOf, one, ref } from './answers.ts'
 import { runOf } from './run-request.ts'
 import type { Services } from './services.ts'
@@ -29,6 +29,8 @@ function pageOf({ before_seq, after_seq }: PageQuery, limit: number): SeqPage {
 /** Maximum characters per page, not counting its first row. */
 const PAGE_CHARS = 8 * 1024 * 1024
 const CHARS_PER_TOKEN = 4
+/** In the metadata of a run that replays another one: that one's id. */
+const REPLAYED = 'regenerate_from_run_id'
 /** Runs per read when looking for replays. */
 const RUNS_PAGE = 1000
 /** Rows per read: a few first, because their sizes are unknown. */
@@ -102,10 +104,10 @@ export function messageRoutes({ store, states, config }: Services): Route[] {
     const hidden = new Set<string>()
     const decided = new Set<string>()
     for (let offset = 0; ; offset += RUNS_PAGE) {
-      const page = await store.runs.list(threadId, { limit: RUNS_PAGE, offset, kwargsBytes: 0 })
+      const page = await store.runs.list(threadId, { limit: RUNS_PAGE, offset, metadataKey: REPLAYED, kwargsBytes: 0 })
       // Newest first: of several edits of one question the newest decides.
       for (const { run_id, status, metadata } of page) {
-        const source = metadata.regenerate_from_run_id
+        const source = metadata[REPLAYED]
         if (typeof source !== 'string') continue
         if (metadata.replay_kind !== 'edit') {
           if (status === 'success') hidden.add(source)
@@ -177,12 +179,12 @@ export function messageRoutes({ store, states, config }: Services): Route[] {
   /** About how much of the model's context the conversation takes; null: its state cannot be read. */
   const contextUsage = async (threadId: string): Promise<object | null> => {
     const state = await states.values(threadId, null).catch(() => null)
-    const values = state === null ? null : (JSON.parse(state.json) as Json)
-    if (!isObject(values)) return null
+    if (state === null) return null
     const [last] = await store.runs.list(threadId, { limit: 1, offset: 0, kwargsBytes: 0 })
     const model = config.models.find(({ name }) => name === last?.model_name) ?? config.models[0]
     const window = model?.context_window || null
-    const token_count = Math.ceil(JSON.stringify(values.messages ?? []).length / CHARS_PER_TOKEN)
+    // Of the stored text: a long state is not parsed for a gauge.
+    const token_count = Math.ceil(state.json.length / CHARS_PER_TOKEN)
     const percentage = window === null ? null : Math.round((token_count / window) * 1000) / 10
     return { token_count, max_context_tokens: window, percentage }
   }

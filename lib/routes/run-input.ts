@@ -46,7 +46,7 @@ export function runInputRoutes(services: Services): Route[] {
       path: '/api/threads/{thread_id}/runs/{run_id}/input',
       permission: 'runs:create',
       thread: 'write',
-      rule: 'threads:read',
+      rule: 'threads:update',
       body: inputBody,
       summary: 'Give a message to the agent at work: answered when the agent has taken it',
       answers: nothing,

@@ -384,7 +384,7 @@ t.test('what of the project cannot be served is one sentence', async (t) => {
       { http: { app: './agent.mjs:graph' } },
       /exports no app for http\.app: it must be a function or have a method fetch/
     ],
-    [{ graphs: { agent: './nothing.py:graph' } }, /langgraph|nothing\.py|[Pp]ython/],
+    [{ graphs: { agent: './agent.py:graph' } }, /\/nowhere\/python/],
     [{ http: { configurable_headers: ['x-org'] } }, /http\.configurable_headers is to be/],
     [{ http: { configurable_headers: { excludes: 'x-org' } } }, /langgraph\.json: http\.configurable_headers is to be/],
     [{ http: { configurable_headers: { include: [1] } } }, /http\.configurable_headers is to be/],
@@ -392,7 +392,8 @@ t.test('what of the project cannot be served is one sentence', async (t) => {
   ]
   for (const [settings, said] of cases) {
     const folder = graphsFolder(t, 'newest', { agent: 'graph' }, settings)
-    await t.rejects(openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } }), { message: said })
+    const agent = { runtime: 'graphs', config: folder, python: '/nowhere/python' }
+    await t.rejects(openSite(t, { config: { agent } }), { message: said })
   }
   const folder = graphsFolder(t)
   writeFileSync(join(folder, 'langgraph.json'), '[]')

@@ -1,6 +1,6 @@
 // Obligations of RunReads, and of the ops that start and end a run.
 import type { Test } from 'tap'
-import { NO_TOTALS, type Run, type RunStatus } from '../../lib/base/types.ts'
+import { type JsonObject, NO_TOTALS, type Run, type RunStatus } from '../../lib/base/types.ts'
 import { admissionContract } from './admission.ts'
 import { appendFrames, aSegment } from './frames.ts'
 import {
@@ -90,6 +90,19 @@ function readsContract(t: Test, open: Open): void {
     const [first] = await store.runs.list(thread_id, { limit: 3, offset: 1, kwargsBytes: 1 }, 'ann')
     t.strictSame(first, await store.runs.get(ids[1]!, 'ann'), 'the first is shown whole')
     t.strictSame(await store.runs.list('missing', { limit: 10, offset: 0 }, 'ann'), [])
+  })
+
+  test('a list may be of the runs whose metadata has a key, whatever its value', async (t, store) => {
+    const { thread_id } = await addThread(store)
+    const ids: string[] = []
+    const all: JsonObject[] = [{}, { from_run: 'a' }, { 'from-run': 'b' }, { other: '"from_run":' }, { from_run: null }]
+    for (const metadata of all) ids.unshift((await addRun(store, thread_id, { metadata })).run_id)
+    const list = async (metadataKey: string, more = {}) =>
+      idsOf(await store.runs.list(thread_id, { limit: 10, offset: 0, metadataKey, ...more }, 'ann'))
+    t.strictSame(await list('from_run'), [ids[0], ids[3]])
+    t.strictSame(await list('from_run', { offset: 1, kwargsBytes: 0 }), [ids[3]])
+    t.strictSame(await list('from_run', { status: 'success' }), [])
+    t.strictSame(await list('%'), [])
   })
 
   test('after gives the next run of the thread that its reader may see, whatever has become of it', async (t, store) => {

@@ -48,6 +48,8 @@ export interface RunListPage {
   readonly limit: number
   readonly offset: number
   readonly status?: RunStatus
+  /** Those whose metadata has this key; others may be among them. */
+  readonly metadataKey?: string
   /** About how long the kwargs of the page may be together: those of the runs behind may be left empty. */
   readonly kwargsBytes?: number
 }

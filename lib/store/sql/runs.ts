@@ -70,16 +70,18 @@ export const IN_FLIGHT = "status IN ('pending', 'running')"
 const IN_FLIGHT_OF_THREAD = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} AND ${PRESENT} ORDER BY +ordinal`
 const BY_KEY = `SELECT ${COLUMNS} FROM runs WHERE coalesce(user_id, '') = $1 AND idempotency_key = $2`
 const GET = `SELECT ${COLUMNS} FROM runs WHERE run_id = $2 AND ${visibleTo(1)}`
-const LIST = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND (CAST($3 AS text) IS NULL OR status = $3) AND ${visibleTo(1)}
-  ORDER BY ordinal DESC LIMIT $4 OFFSET $5`
-/** The same with at most about $6 bytes of kwargs per page: after the run that exceeds them, kwargs are empty. */
+/** $1 the user, $2 the thread, $3 a status, $4 a pattern of metadata; either may be null. */
+const LISTED = `thread_id = $2 AND (CAST($3 AS text) IS NULL OR status = $3)
+  AND (CAST($4 AS text) IS NULL OR metadata_json LIKE $4 ESCAPE '!') AND ${visibleTo(1)}`
+const LIST = `SELECT ${COLUMNS} FROM runs WHERE ${LISTED} ORDER BY ordinal DESC LIMIT $5 OFFSET $6`
+/** The same with at most about $7 bytes of kwargs per page: after the run that exceeds them, kwargs are empty. */
 const LIST_SHORT = `WITH page AS (
     SELECT key, ordinal, octet_length(kwargs_json) AS bytes FROM runs
-    WHERE thread_id = $2 AND (CAST($3 AS text) IS NULL OR status = $3) AND ${visibleTo(1)}
-    ORDER BY ordinal DESC LIMIT $4 OFFSET $5),
+    WHERE ${LISTED}
+    ORDER BY ordinal DESC LIMIT $5 OFFSET $6),
   sized AS (SELECT key AS page_key, sum(bytes) OVER (ORDER BY ordinal DESC) - bytes AS before FROM page)
   SELECT ${['key', ...GIVEN_NAMES.filter((name) => name !== 'kwargs_json')].join(', ')},
-    CASE WHEN before < $6 THEN kwargs_json ELSE '{}' END AS kwargs_json
+    CASE WHEN before < $7 THEN kwargs_json ELSE '{}' END AS kwargs_json
   FROM sized JOIN runs ON key = page_key ORDER BY ordinal DESC`
 const AFTER = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $2 AND ordinal > $3 AND ordinal < ${UNPLACED}
     AND ${visibleTo(1)} ORDER BY ordinal LIMIT 1`
@@ -101,8 +103,9 @@ export function runReads(run: RunSteps): RunReads {
   return {
     get: (runId, user) => one(GET, user, runId),
     byKey: (key, userId) => one(BY_KEY, userId ?? '', key),
-    list: (threadId, { limit, offset, status = null, kwargsBytes }, user) => {
-      const page = [user, threadId, status, limit, offset]
+    list: (threadId, { limit, offset, status = null, metadataKey, kwargsBytes }, user) => {
+      const pattern = metadataKey === undefined ? null : keyPattern(metadataKey)
+      const page = [user, threadId, status, pattern, limit, offset]
       return kwargsBytes === undefined ? all(LIST, ...page) : all(LIST_SHORT, ...page, kwargsBytes)
     },
     after: (threadId, ordinal, user) => one(AFTER, user, threadId, ordinal),
@@ -114,6 +117,11 @@ export function runReads(run: RunSteps): RunReads {
     },
     tokens: async (threadId, user) => toUsage(await run(ask<UsageRow>(TOKENS, user, threadId)))
   }
+}
+
+/** JSON text that has a member of this name, for LIKE. */
+function keyPattern(key: string): string {
+  return `%${JSON.stringify(key).replace(/[!%_]/g, '!$&')}:%`
 }
 
 export function* hasRunInFlight(threadId: string): Steps<boolean> {
