@@ -173,13 +173,38 @@ t.test('who was told of an attempt that was lost whole is told all of the one af
   t.strictSame(await toldAfter(after, 4, null)(), [0, 1, 2, 3], 'but may be of none that there is')
 
   const store = new HandStore()
-  const replica = await RunLog.replica(aStoredRun({ status: 'running' }), store)
+  const replica = await RunLog.replica(aStoredRun({ status: 'running', attempts: 1 }), store)
   const [lost, same] = [toldAfter(replica, 1, 7), toldAfter(replica, 1, 9)]
   t.strictSame([await lost(), await same()], [[], []], 'elsewhere nothing of it is stored yet')
   store.stored.push(...commit(attempt(9, 4)))
   await replica.advance()
   t.strictSame(await lost(), [0, 1, 2, 3])
   t.strictSame(await same(), [2, 3])
+})
+
+t.test('who says only a number is told all, where an attempt was lost whole', async (t) => {
+  const all = [0, 1, 2, 3]
+  const options = { windowBytes: 1 << 20, eventBytes: 0 }
+  const begun = (attempts: number) => {
+    const log = RunLog.begin(aStoredRun({ attempts }), new HandStore(), options, { epochs: [], head: 0 }, undefined, 9)
+    log.append(Kind.metadata, 'metadata', '{}')
+    for (let n = 1; n < 4; n++) log.append(Kind.custom, 'custom', String(n))
+    return log
+  }
+  t.strictSame(await toldAfter(begun(0), 2, null)(), [3], 'it was only queued before')
+  t.strictSame(await toldAfter(begun(1), 2, null)(), all, 'where it goes on')
+  t.strictSame(await toldAfter(begun(1), 2, 9)(), [3], 'an id says of which attempt it is')
+
+  const store = new HandStore()
+  store.stored.push(...commit(begun(1)))
+  const elsewhere = async (attempts: number) => RunLog.replica(aStoredRun({ status: 'running', attempts }), store)
+  t.strictSame(await toldAfter(await elsewhere(1), 2, null)(), [3])
+  t.strictSame(await toldAfter(await elsewhere(2), 2, null)(), all, 'on another process')
+  const end = FRAMES_MAX - 1 / PARTS_MAX
+  const ended = async (attempts: number) =>
+    RunLog.ended(aStoredRun({ status: 'success', last_cursor: '9-3', attempts }), store)
+  t.strictSame(await toldAfter(await ended(2), 2, null)(), [...all, end], 'later')
+  t.strictSame(await toldAfter(await ended(2), end, null)(), [], 'an end is stored before it is sent')
 })
 
 t.test(

@@ -2,7 +2,7 @@
 // caught up, each event is sent only for subscriptions that have not had it.
 import type { RunLog } from '../../run/log/run-log.ts'
 import type { Position } from '../../run/log/frame.ts'
-import { frameAt, type ProtocolEvent, seqOf } from './event.ts'
+import { FRAMES_MAX, frameAt, type ProtocolEvent, seqOf } from './event.ts'
 import type { Selection } from './feed.ts'
 import { anyOf, type EventFilter, eventFilter, type Since, type SubscriptionParams } from './subscription.ts'
 
@@ -90,6 +90,8 @@ export class Subscriptions {
 /** n of the first frame a client at this position has not seen; null: not known yet. */
 function firstUnseen(log: RunLog, n: number, position: Position): number | null {
   const epoch = position?.epoch ?? null
+  // A number names no attempt: what it may have been of must not hide what is there.
+  if (epoch === null && log.hasLostAttempt && n < FRAMES_MAX - 1) return 0
   if (epoch === null && log.attempts > 1 && n >= log.attemptFirst) return log.attemptFirst
   // Terminal events have numbers after the last frame, and are sent when all is stored.
   if (epoch === log.epoch || (epoch === null && log.isClosed)) return n + 1

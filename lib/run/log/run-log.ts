@@ -76,6 +76,7 @@ interface Parts {
   readonly bounds: LogBounds
   readonly options?: LogOptions
   readonly scheduler?: Scheduler | undefined
+  readonly begun?: number
   readonly isClosed?: boolean
   /** Not written here: its owner may have more of it. */
   readonly isReplica?: boolean
@@ -99,6 +100,8 @@ export class RunLog {
   /** Only stored frames are shown: always with durability sync, and for a later attempt until its first frame is stored. */
   #showsStored: boolean
   readonly #isReplica: boolean
+  /** How many attempts were begun with this one; null: another process begins them, and the row says it. */
+  readonly #begun: number | null
   readonly #stored: StoredFrames
   readonly #scheduler: Scheduler | null
   readonly #windowBytes: number
@@ -124,7 +127,7 @@ export class RunLog {
   readonly #unplaced = new WeakMap<object, number>()
   #hasUnplaced = false
 
-  private constructor({ run, store, bounds, options, scheduler, isClosed = false, isReplica = false }: Parts) {
+  private constructor({ run, store, bounds, options, scheduler, begun, isClosed = false, isReplica = false }: Parts) {
     const { thread_id, run_id } = run
     this.#stored = new StoredFrames(run, store)
     // What another process wrote is stored by the time it is known here.
@@ -133,6 +136,7 @@ export class RunLog {
     // after it is new, so a client with such a cursor rightly gets everything.
     this.#showsStored = this.#isSync || (bounds.epochs.length > 1 && !isReplica && !isClosed)
     this.#isReplica = isReplica
+    this.#begun = begun ?? null
     this.#isClosed = isClosed
     this.#scheduler = scheduler ?? null
     this.#windowBytes = options?.windowBytes ?? 0
@@ -152,12 +156,13 @@ export class RunLog {
     run: Run,
     store: LogStore,
     options: LogOptions,
-    past: LogBounds = { epochs: [], head: 0 },
+    past?: LogBounds,
     scheduler?: Scheduler,
-    epoch = newEpoch(past.epochs)
+    epoch = newEpoch(past?.epochs ?? [])
   ): RunLog {
-    const bounds = { epochs: [...past.epochs, { epoch, first: past.head }], head: past.head }
-    return new RunLog({ run, store, bounds, options, scheduler })
+    const { epochs, head } = past ?? { epochs: [], head: 0 }
+    const bounds = { epochs: [...epochs, { epoch, first: head }], head }
+    return new RunLog({ run, store, bounds, options, scheduler, begun: past ? run.attempts + 1 : 1 })
   }
 
   /** The log of a run that has ended, as far as it is kept. */
@@ -186,6 +191,11 @@ export class RunLog {
   }
   get attempts(): number {
     return this.#epochs.length
+  }
+  /** More attempts were begun than are stored: of one, nobody has what its readers were shown. */
+  get hasLostAttempt(): boolean {
+    const begun = this.#begun ?? this.run.attempts
+    return begun > Math.max(1, this.#epochs.length)
   }
   /** n of the frame that comes next. */
   get head(): number {
