@@ -51,8 +51,8 @@ t.test('a reader that catches up is given 128 KB at a time, and nothing more whi
   t.equal(wire.ns.length, 42)
 })
 
-t.test('a crowd that a fast run leaves behind asks the store as often as one reader would', async (t) => {
-  const room = await Room.open(t)
+/** How often frames are read from now on. */
+function countReads(room: Room): () => number {
   const { frames } = room.gate.inner
   let reads = 0
   const read: typeof frames.read = (...args) => {
@@ -60,17 +60,14 @@ t.test('a crowd that a fast run leaves behind asks the store as often as one rea
     return frames.read(...args)
   }
   Object.assign(room.gate.store, { frames: { ...frames, read } })
-  const run = await room.ask()
-  const stage = await room.agent.stage(run)
-  const wires: FakeWire[] = []
-  for (let i = 0; i < 50; i++) wires.push(await room.join(run, ['messages-tuple']))
-  for (const wire of wires) wire.isFull = true
-  for (let i = 0; i < 40; i++) stage.say('x'.repeat(32 * 1024), `answer to ${run.run_id}`)
-  await finish(room, run)
+  return () => reads
+}
+
+/** Each takes one write a turn, until all have everything: the same. */
+async function drainAll(t: Test, wires: readonly FakeWire[]): Promise<void> {
   while (wires.some(({ ending }) => ending === 'open')) {
     for (const wire of wires) {
       wire.drain()
-      // One write, in a later turn.
       wire.isFull = true
     }
     await loopTurns()
@@ -78,8 +75,33 @@ t.test('a crowd that a fast run leaves behind asks the store as often as one rea
   const [first, ...others] = wires
   t.ok(first!.ns.length >= 40)
   for (const wire of others) t.same(wire.ns, first!.ns)
-  t.ok(reads >= 5 && reads <= 10, `${reads} reads`)
-})
+}
+
+for (const [who, comesLate] of [
+  ['a crowd that a fast run leaves behind', false],
+  ['a crowd that comes to a run which has ended', true]
+] as const)
+  t.test(`${who} asks the store as often as one reader would`, async (t) => {
+    const room = await Room.open(t)
+    const reads = countReads(room)
+    const run = await room.ask()
+    const stage = await room.agent.stage(run)
+    const wires: FakeWire[] = []
+    const come = async () => {
+      for (let i = 0; i < 50; i++) {
+        const wire = new FakeWire()
+        wire.isFull = true
+        await room.registry.readers.join(run, { wire, reader: ANN, modes: ['messages-tuple'], position: null })
+        wires.push(wire)
+      }
+    }
+    if (!comesLate) await come()
+    for (let i = 0; i < 40; i++) stage.say('x'.repeat(32 * 1024), `answer to ${run.run_id}`)
+    await finish(room, run)
+    if (comesLate) await come()
+    await drainAll(t, wires)
+    t.ok(reads() >= 5 && reads() <= 10, `${reads()} reads`)
+  })
 
 /** Reads of frames that keep the loop busy, as SQLite's do: in which turn of the loop, and of which run, each was made. */
 function busyReads(t: Test, room: Room, busyMs: number): { readonly turn: number; readonly run: number }[] {

@@ -13,6 +13,7 @@ import {
   ThreadsJoiner
 } from '../delivery/thread-joiner.ts'
 import { filterOf } from '../log/filter.ts'
+import { EndedLogs } from '../log/ended-logs.ts'
 import { RunLog } from '../log/run-log.ts'
 import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
 import type { Position } from '../log/frame.ts'
@@ -130,6 +131,7 @@ interface RunReadersDeps {
 
 export class RunReaders {
   readonly #deps: RunReadersDeps
+  readonly #ended: EndedLogs
   #size = 0
   /** Lookups of a thread's next run made in this tick. */
   readonly #asking = new Map<string, Promise<Run | null>>()
@@ -146,6 +148,7 @@ export class RunReaders {
 
   constructor(deps: RunReadersDeps) {
     this.#deps = deps
+    this.#ended = new EndedLogs(deps.store)
   }
 
   /** Readers of frames, including those of ended runs. */
@@ -185,7 +188,7 @@ export class RunReaders {
     // The caller's row may be older than the run's end.
     const run = await store.runs.get(runId, null)
     if (run && !isInFlight(run)) {
-      const log = await RunLog.ended(run, store)
+      const log = await this.#ended.of(run)
       const snapshot = isSnapshot && log.place(position) === 0 ? await finalSnapshot(log) : null
       return this.#attach(log, request, snapshot ?? position, place)
     }
@@ -280,7 +283,7 @@ export class RunReaders {
     // The row found may be older than the run's end.
     const run = await store.runs.get(run_id, null)
     if (!run) return null
-    if (!isInFlight(run)) return { log: await RunLog.ended(run, store), left: () => {} }
+    if (!isInFlight(run)) return { log: await this.#ended.of(run), left: () => {} }
     const opened = await remoteRuns?.open(run, null, false)
     if (!opened) throw new Error(`run ${run_id} is in flight, and nowhere to be found`)
     return { log: opened.log, left: () => remoteRuns?.left(run_id, false) }
@@ -291,7 +294,7 @@ export class RunReaders {
     const { store, find } = this.#deps
     const live = find(run.run_id)?.log
     if (live) return live
-    const log = isInFlight(run) ? await RunLog.replica(run, store) : await RunLog.ended(run, store)
+    const log = isInFlight(run) ? await RunLog.replica(run, store) : await this.#ended.of(run)
     return find(run.run_id)?.log ?? log
   }
 }
