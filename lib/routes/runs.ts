@@ -1,15 +1,14 @@
 // Runs: create (in the background, as a stream, waiting), list, get, cancel, join.
 import * as v from 'valibot'
-import { Failure, fail } from '../base/errors.ts'
+import { fail } from '../base/errors.ts'
 import { type Call, HANDLED, type Reply, requirePermission, type Route, route } from '../http/route.ts'
 import { jsonList } from '../http/reply.ts'
 import { listIn } from '../http/request.ts'
-import { deferredJson } from '../http/streaming-response.ts'
 import { objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { ROLLED_BACK } from '../run/run-end.ts'
 import { graceOf, isCreator } from '../run/run-kwargs.ts'
 import type { JoinRequest } from '../run/delivery/joiner.ts'
-import type { OpenStream, Place } from '../run/delivery/streams.ts'
+import type { Place } from '../run/delivery/streams.ts'
 import { readPosition } from '../run/log/frame.ts'
 import { isVisible } from '../base/scope.ts'
 import type { StreamWriter } from '../base/stream-writer.ts'
@@ -50,6 +49,7 @@ import {
   statelessOrder
 } from './run-request.ts'
 import type { Services } from './services.ts'
+import { waitForEnd } from './wait.ts'
 
 const cancelQuery = objectOf({
   wait: v.optional(queryBoolean, 'false'),
@@ -58,9 +58,6 @@ const cancelQuery = objectOf({
 type CancelCall = Call<unknown, v.InferOutput<typeof cancelQuery>>
 /** LangGraph's SDK sends this limit by default. */
 const LIBRARY_LIMIT = 10
-/** What the answer is when the credential has ended behind its head. */
-const { detail, message: error } = new Failure('token_revoked')
-const REVOKED = JSON.stringify({ detail, __error__: { error: 'Unauthorized', message: error }, status: 'error', error })
 /** Default limit of a list [contract 3.1]. */
 const LISTED = 100
 /** Total size of `kwargs` shown in a list; runs beyond it are listed without. */
@@ -117,42 +114,16 @@ export function runRoutes(services: Services): Route[] {
       return wait(call, run, place, headersOf(run, 'join'), true)
     })
 
-  const wait = async (
-    call: Call,
-    run: Run,
-    place: Place,
-    headers: Record<string, string>,
-    isNew = false
-  ): Promise<typeof HANDLED> => {
-    const reply = deferredJson(call, { headers, heldMs: call.dialect.heldMs })
-    const reader = readerOf(services, call)
+  const wait = (call: Call, run: Run, place: Place, headers: Record<string, string>, isNew = false) => {
     const endsRun = endsByLeaving(call)
-    const isTheirs = isNew || endsRun || isCreator(run, reader)
-    if (isTheirs) registry.creatorCame(run.run_id)
-    // A reset by us is not a disconnect of the client.
-    let isReset = false
-    const waiter: OpenStream = {
-      reader,
-      isEnding: false,
-      beat: () => reply.beat(),
-      reset: (why) => {
-        isReset = true
-        if (why === 'revoked') reply.fail(new Failure('token_revoked'), REVOKED)
-        else reply.reset()
-      }
-    }
-    reply.onClose(() => {
-      registry.streams.remove(waiter)
-      if (isTheirs && !isReset) registry.creatorLeft(run.run_id, endsRun)
+    const isTheirs = isNew || endsRun || isCreator(run, readerOf(services, call))
+    return waitForEnd(services, call, place, {
+      run,
+      headers,
+      isTheirs,
+      endsRun,
+      answerOf: (ended) => finalJson(ended, call)
     })
-    registry.streams.add(waiter, place)
-    const ended = await runs.waitFor(run)
-    if (!ended) {
-      reply.reset()
-      return HANDLED
-    }
-    reply.end(await finalJson(ended, call))
-    return HANDLED
   }
 
   /** Final values of a run, or its error; never null, which some clients cannot parse. */

@@ -3,15 +3,15 @@ import t from 'tap'
 import { sseEncoding, webSocketEncoding } from '../../lib/langgraph/protocol/encoding.ts'
 import { type Encoding, EventFeed } from '../../lib/langgraph/protocol/feed.ts'
 import { eventFilter } from '../../lib/langgraph/protocol/subscription.ts'
-import { Subscriptions } from '../../lib/langgraph/protocol/subscriptions.ts'
+import { steady, Subscriptions } from '../../lib/langgraph/protocol/subscriptions.ts'
 import { FRAMES_MAX, PARTS_MAX, seqOf } from '../../lib/langgraph/protocol/event.ts'
 import { Kind } from '../../lib/run/log/frame.ts'
 import { RunLog } from '../../lib/run/log/run-log.ts'
 import { aLog, aStoredRun, appendState, commit, HandStore } from '../fixtures/run-log.ts'
 
 function feed(log: RunLog, encoding: Encoding = sseEncoding, channels = ['messages']): EventFeed {
-  const filter = eventFilter({ channels })
-  return new EventFeed(log.run, log, encoding, () => ({ filter, takes: filter.takes, key: filter.key }))
+  const selection = steady(eventFilter({ channels }))
+  return new EventFeed(log.run, log, encoding, () => selection)
 }
 
 const methodsIn = (pieces: readonly Buffer[]) =>

@@ -1,6 +1,6 @@
 // Counts the events a new subscription is sent from before it: `replayed_events` in its answer.
+import { piecesOf } from '../../protocols/feed.ts'
 import type { RunFeed, ThreadRuns } from '../../run/delivery/thread-joiner.ts'
-import type { Loaded } from '../../run/log/stored-frames.ts'
 import { webSocketEncoding } from './encoding.ts'
 import { frameAt } from './event.ts'
 import { EventFeed } from './feed.ts'
@@ -19,7 +19,7 @@ export async function replayedEvents(runs: ThreadRuns, params: SubscriptionParam
   let [events, framesLeft] = [0, FRAMES_MAX]
   for (;;) {
     const run = await runs.after(ordinal)
-    if (!run) return events
+    if (!run || run === 'end') return events
     ordinal = run.ordinal
     const opened = await runs.open(run)
     // Deleted in the meantime.
@@ -39,10 +39,6 @@ export async function replayedEvents(runs: ThreadRuns, params: SubscriptionParam
 /** Events of a run so far. */
 async function countOf(feed: RunFeed): Promise<number> {
   let events = 0
-  for (let loaded: Loaded | null = null; ; ) {
-    const fed = feed.next(loaded)
-    if (fed === 'tail' || fed === 'end') return events
-    if (fed === 'behind') loaded = await feed.load()
-    else events += fed.count
-  }
+  for await (const { count } of piecesOf(feed)) events += count
+  return events
 }

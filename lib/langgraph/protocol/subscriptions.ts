@@ -4,7 +4,7 @@ import type { RunLog } from '../../run/log/run-log.ts'
 import type { Position } from '../../run/log/frame.ts'
 import { FRAMES_MAX, frameAt, type ProtocolEvent, seqOf } from './event.ts'
 import type { Selection } from './feed.ts'
-import { anyOf, type EventFilter, eventFilter, type Since, type SubscriptionParams } from './subscription.ts'
+import { anyOf, type EventFilter, eventFilter, logFilter, type Since, type SubscriptionParams } from './subscription.ts'
 
 interface Subscription {
   readonly filter: EventFilter
@@ -79,11 +79,11 @@ export class Subscriptions {
     if (this.#unresolved !== null) this.onLog(this.#unresolved, this.#unresolved.log)
     if (seq >= this.#sharedFrom) return this.#shared
     const subscriptions = [...this.#byId.values()]
-    const { filter } = this.#shared
+    const { filter, withValues } = this.#shared
     const takes = (event: ProtocolEvent) => subscriptions.some((one) => event.seq > one.from && one.filter.takes(event))
     // Unsorted: the filters may be equal while the positions differ.
     const key = subscriptions.map((one) => `${one.filter.key} ${one.from}`).join()
-    return { filter, takes, key }
+    return { filter, withValues, takes, key }
   }
 }
 
@@ -98,6 +98,8 @@ function firstUnseen(log: RunLog, n: number, position: Position): number | null 
   return log.place(epoch === null ? { epoch, n } : position)
 }
 
-function steady(filter: EventFilter): Selection {
-  return { filter, takes: filter.takes, key: filter.key }
+/** The same at every position. */
+export function steady(filter: EventFilter): Selection {
+  const { takes, key, withValues } = filter
+  return { filter: logFilter(filter), withValues, takes, key }
 }

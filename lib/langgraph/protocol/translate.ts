@@ -5,6 +5,7 @@ import { dataOf, stopError, Kind } from '../../run/log/frame.ts'
 import { isQuestion, type NamedValues, questionsIn } from '../../conversation/values.ts'
 import { aboutIn, checkpointIn, namedIn } from '../../run/log/values-frame.ts'
 import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
+import type { Step, Translation } from '../../protocols/feed.ts'
 import {
   type Channel,
   eventAt,
@@ -42,7 +43,7 @@ export interface RunState {
   readonly failure: string | null
 }
 
-export const INITIAL_STATE: RunState = {
+const INITIAL_STATE: RunState = {
   open: new Map(),
   requested: new Set(),
   namespaces: new Map(),
@@ -52,19 +53,13 @@ export const INITIAL_STATE: RunState = {
   failure: null
 }
 
-interface Step {
-  readonly state: RunState
-  readonly events: readonly ProtocolEvent[]
-}
-
 /** Events of one frame. null holds the place of an event that nobody asked for, so that seq does not depend on filters. */
 interface TranslateResult {
   readonly state: RunState
   readonly emitted: readonly (EventBody | null)[]
 }
 
-/** @param values JSON of the state that a values frame names; null: not asked for */
-export function translate(run: Run, state: RunState, frame: RawFrame, values: string | null): Step {
+function translate(run: Run, state: RunState, frame: RawFrame, values: string | null): Step<RunState, ProtocolEvent> {
   const before = frame.kind === Kind.tasks || frame.kind === Kind.error ? { state, emitted: [] } : completeEnded(state)
   const result = translateFrame(run, before.state, frame, values)
   // Completion events precede the frame's own. Over PARTS_MAX the oldest are dropped.
@@ -151,7 +146,7 @@ function data(channel: Channel, namespace: Namespace, json: string, about: Parti
  * Events after the last frame: one terminal event for each open namespace, then exactly one for the root. That one has the last seq of
  * the run, so that it is the same for readers who come when the frames are gone.
  */
-export function translateEnd(run: Run, state: RunState, at: Pick<RawFrame, 'epoch' | 'n'>): readonly ProtocolEvent[] {
+function translateEnd(run: Run, state: RunState, at: Pick<RawFrame, 'epoch' | 'n'>): readonly ProtocolEvent[] {
   const event = statusOf(run)
   const isCut = run.status === 'interrupted'
   const finished = event === 'completed' ? finishAll(state.open) : isCut ? finishCut(state.open) : null
@@ -430,4 +425,10 @@ function objectIn(json: string): JsonObject {
 function failureIn(frame: RawFrame): string {
   const { error, message } = objectIn(dataOf(frame.bytes))
   return String(message ?? error ?? 'The run failed')
+}
+
+export const TRANSLATION: Translation<RunState, ProtocolEvent> = {
+  initial: INITIAL_STATE,
+  frame: translate,
+  end: translateEnd
 }

@@ -1,10 +1,11 @@
 // The tree of a run's graphs (`agent.getTree`), from its lifecycle events.
 import { setImmediate as turn } from 'node:timers/promises'
+import { piecesOf } from '../../protocols/feed.ts'
 import type { RunLog } from '../../run/log/run-log.ts'
-import type { Loaded } from '../../run/log/stored-frames.ts'
 import type { Run } from '../../base/types.ts'
 import { type Encoding, EventFeed } from './feed.ts'
 import { eventFilter } from './subscription.ts'
+import { steady } from './subscriptions.ts'
 import { graphOf, statusOf } from './translate.ts'
 
 type GraphNode = {
@@ -15,8 +16,7 @@ type GraphNode = {
 }
 
 const LINES: Encoding = { bytes: (events) => Buffer.from(events.map(({ json }) => `${json}\n`).join('')) }
-const FILTER = eventFilter({ channels: ['lifecycle'] })
-const LIFECYCLE = { filter: FILTER, takes: FILTER.takes, key: FILTER.key }
+const LIFECYCLE = steady(eventFilter({ channels: ['lifecycle'] }))
 
 export async function treeOf(run: Run, log: RunLog): Promise<GraphNode> {
   const root: GraphNode = { namespace: [], status: statusOf(run), graph_name: graphOf(run) }
@@ -41,13 +41,8 @@ interface LifecycleParams {
 }
 
 async function* lifecycleOf(run: Run, log: RunLog): AsyncGenerator<LifecycleParams> {
-  const feed = new EventFeed(run, log, LINES, () => LIFECYCLE)
-  let loaded: Loaded | null = null
-  for (;;) {
-    const fed = feed.next(loaded)
-    if (fed === 'tail' || fed === 'end') return
-    if (fed === 'behind') loaded = await feed.load()
-    else for (const line of fed.bytes.toString().split('\n').slice(0, -1)) yield JSON.parse(line).params
+  for await (const { bytes } of piecesOf(new EventFeed(run, log, LINES, () => LIFECYCLE))) {
+    for (const line of bytes.toString().split('\n').slice(0, -1)) yield JSON.parse(line).params
     // Yields to the loop: a log may be long.
     await turn()
   }

@@ -37,8 +37,8 @@ export interface OpenedRun {
 }
 
 export interface ThreadRuns {
-  /** The next run after this ordinal; null: none yet. */
-  after(ordinal: number): Promise<Run | null>
+  /** The next run after this ordinal; null: none yet; `end`: there will be none. */
+  after(ordinal: number): Promise<Run | null | 'end'>
   /** null: it is gone, or not available here now. */
   open(run: Run): Promise<OpenedRun | null>
   /** Calls back whenever there may be another run, until the returned function is called. */
@@ -51,6 +51,8 @@ interface ThreadStart {
   readonly after: number
   /** A cursor at the beginning of a run's log. */
   feed(run: Run, log: RunLog): RunFeed
+  /** Everything was sent of all its runs, and there will be no other. Absent: the stream ends then. */
+  onEnd?(): void
 }
 
 export interface StreamRequest {
@@ -59,6 +61,8 @@ export interface StreamRequest {
   readonly heartbeat: Buffer
   /** When the client last responded, where that is known, by `performance.now()`. */
   heardAt?(): number
+  /** Sent last, where the stream ends. */
+  readonly last?: Buffer
   /** The socket has space again: other data may be sent on it, if `isAtBorder`. */
   onDrain?(): void
 }
@@ -74,6 +78,8 @@ interface Current extends OpenedRun {
 interface ReaderHost {
   /** There may be something to send of this thread. */
   pump(thread: ThreadReader, loaded: Loaded | null): void
+  /** It has no further run. */
+  end(start: ThreadStart): void
   fail(error: unknown): void
   reset(): void
 }
@@ -173,6 +179,7 @@ class ThreadReader implements LogReader {
         this.#mayFollow = false
         const run = await this.#runs.after(this.ordinal)
         if (isOver()) return
+        if (run === 'end') return this.#host.end(this.#start)
         if (run) await this.#open(run, isOver)
         if (isOver()) return
       }
@@ -221,7 +228,6 @@ class ThreadReader implements LogReader {
 /** Reads any number of threads at once. */
 export class ThreadsJoiner implements OpenStream {
   readonly reader: Reader
-  readonly isEnding = false
   readonly #since = timestamp()
   readonly #request: StreamRequest
   readonly #hooks: ReaderHooks
@@ -229,6 +235,10 @@ export class ThreadsJoiner implements OpenStream {
   protected readonly threads = new Map<string, ThreadReader>()
   readonly #socket: PacedWriter
   #isGone = false
+  /** Everything was sent; its socket may still buffer some of it. */
+  isEnding = false
+  /** There will be nothing more, once its socket has space. */
+  #isOver = false
   /** State at the last heartbeat, and how many have found the same. */
   #heardAt = 0
   #unanswered = 0
@@ -239,7 +249,7 @@ export class ThreadsJoiner implements OpenStream {
     this.#hooks = hooks
     this.reader = request.reader
     request.writer.onDrain(() => this.#drained())
-    request.writer.onClose(() => this.#leave('left'))
+    request.writer.onClose(() => this.#leave(this.isEnding ? 'ended' : 'left'))
   }
 
   get isGone(): boolean {
@@ -265,6 +275,12 @@ export class ThreadsJoiner implements OpenStream {
     if (this.#isGone) return
     const thread = new ThreadReader(start, runs, {
       pump: (one, loaded) => this.#pumpOne(one, loaded),
+      end: ({ onEnd }) => {
+        if (!onEnd) return this.#end()
+        this.threads.get(threadId)?.leave()
+        this.threads.delete(threadId)
+        onEnd()
+      },
       fail: (error) => this.#fail(error),
       reset: () => this.reset()
     })
@@ -297,7 +313,7 @@ export class ThreadsJoiner implements OpenStream {
 
   /** Sends one piece of a thread; false: there is none, or no space for it. */
   #step(thread: ThreadReader, loaded: Loaded | null): boolean {
-    if (this.#isGone || this.#socket.isFull) return false
+    if (this.#isGone || this.#isOver || this.#socket.isFull) return false
     try {
       const fed = thread.next(loaded)
       if (!fed) return false
@@ -310,6 +326,14 @@ export class ThreadsJoiner implements OpenStream {
     }
   }
 
+  #end(): void {
+    this.#isOver = true
+    if (this.#isGone || this.isEnding || this.#socket.isFull) return
+    this.isEnding = true
+    this.#socket.waitsSince = performance.now()
+    this.#request.writer.end(this.#request.last ?? NO_BYTES)
+  }
+
   #fail(error: unknown): void {
     this.reset('broken')
     this.#hooks.onTrouble(error, this)
@@ -317,7 +341,7 @@ export class ThreadsJoiner implements OpenStream {
 
   /** Sends something that is not of a run; false: there is no space for it now. */
   send(bytes: Buffer): boolean {
-    if (this.#isGone || this.#socket.isFull) return false
+    if (this.#isGone || this.#isOver || this.#socket.isFull) return false
     this.#socket.send(bytes)
     return true
   }
@@ -325,6 +349,7 @@ export class ThreadsJoiner implements OpenStream {
   #drained(): void {
     if (this.#isGone) return
     this.#socket.drained()
+    if (this.#isOver) return this.#end()
     this.#request.onDrain?.()
     this.pump()
   }
@@ -336,11 +361,11 @@ export class ThreadsJoiner implements OpenStream {
 
   beat(stallMs = 0): void {
     if (this.#isGone) return
-    const since = this.#socket.isFull ? this.#socket.waitsSince : this.#silentSince()
+    const since = this.#socket.isFull || this.isEnding ? this.#socket.waitsSince : this.#silentSince()
     if (stallMs > 0 && since !== null && performance.now() - since > stallMs) {
       counters.stalled++
       this.reset('stalled')
-    } else if (!this.#socket.isFull) this.#socket.send(this.#request.heartbeat)
+    } else if (!this.#socket.isFull && !this.isEnding) this.#socket.send(this.#request.heartbeat)
   }
 
   /** Since when heartbeats have gone unanswered; null: they are answered, or no answer is expected. The delay may be on our side. */
@@ -395,4 +420,5 @@ export class ThreadJoiner extends ThreadsJoiner {
 }
 
 const ONLY = ''
+const NO_BYTES = Buffer.alloc(0)
 const NOTHING: Filter = { mask: 0, accumulate: false }

@@ -241,6 +241,25 @@ export class RunReaders {
     return joiner
   }
 
+  /** Attaches a reader to a run alone: its stream ends with it. `onLeave`: it is gone, and why. */
+  joinRun(
+    run: Run,
+    request: Omit<ThreadRequest, 'after'>,
+    place: Place,
+    onLeave: (why: CloseReason) => void
+  ): ThreadJoiner {
+    const hooks = this.#threadHooks
+    const joiner = new ThreadJoiner({ ...request, after: run.ordinal - 1 }, this.runOnly(run), {
+      ...hooks,
+      onLeave: (gone, why) => {
+        onLeave(why)
+        hooks.onLeave(gone, why)
+      }
+    })
+    this.#add(joiner, place)
+    return joiner
+  }
+
   /** Attaches a reader to threads that are `add`ed to it, with `runsOf` each. `onLeave`: it is gone. */
   joinThreads(request: StreamRequest, place: Place, onLeave: () => void): ThreadsJoiner {
     const hooks = this.#threadHooks
@@ -265,6 +284,15 @@ export class RunReaders {
   }
 
   /** One query for all readers that wait at the same position. */
+  /** A run as a sequence of its own. */
+  runOnly(run: Run): ThreadRuns {
+    return {
+      after: async (ordinal) => (ordinal < run.ordinal ? run : 'end'),
+      open: (one) => this.#openFor(one),
+      watch: () => () => {}
+    }
+  }
+
   #runAfter(threadId: string, ordinal: number, userId: string | null): Promise<Run | null> {
     const key = JSON.stringify([threadId, ordinal, userId])
     const asking = this.#asking.get(key) ?? this.#deps.store.runs.after(threadId, ordinal, userId)

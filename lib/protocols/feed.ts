@@ -1,0 +1,327 @@
+// One run for one reader of a protocol that is not ours: a cursor in the run's log. A range of the log is translated once for all readers
+// at the same position, and encoded once for all with the same encoding and selection.
+import type { Fed, RunFeed } from '../run/delivery/thread-joiner.ts'
+import type { Filter } from '../run/log/filter.ts'
+import type { RunLog } from '../run/log/run-log.ts'
+import type { RawFrame } from '../run/log/segment.ts'
+import { dataOf, Kind } from '../run/log/frame.ts'
+import type { FrameSink, Loaded } from '../run/log/stored-frames.ts'
+import type { Run } from '../base/types.ts'
+import { ofHeap } from '../base/budget.ts'
+
+/** What a protocol makes of a frame. */
+export interface TranslatedEvent {
+  /** All of it, on one line: what its memory is counted by. */
+  readonly json: string
+}
+
+/**
+ * How a protocol shows a run. The result depends only on earlier frames: state in, events and state out, so that every reader gets the
+ * same events, live, late, or on another process. States are immutable.
+ */
+export interface Translation<State, Event extends TranslatedEvent> {
+  readonly initial: State
+  /** @param values JSON of the state that a values frame names; null: not asked for, or gone */
+  frame(run: Run, state: State, frame: RawFrame, values: string | null): Step<State, Event>
+  /** What follows the last frame. @param run the row with which the run has ended @param at where the log ends */
+  end(run: Run, state: State, at: Pick<RawFrame, 'epoch' | 'n'>): readonly Event[]
+}
+
+export interface Step<State, Event> {
+  readonly state: State
+  readonly events: readonly Event[]
+}
+
+/** Encoding for a transport. */
+export interface Encoding<Event> {
+  bytes(events: readonly Event[]): Buffer
+}
+
+/** What a reader takes from a position on; it may change with the position. */
+export interface Selection<Event> {
+  /** Kinds of frames. */
+  readonly filter: Filter
+  /** Needs the states that values frames name. */
+  readonly withValues: boolean
+  /** Without what was sent before. */
+  takes(event: Event): boolean
+  /** Readers with the same key at the same position share the result. */
+  readonly key: string
+}
+
+/** How a reader is shown a run. */
+export interface View<State, Event extends TranslatedEvent> {
+  readonly translation: Translation<State, Event>
+  readonly encoding: Encoding<Event>
+  /** What it takes behind the frames below `n`; `isOver`: behind all of them. */
+  selection(n: number): Selection<Event>
+}
+
+interface EncodedRange<State, Event> extends TranslatedRange<State, Event> {
+  /** By encoding, then by Selection.key. */
+  readonly bytes: Map<Encoding<Event>, Map<string, Fed & object>>
+}
+
+const NOTHING = Buffer.alloc(0)
+
+export class TranslatedFeed<State, Event extends TranslatedEvent> implements RunFeed {
+  readonly #run: Run
+  readonly #log: RunLog
+  readonly #view: View<State, Event>
+  readonly #ranges: Ranges<EncodedRange<State, Event>>
+  #next = 0
+  #state: State
+  #hasEnded = false
+
+  constructor(run: Run, log: RunLog, view: View<State, Event>) {
+    this.#run = run
+    this.#log = log
+    this.#view = view
+    this.#state = view.translation.initial
+    this.#ranges = rangesOf(view.translation)
+  }
+
+  get filter(): Filter {
+    return this.#view.selection(this.#next).filter
+  }
+  /** n of the next frame. */
+  get at(): number {
+    return this.#next
+  }
+  /** What follows the last frame was given too. */
+  get hasEnded(): boolean {
+    return this.#hasEnded
+  }
+
+  next(loaded: Loaded | null): Fed {
+    if (this.#hasEnded) return 'end'
+    // Hot path: no allocation at the tail.
+    if (this.#next >= this.#log.shown && !this.#log.isClosed) return 'tail'
+    const selection = this.#view.selection(this.#next)
+    const range = this.#advance(selection, loaded)
+    if (range === 'end') return this.#encode(this.#end(), selection)
+    return typeof range === 'string' ? range : this.#fed(range, selection)
+  }
+
+  /** The same as events, for answers that are not streamed. */
+  nextEvents(loaded: Loaded | null): readonly Event[] | 'behind' | 'tail' | 'end' {
+    if (this.#hasEnded) return 'end'
+    const selection = this.#view.selection(this.#next)
+    const range = this.#advance(selection, loaded)
+    if (typeof range === 'string' && range !== 'end') return range
+    return (range === 'end' ? this.#end() : range.events).filter((event) => selection.takes(event))
+  }
+
+  #advance(selection: Selection<Event>, loaded: Loaded | null) {
+    const range = this.#range(selection, loaded)
+    if (typeof range === 'string') return range
+    this.#next = range.next
+    this.#state = range.state
+    return range
+  }
+
+  load(): Promise<Loaded> {
+    return this.#log.load(this.#next, this.filter, this.#translator())
+  }
+
+  #translator(): Translator<State, Event> {
+    return new Translator(this.#run, this.#state, this.#view.translation)
+  }
+
+  #range(
+    { filter, withValues }: Selection<Event>,
+    loaded: Loaded | null
+  ): EncodedRange<State, Event> | 'behind' | 'tail' | 'end' {
+    const log = this.#log
+    const from = this.#next
+    const known = this.#ranges.at(log, from, withValues)
+    if (known) return known
+    const gap = from < log.first && loaded?.from === from ? loaded.gap : null
+    if (gap) return this.#gap(from, gap)
+    const sink = this.#translator()
+    const next = log.next(from, filter, loaded, sink)
+    if (typeof next === 'string') return next
+    return this.#ranges.keep(log, from, { next: next.next, ...sink.done(), bytes: new Map() })
+  }
+
+  /** The frames are gone: the run's final state replaces them. */
+  #gap(from: number, { next, values }: NonNullable<Loaded['gap']>): EncodedRange<State, Event> {
+    const frame = { n: from, epoch: this.#log.epoch, bytes: NOTHING }
+    const translator = this.#translator()
+    if (from === 0) translator.add({ ...frame, kind: Kind.metadata }, null)
+    if (values !== null) translator.add({ ...frame, kind: Kind.values }, values)
+    return { next, ...translator.done(), bytes: new Map() }
+  }
+
+  #fed(range: EncodedRange<State, Event>, selection: Selection<Event>): Fed {
+    const { bytes, events } = range
+    const { encoding } = this.#view
+    const known = bytes.get(encoding)
+    const made = known?.get(selection.key)
+    if (made) return made
+    const fed = this.#encode(events, selection)
+    if (known) known.set(selection.key, fed)
+    else bytes.set(encoding, new Map([[selection.key, fed]]))
+    this.#ranges.grow(range, fed.bytes.length + selection.key.length)
+    return fed
+  }
+
+  #encode(events: readonly Event[], selection: Selection<Event>): Fed & object {
+    const selected = events.filter((event) => selection.takes(event))
+    return { bytes: selected.length === 0 ? NOTHING : this.#view.encoding.bytes(selected), count: selected.length }
+  }
+
+  #end(): readonly Event[] {
+    this.#hasEnded = true
+    // The row the log was closed with has the status.
+    const { head, epoch, run } = this.#log
+    const { ordinal } = this.#run
+    return this.#view.translation.end({ ...run, ordinal }, this.#state, { epoch, n: head })
+  }
+}
+
+/** All events that a feed has by now. Rejects when the store does. */
+export async function eventsOf<State, Event extends TranslatedEvent>(
+  feed: TranslatedFeed<State, Event>
+): Promise<Event[]> {
+  const all: Event[] = []
+  for (let loaded: Loaded | null = null; ; ) {
+    const events = feed.nextEvents(loaded)
+    if (events === 'tail' || events === 'end') return all
+    if (events === 'behind') loaded = await feed.load()
+    else all.push(...events)
+  }
+}
+
+/** All that a feed has by now, piece by piece. Rejects when the store does. */
+export async function* piecesOf(feed: RunFeed): AsyncGenerator<Fed & object> {
+  for (let loaded: Loaded | null = null; ; ) {
+    const fed = feed.next(loaded)
+    if (fed === 'tail' || fed === 'end') return
+    if (fed === 'behind') loaded = await feed.load()
+    else yield fed
+  }
+}
+
+/** Stands for values that are gone. */
+const GAP = Buffer.from('event: gap\n')
+
+/** Translates the frames of a range. */
+class Translator<State, Event extends TranslatedEvent> implements FrameSink {
+  readonly from = 0
+  /** What it has to know of a state that nobody wants stands in the frame. */
+  readonly readsValues = false
+  readonly #run: Run
+  readonly #translation: Translation<State, Event>
+  readonly #events: Event[] = []
+  #state: State
+  #hasValues = true
+  bytes = 0
+
+  constructor(run: Run, state: State, translation: Translation<State, Event>) {
+    this.#run = run
+    this.#state = state
+    this.#translation = translation
+  }
+
+  take(frame: RawFrame, shown: Buffer | null): void {
+    const isState = frame.kind === Kind.values
+    if (isState && shown === null) this.#hasValues = false
+    const isKept = isState && shown !== null && !shown.subarray(0, GAP.length).equals(GAP)
+    this.add(frame, isKept ? dataOf(shown) : null)
+  }
+
+  add(frame: RawFrame, values: string | null): void {
+    const { state, events } = this.#translation.frame(this.#run, this.#state, frame, values)
+    this.#state = state
+    for (const event of events) {
+      this.#events.push(event)
+      this.bytes += event.json.length
+    }
+  }
+
+  flush(): Buffer {
+    return NOTHING
+  }
+
+  done(): Omit<TranslatedRange<State, Event>, 'next'> {
+    return { state: this.#state, events: this.#events, size: this.bytes, hasValues: this.#hasValues }
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------------- ranges
+
+interface TranslatedRange<State, Event> extends Step<State, Event> {
+  readonly next: number
+  /** JSON of its events, in characters. */
+  readonly size: number
+  /** False: translated without values. */
+  readonly hasValues: boolean
+}
+
+/** Bytes of all cached ranges, translated and encoded; without a bound lagging readers would hold whole logs a second time. */
+const KEPT_BYTES = ofHeap(8 * 1024 * 1024, 32)
+/** Memory of a range beside its events. */
+const OVERHEAD_BYTES = 512
+
+type ByStart<R> = Map<number, R>
+
+interface Kept {
+  readonly from: number
+  readonly of: ByStart<unknown>
+  bytes: number
+}
+
+/** All ranges of all protocols, oldest first: one bound for them together. */
+const kept = new Map<object, Kept>()
+let keptBytes = 0
+
+function makeRoom(): void {
+  for (const [range, { from, of, bytes }] of kept) {
+    if (keptBytes <= KEPT_BYTES) return
+    kept.delete(range)
+    keptBytes -= bytes
+    if (of.get(from) === range) of.delete(from)
+  }
+}
+
+/** Of one translation. A cache without invalidation, because frames never change; a log's ranges go with the log. */
+class Ranges<R extends TranslatedRange<unknown, unknown>> {
+  readonly #ofLogs = new WeakMap<RunLog, ByStart<R>>()
+
+  at(log: RunLog, from: number, withValues: boolean): R | undefined {
+    const range = this.#ofLogs.get(log)?.get(from)
+    return range && (range.hasValues || !withValues) ? range : undefined
+  }
+
+  keep(log: RunLog, from: number, range: R): R {
+    const of = this.#ofLogs.get(log) ?? new Map<number, R>()
+    this.#ofLogs.set(log, of)
+    of.set(from, range)
+    kept.set(range, { from, of, bytes: 0 })
+    this.grow(range, range.size)
+    return range
+  }
+
+  /** Counts bytes added by another encoding or selection. */
+  grow(range: R, bytes: number): void {
+    const one = kept.get(range)
+    if (!one) return
+    one.bytes += bytes + OVERHEAD_BYTES
+    keptBytes += bytes + OVERHEAD_BYTES
+    makeRoom()
+  }
+}
+
+const byTranslation = new WeakMap<object, Ranges<never>>()
+
+function rangesOf<State, Event extends TranslatedEvent>(
+  translation: Translation<State, Event>
+): Ranges<EncodedRange<State, Event>> {
+  // Only ranges of this translation are kept under it.
+  const known = byTranslation.get(translation) as Ranges<EncodedRange<State, Event>> | undefined
+  if (known) return known
+  const made = new Ranges<EncodedRange<State, Event>>()
+  byTranslation.set(translation, made as unknown as Ranges<never>)
+  return made
+}

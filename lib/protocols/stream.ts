@@ -1,0 +1,64 @@
+// A run in the words of a protocol that is not ours: as a stream that ends with it, or whole, when it is over.
+import type { StreamWriter } from '../base/stream-writer.ts'
+import type { Run } from '../base/types.ts'
+import { type Call, HANDLED } from '../http/route.ts'
+import { openEvents, readerOf } from '../routes/join-request.ts'
+import type { Services } from '../routes/services.ts'
+import type { Place } from '../run/delivery/streams.ts'
+import { HEARTBEAT } from '../run/log/frame.ts'
+import { eventsOf, TranslatedFeed, type TranslatedEvent, type Translation, type View } from './feed.ts'
+import type { Filter } from '../run/log/filter.ts'
+
+interface RunStream<State, Event extends TranslatedEvent> extends View<State, Event> {
+  readonly run: Run
+  readonly headers?: Readonly<Record<string, string>>
+  /** Where it is sent. Default: the response, as server-sent events. */
+  readonly writer?: StreamWriter
+  /** Default: a comment between two server-sent events. */
+  readonly heartbeat?: Buffer
+  /** Sent behind the last event. */
+  readonly last?: Buffer
+  /** Its disconnect may cancel the run (on_disconnect). */
+  readonly isCreator?: boolean
+}
+
+/** Streams a run until its end. `place`: the stream's reserved place (`streams.hold`). */
+export function streamRun<State, Event extends TranslatedEvent>(
+  services: Pick<Services, 'config' | 'registry' | 'isValid'>,
+  call: Call,
+  place: Place,
+  { run, headers = {}, writer, heartbeat = HEARTBEAT, last, isCreator = false, ...view }: RunStream<State, Event>
+): typeof HANDLED {
+  const { registry } = services
+  if (isCreator) registry.creatorCame(run.run_id)
+  const joiner = registry.readers.joinRun(
+    run,
+    {
+      writer: writer ?? openEvents(services, call, headers),
+      reader: readerOf(services, call),
+      heartbeat,
+      ...(last && { last }),
+      feed: (one, log) => new TranslatedFeed(one, log, view)
+    },
+    place,
+    (why) => {
+      if (isCreator && why === 'left') registry.creatorLeft(run.run_id)
+    }
+  )
+  joiner.pump()
+  return HANDLED
+}
+
+/** All events of a run so far; of one that has ended, all. Rejects when the store does. */
+export async function eventsOfRun<State, Event extends TranslatedEvent>(
+  { registry }: Pick<Services, 'registry'>,
+  run: Run,
+  translation: Translation<State, Event>,
+  { filter, withValues = false }: { readonly filter: Filter; readonly withValues?: boolean }
+): Promise<Event[]> {
+  const log = await registry.readers.logOf(run)
+  const selection = { filter, withValues, takes: () => true, key: '' }
+  return eventsOf(new TranslatedFeed(run, log, { translation, encoding: NONE, selection: () => selection }))
+}
+
+const NONE = { bytes: () => Buffer.alloc(0) }

@@ -1,0 +1,58 @@
+// Answers that wait for the end of a run: JSON behind blanks that keep proxies from giving up.
+import { type Call, HANDLED } from '../http/route.ts'
+import { deferredJson } from '../http/streaming-response.ts'
+import { Failure } from '../base/errors.ts'
+import type { Run } from '../base/types.ts'
+import type { OpenStream, Place } from '../run/delivery/streams.ts'
+import { readerOf } from './join-request.ts'
+import type { Services } from './services.ts'
+
+/** What the answer is when the credential has ended behind its head. */
+const { detail, message: error } = new Failure('token_revoked')
+const REVOKED = JSON.stringify({ detail, __error__: { error: 'Unauthorized', message: error }, status: 'error', error })
+
+interface Waiting {
+  readonly run: Run
+  readonly headers?: Readonly<Record<string, string>>
+  /** The disconnect of who waits may cancel the run. */
+  readonly isTheirs: boolean
+  /** It does, whatever the run's own on_disconnect. */
+  readonly endsRun?: boolean
+  /** JSON for a caller whose credential has ended behind the head of the answer. Default: as runs/wait says it. */
+  readonly revoked?: string
+  /** JSON for the run as it has ended. */
+  answerOf(ended: Run): Promise<string>
+}
+
+/** Answers when the run is over. `place`: the reserved place of the stream that an answer which waits counts as. */
+export async function waitForEnd(
+  services: Services,
+  call: Call,
+  place: Place,
+  { run, headers = {}, isTheirs, endsRun = false, revoked = REVOKED, answerOf }: Waiting
+): Promise<typeof HANDLED> {
+  const { registry, runs } = services
+  const reply = deferredJson(call, { headers, heldMs: call.dialect.heldMs })
+  if (isTheirs) registry.creatorCame(run.run_id)
+  // A reset by us is not a disconnect of the client.
+  let isReset = false
+  const waiter: OpenStream = {
+    reader: readerOf(services, call),
+    isEnding: false,
+    beat: () => reply.beat(),
+    reset: (why) => {
+      isReset = true
+      if (why === 'revoked') reply.fail(new Failure('token_revoked'), revoked)
+      else reply.reset()
+    }
+  }
+  reply.onClose(() => {
+    registry.streams.remove(waiter)
+    if (isTheirs && !isReset) registry.creatorLeft(run.run_id, endsRun)
+  })
+  registry.streams.add(waiter, place)
+  const ended = await runs.waitFor(run)
+  if (ended) reply.end(await answerOf(ended))
+  else reply.reset()
+  return HANDLED
+}
