@@ -20,7 +20,8 @@ const USER_AT = {
   events: { listMessages: 2, listMessagesByRun: 3, listEvents: 3, nextSeq: null, lastK: null, runsOfMessages: 2 },
   crons: { get: 1, list: 0 },
   items: { get: 2, search: 1, namespaces: 1 },
-  feedback: { list: 2, stats: null, byRuns: 2 }
+  feedback: { list: 2, stats: null, byRuns: 2 },
+  aliases: { get: 2, ofThread: 1 }
 } as const satisfies Partial<{ [Noun in keyof Store]: UsersAt<NonNullable<Store[Noun]>> }>
 type UsersAt<Reads> = { readonly [Method in keyof Reads]: UserAt<Reads[Method]> }
 

@@ -27,6 +27,7 @@
 //     moment with everything they name.
 import type { ApiTokenReads, UserReads } from './ports/users.ts'
 import type { AssistantReads, CronReads } from './ports/assistants.ts'
+import type { AliasReads } from './ports/aliases.ts'
 import type { AuditReads } from './ports/audit.ts'
 import type { CheckpointReads, GraphStateReads } from './ports/checkpoints.ts'
 import type { EventReads, EventStore } from './ports/events.ts'
@@ -40,6 +41,7 @@ import type { JsonObject } from '../base/types.ts'
 
 export type * from './ports/users.ts'
 export type * from './ports/assistants.ts'
+export type * from './ports/aliases.ts'
 export type * from './ports/audit.ts'
 export type * from './ports/checkpoints.ts'
 export type * from './ports/events.ts'
@@ -49,6 +51,7 @@ export type * from './ports/jobs.ts'
 export type * from './ports/ops.ts'
 export type * from './ports/peers.ts'
 export type * from './ports/threads.ts'
+export { ALIAS_TEXT_MAX } from './ports/aliases.ts'
 export { JOB_PAYLOAD_MAX } from './ports/jobs.ts'
 export { OWNED_OPS } from './ports/ops.ts'
 export { refusal } from './ports/ops.ts'
@@ -67,6 +70,7 @@ export interface Store {
   readonly crons: CronReads
   readonly jobs: JobReads
   readonly audit: AuditReads
+  readonly aliases: AliasReads
   /** null: there is no SQL database, and the feedback routes answer 503 [Errors]. */
   readonly feedback: FeedbackReads | null
   /** Absent: the store has one process. */

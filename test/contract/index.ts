@@ -21,6 +21,7 @@ import { applyContract } from './apply.ts'
 import { graphStateContract } from './graph-states.ts'
 import { assistantStoreContract } from './assistants.ts'
 import { checkpointStoreContract } from './checkpoints.ts'
+import { aliasStoreContract } from './aliases.ts'
 import { cronStoreContract } from './crons.ts'
 import { eventStoreContract } from './events.ts'
 import { feedbackStoreContract } from './feedback.ts'
@@ -41,6 +42,7 @@ export type { Open, Opened } from './harness.ts'
 export { write } from './harness.ts'
 export { eventsOverMemory, type OpenedEvents } from './events-over-memory.ts'
 export {
+  aliasStoreContract,
   apiTokenStoreContract,
   applyContract,
   assistantStoreContract,
@@ -81,6 +83,7 @@ export const SUITES: Readonly<Record<string, (t: Test, open: Open) => void | Pro
   checkpoints: checkpointStoreContract,
   items: itemStoreContract,
   crons: cronStoreContract,
+  aliases: aliasStoreContract,
   feedback: feedbackStoreContract,
   peers: peerContract
 }

@@ -1,5 +1,7 @@
 // Deletion is whole: no row of any table, no file and no line of one names what was deleted. The tables are those that the database has,
 // so that one that is made later and forgets nothing is found here.
+import { timestamp } from '../../lib/base/types.ts'
+import type { Store } from '../../lib/store/store.ts'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { readFileSync, statSync } from 'node:fs'
@@ -73,10 +75,18 @@ async function lives(t: Test, { home, config }: House, names: readonly string[],
   await until(() => site.sizes().uncompacted === 0, 'frames are compacted')
   await site.stop()
   const graphs = { runtime: 'graphs', config: graphsFolder(t, 'newest', { nested: 'nested' }) }
-  const second = await openSite(t, { home, config: { ...config, agent: graphs } })
+  let store: Store | null = null
+  const behind = (one: Store) => {
+    store = one
+    return one
+  }
+  const second = await openSite(t, { home, config: { ...config, agent: graphs }, behind })
   for (const { person, threads } of people) {
     person.url = second.url
     threads.push(await graphLife(person))
+    const { id } = (await person.get('/api/v1/auth/me')).body as { id: string }
+    const alias = { user_id: id, protocol: 'test', text: threads[0]!, thread_id: threads[0]!, run_id: null }
+    await store!.apply([{ ops: [{ name: 'alias.put', alias, now: timestamp() }] }])
   }
   return { site: second, people }
 }

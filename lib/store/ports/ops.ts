@@ -22,6 +22,7 @@ import type {
   RunBodies,
   StateUpdate
 } from './checkpoints.ts'
+import type { Alias } from './aliases.ts'
 import type { NewEvent } from './events.ts'
 import type { Admission, NewRun, Segment, Settlement } from './runs.ts'
 import type { ItemLimits, ItemWrite, Namespace } from './items.ts'
@@ -209,6 +210,8 @@ export interface Ops {
   /** Sets the job of its next turn anew when its date is given. null: no such cron of this user. */
   'cron.update': { in: { cron_id: string; set: CronPatch; user: Owner; now: Timestamp }; out: Cron | null }
   'cron.remove': { in: { cron_id: string; user: Owner }; out: boolean }
+  /** Names a thread or a run of it, unless the name is taken: answers whose it is. null: there is no such thread. */
+  'alias.put': { in: { alias: Alias; now: Timestamp }; out: Alias | null }
   /** Makes a job, or sets it anew: whoever is at it is refused. Refused when its thread is gone. */
   'job.put': { in: { job: NewJob }; out: null }
   /** Changes an existing job; with a new due time whoever is at it is refused. */

@@ -50,6 +50,7 @@ export const BESIDE_EVENTS = [
   'crons',
   'jobs',
   'audit',
+  'aliases',
   'feedback'
 ] as const satisfies readonly (keyof Store)[]
 

@@ -1,6 +1,7 @@
 // The nouns both databases read and write with the same statements.
 import type { ThreadReads } from '../store.ts'
 import { apiTokenReads, apiTokenWrites, userReads, userWrites } from './users.ts'
+import { aliasReads, aliasWrites } from './aliases.ts'
 import { assistantReads, assistantWrites } from './assistants.ts'
 import { auditReads, auditWrites } from './audit.ts'
 import { cronReads, cronWrites } from './crons.ts'
@@ -32,6 +33,7 @@ export function sqlReads(run: RunSteps, dialect: ReadDialect) {
     crons: readsBy(run, cronReads),
     jobs: readsBy(run, jobReads),
     audit: readsBy(run, auditReads),
+    aliases: readsBy(run, aliasReads),
     feedback: readsBy(run, feedbackReads)
   }
 }
@@ -46,5 +48,6 @@ export const SQL_WRITES = {
   ...cronWrites,
   ...jobWrites,
   ...auditWrites,
+  ...aliasWrites,
   ...feedbackWrites
 }

@@ -25,6 +25,7 @@ export const STEP_ROWS = {
   graph_values: 500,
   graph_checkpoints: 500,
   feedback: 1000,
+  aliases: 1000,
   crons: 500,
   runs: 500
 } as const

@@ -139,6 +139,7 @@ export const runRemoval: StepWrites<'run.remove'> = {
     yield* ask('DELETE FROM frames WHERE run_key = $1', row.key)
     yield* ask('DELETE FROM graph_values WHERE thread_id = $1 AND ns = $2', thread_id, runNamespace(row.key))
     yield* ask('DELETE FROM feedback WHERE run_id = $1', run_id)
+    yield* ask('DELETE FROM aliases WHERE run_id = $1', run_id)
     return true
   }
 }

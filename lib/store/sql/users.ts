@@ -109,6 +109,7 @@ const FORGET = [
   'DELETE FROM store_items WHERE user_id = $1',
   'DELETE FROM store_totals WHERE user_id = $1',
   'DELETE FROM crons WHERE user_id = $1',
+  'DELETE FROM aliases WHERE user_id = $1',
   'DELETE FROM feedback WHERE user_id = $1',
   "DELETE FROM jobs WHERE user_id = $1 AND kind <> 'departure'",
   `DELETE FROM frames WHERE run_key IN (SELECT key FROM runs WHERE ${SHARED})`,
