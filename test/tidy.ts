@@ -47,8 +47,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'auth/asserted'
   ],
   'langgraph/server-agent': ['conversation', 'agent/http', 'agent/runtime', 'langgraph/graph'],
-  // What the rooms of other protocols share.
-  protocols: ['http', 'routes', 'run/log', 'run/delivery'],
+  // The rooms of other protocols: each reads the log, and starts runs as routes does. The store's ports they know through services alone.
+  protocols: ['conversation', 'http', 'routes', 'run/log', 'run/delivery', 'thread/interrupts'],
   'langgraph/protocol': ['conversation', 'http/web-socket', 'protocols/feed', 'run/log', 'run/delivery'],
   // What routes may; routes never imports langgraph: composition joins the tables.
   'langgraph/api': [

@@ -11,11 +11,10 @@ import { type HttpOptions, HttpServer, type Log } from '../http/server.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { AuthServices } from '../routes/auth.ts'
 import { dialectOf } from '../langgraph/api/dialect.ts'
-import { langgraphRoutes } from '../langgraph/api/index.ts'
-import { deerflowRoutes } from '../deerflow/index.ts'
 import { routes } from '../routes/index.ts'
 import { metricsRoutes } from '../routes/health.ts'
 import type { Services } from '../routes/services.ts'
+import { roomRoutes } from './rooms.ts'
 import { type Store, StoreUnavailable } from '../store/store.ts'
 
 interface HttpParts {
@@ -68,7 +67,7 @@ export function composeServers(parts: HttpParts): { server: HttpServer; metricsS
     routes: routes(services, accounts, {
       disabled: project?.http.disabled ?? [],
       policy,
-      rooms: [...langgraphRoutes(services), ...deerflowRoutes(services)]
+      rooms: roomRoutes(services)
     })
   })
   const hasOwnPort = config.metrics.port !== 0

@@ -356,10 +356,11 @@ class DisconnectTimer {
   #timer: NodeJS.Timeout | null = null
   #isForgotten = false
 
-  /** `onAway` is called `ms` after the creator's last departure, if the run asks for it. */
+  /** `onAway` is called `ms` after the creator's last departure, if the run asks for it, or as late as its protocol wants. */
   constructor(run: Run, ms: number, onAway: () => void) {
     this.#isAsked = run.kwargs.on_disconnect === 'cancel'
-    this.#ms = ms
+    const { disconnect_grace_ms: own } = run.kwargs
+    this.#ms = typeof own === 'number' ? own : ms
     this.#onAway = onAway
   }
 

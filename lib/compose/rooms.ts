@@ -1,0 +1,14 @@
+// The tables of all rooms that know routes/: those of other APIs and protocols.
+import { deerflowRoutes } from '../deerflow/index.ts'
+import type { Route } from '../http/route.ts'
+import { langgraphRoutes } from '../langgraph/api/index.ts'
+import { mcpRoutes } from '../protocols/mcp/index.ts'
+import type { Services } from '../routes/services.ts'
+
+export function roomRoutes(services: Services): Route[] {
+  return [
+    ...langgraphRoutes(services), // /api/assistants, /api/store, ...
+    ...deerflowRoutes(services), // what is behind the buttons of its frontend
+    ...mcpRoutes(services) // /mcp
+  ]
+}

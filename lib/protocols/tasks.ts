@@ -1,0 +1,178 @@
+// A task of a protocol: a run, and behind a question the run that answers it, whoever has answered and over which protocol. Starts runs
+// with the caller's rights, as the routes of runs do.
+import { type Call, requirePermission, type UserCall } from '../http/route.ts'
+import { Failure, fail } from '../base/errors.ts'
+import { CONTRACT } from '../http/dialect.ts'
+import { check, isId } from '../http/schema.ts'
+import { Authorizer } from '../routes/authorization.ts'
+import { alreadyEnded, callerIn, orderFor, runBody } from '../routes/run-request.ts'
+import type { Services } from '../routes/services.ts'
+import { interruptsIn } from '../thread/interrupts.ts'
+import { stopError } from '../run/log/frame.ts'
+import { type Interrupt, isInFlight, isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
+
+export interface Task {
+  /** Its id is the task's. */
+  readonly first: Run
+  /** The run it has come to. */
+  readonly last: Run
+  /** Those before it: their questions are answered. */
+  readonly answered: ReadonlySet<string>
+}
+
+export type TaskStatus = 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled'
+
+/** A run to start. */
+export interface Asked {
+  /** null: the first one. */
+  readonly assistant: string | null
+  /** null: a new thread. */
+  readonly threadId: string | null
+  /** Members of a run's request: its input or command, metadata, a webhook. */
+  readonly body: JsonObject
+  /** Without a reader for so long it is given up; null: it goes on. */
+  readonly graceMs?: number | null
+}
+
+/** What a task's readers are shown, whatever they name. */
+const MODES = ['values', 'messages-tuple']
+/** Questions of one task. */
+const RUNS_MAX = 256
+/** By which the run that goes on with a task is known. */
+const TASK = 'task_id'
+
+/** Whether it has ended with a question. */
+export function asks({ status, stop_reason }: Pick<Run, 'status' | 'stop_reason'>): boolean {
+  return status === 'interrupted' && stop_reason === 'asked_user'
+}
+
+export function taskStatus(run: Run): TaskStatus {
+  if (isInFlight(run)) return 'working'
+  if (asks(run)) return 'input_required'
+  if (run.status === 'success') return 'completed'
+  return run.status === 'interrupted' && stopError(run) === null ? 'cancelled' : 'failed'
+}
+
+/** Whether it goes on with a task, and is none of its own. */
+export function goesOn({ metadata }: Run): boolean {
+  return typeof metadata[TASK] === 'string'
+}
+
+export class Tasks {
+  readonly #services: Services
+
+  constructor(services: Services) {
+    this.#services = services
+  }
+
+  /** @throws Failure run_not_found, also for one of somebody else */
+  async get(call: Call, id: string): Promise<Task> {
+    const first = isId(id) ? await this.#services.store.runs.get(id) : null
+    if (!first) throw fail('run_not_found', { id: id.slice(0, 64) })
+    await this.#mayRead(call, first)
+    return this.#from(first)
+  }
+
+  async #mayRead(call: Call, { run_id, thread_id }: Run): Promise<void> {
+    const { policy } = this.#services
+    if (!policy) return
+    const hidden = () => fail('run_not_found', { id: run_id })
+    await new Authorizer(this.#services, policy.askFor(call)).thread('read', thread_id).catch(hidden)
+  }
+
+  async #from(first: Run): Promise<Task> {
+    const answered = new Set<string>()
+    let last = first
+    while (asks(last) && answered.size < RUNS_MAX) {
+      const next = await this.#services.store.runs.after(last.thread_id, last.ordinal)
+      if (!next) break
+      answered.add(last.run_id)
+      last = next
+    }
+    return { first, last, answered }
+  }
+
+  /** @throws Failure as the routes of runs */
+  async start(call: UserCall, { assistant, threadId, body: asked, graceMs = null }: Asked): Promise<Run> {
+    const { policy, runs, store } = this.#services
+    requirePermission(call, 'runs:create')
+    const ends = graceMs === null ? {} : { on_disconnect: 'cancel' }
+    const ours = { stream_mode: MODES, multitask_strategy: 'reject', ...ends }
+    const given = check(runBody, { assistant_id: assistant, ...asked, ...ours }, 'body')
+    if (threadId !== null && !(isId(threadId) && (await store.threads.get(threadId))))
+      throw fail('thread_not_found', { id: threadId.slice(0, 64) })
+    const body = policy ? await new Authorizer(this.#services, policy.askFor(call)).run(given, threadId) : given
+    const request = {
+      threadId,
+      caller: callerIn(this.#services, call),
+      body,
+      key: null,
+      path: call.path,
+      creator: null
+    }
+    const headers = this.#services.configurableHeaders.of(call)
+    const order = await orderFor(this.#services, { ...request, dialect: CONTRACT, headers })
+    const { run } = order
+    const kwargs = graceMs === null ? run.kwargs : { ...run.kwargs, disconnect_grace_ms: graceMs }
+    const complete = { ...order, run: { ...run, kwargs } }
+    if (threadId !== null) return runs.start(threadId, complete)
+    return runs.startStateless({ ...complete, threadId, assistantId: assistant, metadata: {} })
+  }
+
+  /**
+   * Goes on with a task that asks.
+   * @throws Failure changed_meanwhile, thread_busy when somebody else has answered
+   */
+  answer(call: UserCall, { first, last }: Task, resume: Json, graceMs: number | null = null): Promise<Run> {
+    if (!asks(last)) throw fail('changed_meanwhile')
+    const body = { command: { resume }, metadata: { [TASK]: first.run_id } }
+    return this.start(call, { assistant: last.assistant_id, threadId: last.thread_id, body, graceMs })
+  }
+
+  /** Resolves with the task when it has ended. @throws Failure run_not_cancellable */
+  async cancel(call: UserCall, task: Task): Promise<Task> {
+    requirePermission(call, 'runs:cancel')
+    await this.#services.runs.cancel(task.last, 'interrupt', true)
+    const last = await this.#services.store.runs.get(task.last.run_id)
+    return { ...task, last: last ?? task.last }
+  }
+
+  /** The same for one that may have ended. */
+  async stop(call: UserCall, task: Task): Promise<void> {
+    await this.cancel(call, task).catch(alreadyEnded)
+  }
+
+  /** The task that a run belongs to, which has to be the one that it has come to. @throws Failure changed_meanwhile */
+  async of(call: Call, runId: string): Promise<Task> {
+    const { first } = await this.get(call, runId)
+    const id = first.metadata[TASK]
+    const task = await this.get(call, typeof id === 'string' ? id : runId)
+    if (task.last.run_id !== runId) throw fail('changed_meanwhile')
+    return task
+  }
+
+  /** What a run has asked. */
+  async questions({ thread_id, final_checkpoint_id }: Run): Promise<Interrupt[]> {
+    const checkpointId = final_checkpoint_id
+    const json = await this.#services.states.get(thread_id, { checkpointId, namespace: '' })
+    const { tasks } = json === null ? {} : (JSON.parse(json) as JsonObject)
+    const all = Array.isArray(tasks) ? tasks.filter(isObject) : []
+    return all.flatMap(({ interrupts }) => interruptsIn(interrupts))
+  }
+
+  /** The task that a thread waits in; null: it asks nothing. */
+  async asking(call: Call, threadId: string): Promise<Task | null> {
+    const { runs } = this.#services.store
+    const [newest] = isId(threadId) ? await runs.list(threadId, { limit: 1, offset: 0 }) : []
+    if (!newest || !asks(newest)) return null
+    await this.#mayRead(call, newest)
+    const id = newest.metadata[TASK]
+    const first = typeof id === 'string' && isId(id) ? await runs.get(id) : null
+    return { first: first ?? newest, last: newest, answered: new Set() }
+  }
+}
+
+/** Failures that tell the one who asks what to do otherwise; the rest is of the server's state. */
+export function isTheirs(error: unknown): error is Failure {
+  return error instanceof Failure && error.status < 500 && ![401, 403, 429].includes(error.status)
+}
