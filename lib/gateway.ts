@@ -10,9 +10,11 @@ import type { StatePort } from './agent/states.ts'
 import { ApiTokens, Invitations } from './auth/api-tokens.ts'
 import { Audit, userName } from './auth/audit.ts'
 import { Credentials, InnerCalls } from './auth/credentials.ts'
+import { GroupAccess } from './auth/group-access.ts'
 import { People } from './auth/people.ts'
 import { SetupLink } from './auth/setup-link.ts'
 import { openTokens, type Revocation, Sessions } from './auth/session.ts'
+import { SingleSignOn } from './auth/single-sign-on.ts'
 import { projectSettings } from './langgraph/project/config-file.ts'
 import { AccessPolicy } from './langgraph/project/access-policy.ts'
 import { composeAgent, graphPorts } from './compose/agent.ts'
@@ -297,6 +299,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     items,
     ...agentServices.services,
     audit,
+    access: new GroupAccess(config.auth.oidc.providers, (id) => store.users.byId(id)),
     log,
     isValid: (grant) => credentials.isValid(grant),
     unready: () => readiness.check(),
@@ -323,6 +326,22 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     }
   })
   observers.push(jobs)
+  const people = new People({ store: scoped, writer, apiTokens, audit, home: config.home, departureOf, onRevoked })
+  const { lifetimeS, seal } = tokens
+  const sso = new SingleSignOn({
+    ...{
+      options: config.auth.oidc,
+      users: store.users,
+      writer,
+      sessions,
+      apiTokens,
+      people,
+      audit,
+      seal,
+      lifetimeS,
+      log
+    }
+  })
   const setupLink = needsSetupLink(config) ? new SetupLink(config.home) : null
   const { server, metricsServer } = composeServers({
     config,
@@ -334,7 +353,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       tokens,
       apiTokens,
       invitations: new Invitations(scoped.apiTokens, writer),
-      people: new People({ store: scoped, writer, apiTokens, audit, home: config.home, departureOf, onRevoked }),
+      people,
+      sso,
       setupLink,
       limits
     },
@@ -415,6 +435,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     sweeper,
     removals,
     jobs,
+    sso,
     admission // the first to stop: no new runs
   ]
   for (const component of order) await components.start(component)
@@ -459,7 +480,7 @@ function msSince(time: number): number {
 
 /** Whoever comes first makes the administrator: beyond this machine that could be anybody [Auth 11]. */
 function needsSetupLink({ auth, server: { host } }: Config): boolean {
-  return auth.setup_link === 'auto' && !isLoopbackName(host.includes(':') ? `[${host}]` : host)
+  return auth.local && auth.setup_link === 'auto' && !isLoopbackName(host.includes(':') ? `[${host}]` : host)
 }
 
 /** Describes an installation for the log; no URL that may contain a password. */

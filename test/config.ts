@@ -61,6 +61,8 @@ t.test('without a file the defaults serve', async (t) => {
     registration: 'open',
     setup_link: 'auto',
     allow_registration: true,
+    local: true,
+    oidc: { recheck_s: 300, providers: [] },
     token_expiry_days: 7,
     jwt_secret: null
   })

@@ -9,6 +9,7 @@ export type AuditAction =
   | 'lockout'
   | 'sign_out'
   | 'account_created'
+  | 'account_linked'
   | 'account_deleted'
   | 'account_disabled'
   | 'account_enabled'

@@ -8,6 +8,7 @@ import { warnUnexpected } from '../base/errors.ts'
 import type { UserReads, Writer } from '../store/store.ts'
 import { type Grant, type Principal, timestamp, type User } from '../base/types.ts'
 import { keptLine } from '../files/kept-line.ts'
+import { openSeal, type Seal } from './seal.ts'
 
 // ----------------------------- Session tokens: signed, with the user's token_version, and expiring by themselves
 
@@ -39,6 +40,8 @@ export interface Tokens {
   readonly fingerprint: string
   /** Lifetime of a token in seconds. */
   readonly lifetimeS: number
+  /** Encrypts by the same secret. */
+  readonly seal: Seal
   /** Issues a token, unique even for the same user in the same second. `remember` is only passed on. */
   issue(
     user: { readonly id: string; readonly token_version: number },
@@ -62,6 +65,7 @@ export async function openTokens(options: {
   return {
     fingerprint: createHash('sha256').update('fingerprint of a secret:').update(key).digest('hex').slice(0, 16),
     lifetimeS,
+    seal: openSeal(key),
     issue({ id, token_version }, { remember } = { remember: true }) {
       const now = Math.floor(Date.now() / 1000)
       return (
@@ -251,9 +255,12 @@ export class Sessions {
   async logout(token: string): Promise<void> {
     const found = await this.#parts.tokens.read(token)
     if ('failure' in found) return
-    const digest = digestOf(token)
-    const now = Math.floor(Date.now() / 1000)
-    await this.#parts.writer.write({ name: 'session.deny', digest, expires: Math.ceil(found.claims.exp), now })
+    await this.end(digestOf(token), Math.ceil(found.claims.exp))
+  }
+
+  /** The same of a session whose token is not at hand. `expires` in Unix seconds. */
+  async end(digest: string, expires: number): Promise<void> {
+    await this.#parts.writer.write({ name: 'session.deny', digest, expires, now: Math.floor(Date.now() / 1000) })
     this.#parts.onRevoked({ digest })
   }
 

@@ -50,6 +50,15 @@ const TABLE = {
   setup_status_cooldown: [429, 'Setup status check is rate limited'],
   oauth_unsupported: [400, 'Unsupported OAuth provider: {provider}'],
   oauth_not_implemented: [501, 'OAuth login not yet implemented'],
+  local_sign_in_off: [403, 'Accounts of this service sign in with a provider', 'local_sign_in_off'],
+  sso_not_allowed: [403, 'This account of the provider may not sign in here', 'sso_not_allowed'],
+  sso_account_exists: [409, 'There is an account with this address already', 'sso_account_exists'],
+  sso_unreachable: [503, 'The sign-in provider cannot be reached: {reason}'],
+  sso_next_refused: [400, 'next must be a path here, or an address of an origin in server.cors_origins'],
+  too_many_sign_ins: [429, 'Too many sign-ins from this address. Try again later.'],
+  logout_token_invalid: [400, 'The logout token is not valid'],
+  model_not_allowed: [403, 'The model {name} is for other groups'],
+  agent_not_allowed: [403, 'The agent {name} is for other groups'],
 
   // The request itself.
   bad_path: [400, 'The path is not valid percent-encoded UTF-8'],

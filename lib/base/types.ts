@@ -29,6 +29,25 @@ export interface User {
   readonly token_version: number
   /** Since when nobody may sign in to it; null: it is not disabled. */
   readonly disabled_at: Timestamp | null
+  /** Groups that its provider has named at the last sign-in; absent: none. */
+  readonly groups?: readonly string[]
+}
+
+/** What belongs to a session that was opened at a provider. */
+export interface ProviderSession {
+  /** Of the session. */
+  readonly digest: string
+  readonly user_id: string
+  readonly provider: string
+  readonly subject: string
+  /** The session there, if the provider names it. */
+  readonly sid: string | null
+  /** What the provider has given, encrypted. */
+  readonly tokens: string
+  /** Unix time in seconds when the provider was asked last whether it stands; null: it cannot be asked. */
+  readonly checked: number | null
+  /** Unix time in seconds. */
+  readonly expires: number
 }
 
 /** A sign-in that has not ended, as its user sees it. */

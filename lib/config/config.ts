@@ -190,7 +190,24 @@ function contradictions(config: Config): string[] {
     problems.push(
       `auth.jwt_secret has fewer than ${JWT_SECRET_BYTES_MIN} bytes: whoever guesses it is everybody. openssl rand -base64 48 makes one.`
     )
-  return [...problems, ...modelProblems(config)]
+  return [...problems, ...modelProblems(config), ...providerProblems(config)]
+}
+
+function providerProblems({ auth: { local, oidc } }: Config): string[] {
+  const { providers } = oidc
+  const ids = providers.map(({ id }) => id)
+  const repeated = ids.filter((id, i) => ids.indexOf(id) < i)
+  const plain = providers.filter(({ issuer }) => {
+    const { protocol, hostname } = new URL(issuer)
+    return protocol === 'http:' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
+  })
+  return [
+    ...repeated.map((id) => `auth.oidc.providers has two with the id ${id}.`),
+    ...plain.map(
+      ({ id }) => `The issuer of auth.oidc.providers ${id} is http: sign-ins need https beyond this machine.`
+    ),
+    ...(local || ids.length > 0 ? [] : ['auth.local is false, and auth.oidc.providers is empty: nobody could sign in.'])
+  ]
 }
 
 function modelProblems(config: Config): string[] {

@@ -17,6 +17,7 @@ import {
   webAddress,
   whole
 } from './kinds.ts'
+import { oidc } from './sign-in.ts'
 
 const DAY_MS = 86_400_000
 const MIB = 1024 * 1024
@@ -146,6 +147,10 @@ const auth = section({
   setup_link: choice(['auto', 'never'], 'auto'),
   // The older name: false means `closed`.
   allow_registration: flag(true),
+  // Sign-in by password. Off: only providers sign people in, and accounts are made by them, or by administrators.
+  local: flag(true),
+  // Providers of sign-ins that speak OpenID Connect.
+  oidc,
   // Days until a session expires.
   token_expiry_days: whole(7, 1, 30),
   // Secret that signs session tokens, at least 32 bytes. null: one is generated in <home>; several processes behind one

@@ -2,11 +2,13 @@
 import { render } from 'preact'
 import { spoken } from './announce.ts'
 import { html } from './html.ts'
+import { providerProblem, Providers } from './providers.ts'
 import { Shell } from './shell.ts'
 import {
   begin,
   stage,
   canRegister,
+  hasPasswords,
   hasEnded,
   invitation,
   needsInvitation,
@@ -76,7 +78,7 @@ const WORDS: Readonly<Record<Form, { title: string; lead: string; button: string
 
 function SignIn() {
   const [chosen, choose] = useState<Form>(passwordToken ? 'password' : invitation ? 'sign-up' : 'sign-in')
-  const [problem, setProblem] = useState<string | null>(null)
+  const [problem, setProblem] = useState<string | null>(providerProblem)
   const [isBusy, setBusy] = useState(false)
   const form: Form = stage.value === 'setup' ? 'setup' : chosen
   const { title, lead, button } = WORDS[form]
@@ -97,6 +99,10 @@ function SignIn() {
       setBusy(false)
     }
   }
+
+  const ways = form === 'sign-in' && html`<${Providers} isOnly=${!hasPasswords.value} />`
+  if (!hasPasswords.value && form === 'sign-in')
+    return html`<main class="door"><div class="card"><h1>${title}</h1><p class="lead">${lead}</p>${problem && html`<p class="problem" role="alert">${problem}</p>`}${ways}</div></main>`
 
   const other = form === 'sign-in' ? 'sign-up' : 'sign-in'
   return html`<main class="door">
@@ -120,6 +126,7 @@ function SignIn() {
       ${isNew && html`<p class="hint" id="rules">${PASSWORD_RULES}</p>`}
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       <button class="primary wide" disabled=${isBusy}>${button}</button>
+      ${ways}
       ${
         form !== 'setup' &&
         form !== 'password' &&

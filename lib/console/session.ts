@@ -15,6 +15,7 @@ interface SetupStatus {
   readonly needs_setup: boolean
   readonly registration_enabled: boolean
   readonly registration?: 'open' | 'invite' | 'closed'
+  readonly local?: boolean
 }
 
 /** `setup`: there is no administrator yet. */
@@ -23,6 +24,8 @@ type Stage = 'loading' | 'unreachable' | 'setup' | 'out' | 'in'
 export const stage = signal<Stage>('loading')
 export const me = signal<User | null>(null)
 export const canRegister = signal(true)
+/** People sign in with a password; false: at a provider alone. */
+export const hasPasswords = signal(true)
 /** The invitation in the page's URL. */
 export const invitation = /^#\/invitation\/(.+)$/.exec(location.hash)?.[1] ?? ''
 /** A password link, or the link for the first administrator, in the page's URL. */
@@ -70,7 +73,8 @@ export async function begin(): Promise<void> {
 
 async function beginSignedOut(): Promise<void> {
   const status = await setupStatus()
-  canRegister.value = status.registration_enabled || status.registration === 'invite'
+  hasPasswords.value = status.local !== false
+  canRegister.value = hasPasswords.value && (status.registration_enabled || status.registration === 'invite')
   needsInvitation.value = status.registration === 'invite' || invitation !== ''
   stage.value = status.needs_setup ? 'setup' : 'out'
 }
@@ -126,8 +130,9 @@ export async function setPassword(email: string, password: string): Promise<void
 }
 
 export async function signOut(): Promise<void> {
+  let there: string | undefined
   try {
-    await call('POST', '/api/v1/auth/logout')
+    there = (await call<{ logout_url?: string }>('POST', '/api/v1/auth/logout')).logout_url
   } catch (error) {
     return notifyFailure(error)
   }
@@ -135,7 +140,9 @@ export async function signOut(): Promise<void> {
   keepFor('')
   // Reload, because the page still holds the user's data.
   location.hash = ''
-  location.reload()
+  // Its provider would sign the next one in as the same person.
+  if (there !== undefined) location.assign(there)
+  else location.reload()
 }
 
 export async function changePassword(current: string, next: string, newEmail: string | null): Promise<void> {

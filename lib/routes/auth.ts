@@ -15,18 +15,20 @@ import {
 import { findAccount, readEmail } from '../auth/email.ts'
 import type { People } from '../auth/people.ts'
 import type { Sessions, Tokens } from '../auth/session.ts'
+import type { SingleSignOn } from '../auth/single-sign-on.ts'
 import type { SetupLink } from '../auth/setup-link.ts'
 import type { Config } from '../config/config.ts'
 import { Failure, fail } from '../base/errors.ts'
 import { KeyedMutex } from '../base/keyed-mutex.ts'
 import { type Call, type Cookie, type Reply, requireUser, type Route, route } from '../http/route.ts'
-import { csrfCookie, mayLast, SESSION_COOKIE } from '../http/entry.ts'
+import { csrfCookie } from '../http/entry.ts'
+import { openSession, originOf, sessionCookie } from './open-session.ts'
 import { Allowance, Cooldown, LoginLimiter } from '../http/admission.ts'
 import { describedAs, minCharacters, objectOf, queryBoolean } from '../http/schema.ts'
 import type { UserReads, Writer } from '../store/store.ts'
 import type { UserLimits } from '../thread/user-limits.ts'
 import { isObject, type JsonObject, timestamp, type User } from '../base/types.ts'
-import { anything, arrayOf, int, int64, message, one, oneOf, ref, shaped, success, text, yesNo } from './answers.ts'
+import { int, int64, message, one, oneOf, ref, shaped, success, text, yesNo } from './answers.ts'
 
 export interface AuthServices {
   readonly config: Config
@@ -39,6 +41,8 @@ export interface AuthServices {
   readonly limits: Pick<UserLimits, 'view'>
   readonly people: People
   readonly audit: Audit
+  /** null: there are no providers of sign-ins. */
+  readonly sso?: SingleSignOn | null
   /** Needed for making the first administrator; null: whoever comes first is it [Auth 11]. */
   readonly setupLink?: SetupLink | null
   readonly log: { warn(fields: object, text: string): void }
@@ -123,12 +127,12 @@ export function authRoutes(services: AuthServices): Route[] {
   /** Serialises changes per account. */
   const inOrder = new KeyedMutex({ all: Number.POSITIVE_INFINITY, each: 1 })
 
-  /** Cookies of a new session: the token, and the CSRF token with the same lifetime. */
-  const signIn = async (call: Call, user: User, remember: boolean): Promise<Cookie[]> => {
-    const maxAge = remember && mayLast(call.req, call.secure) ? tokens.lifetimeS : undefined
-    const device = call.req.headers['user-agent'] ?? null
-    const session = sessionCookie(call, await sessions.open(user, { remember, device, address: call.address }))
-    return [{ ...session, ...(maxAge !== undefined && { maxAge }) }, csrfCookie(call.secure, maxAge)]
+  const signIn = async (call: Call, user: User, remember: boolean): Promise<readonly Cookie[]> =>
+    (await openSession(services, call, user, remember)).cookies
+
+  /** [contract 1.1] has no word for it: who signs in at a provider has no use for these routes. */
+  const refuseLocal = (): void => {
+    if (!config.auth.local) throw fail('local_sign_in_off')
   }
 
   const refuseLocked = (call: Call): void => {
@@ -191,6 +195,7 @@ export function authRoutes(services: AuthServices): Route[] {
 
   const countedLogin: typeof login = async (call) => {
     try {
+      refuseLocal()
       return await login(call)
     } catch (error) {
       if (error instanceof Failure) services.onLoginRefused?.(error.code)
@@ -223,6 +228,7 @@ export function authRoutes(services: AuthServices): Route[] {
 
   // Cheap checks come before the hash; between racing calls the write decides.
   const register = async (call: RegisterCall): Promise<Reply> => {
+    refuseLocal()
     if (registration === 'closed') throw fail('registration_disabled')
     const seconds = registrations.ask(call.address)
     if (seconds > 0) throw fail('too_many_registrations', null, { 'Retry-After': String(seconds) })
@@ -241,6 +247,7 @@ export function authRoutes(services: AuthServices): Route[] {
   }
 
   const initialize = async (call: InitializeCall): Promise<Reply> => {
+    refuseLocal()
     hasAdmin = (await users.admin()) !== null
     refuseLate()
     await services.setupLink?.check(call.body.setup_token)
@@ -255,10 +262,12 @@ export function authRoutes(services: AuthServices): Route[] {
   }
 
   const logout = async (call: Call): Promise<Reply> => {
+    const home = new URL('/', originOf(call, config.server.public_url)).href
+    const logout_url = call.credential === null ? null : await (services.sso?.signOutUrl(call.credential, home) ?? null)
     if (call.credential !== null) await sessions.logout(call.credential)
     const gone = [sessionCookie(call, ''), { ...csrfCookie(call.secure), value: '' }]
     return {
-      json: { message: 'Successfully logged out' },
+      json: { message: 'Successfully logged out', ...(logout_url !== null && { logout_url }) },
       cookies: gone.map((cookie) => ({ ...cookie, maxAge: 0 }))
     }
   }
@@ -284,6 +293,7 @@ export function authRoutes(services: AuthServices): Route[] {
 
   const changePassword = async (call: Call<v.InferOutput<typeof changeBody>>): Promise<Reply> => {
     const user = requireUser(call)
+    refuseLocal()
     const { current_password, new_password, new_email, revoke_tokens } = call.body
     if (user.password_hash === null) throw fail('password_not_used')
     if (!(await checkPassword(call, current_password, user.password_hash))) throw fail('current_password_wrong')
@@ -316,6 +326,7 @@ export function authRoutes(services: AuthServices): Route[] {
   }
 
   const resetPassword = async (call: Call<v.InferOutput<typeof resetBody>>): Promise<Reply> => {
+    refuseLocal()
     refuseLocked(call)
     const { token, new_password } = call.body
     await unlessBusy(people.usePasswordLink(token, new_password, actorOf(call))).catch((error: unknown) => {
@@ -340,22 +351,17 @@ export function authRoutes(services: AuthServices): Route[] {
     const asker = services.allowanceOf(call)
     const wait = asker === null ? 0 : cooldown.ask(asker)
     if (wait > 0) throw fail('setup_status_cooldown', null, { 'Retry-After': String(wait) })
-    const needs_setup = (await users.admin()) === null
-    return { json: { needs_setup, registration_enabled: registration === 'open', registration } }
-  }
-
-  const oauth = ({ params }: Call): never => {
-    const provider = params.provider ?? ''
-    throw ['github', 'google'].includes(provider)
-      ? fail('oauth_not_implemented')
-      : fail('oauth_unsupported', { provider })
+    const { local } = config.auth
+    const needs_setup = local && (await users.admin()) === null
+    return { json: { needs_setup, registration_enabled: local && registration === 'open', registration, local } }
   }
 
   const at = (path: string) => `/api/v1/auth${path}`
   const entry = { method: 'POST', access: 'public', csrf: 'exempt', rule: null } as const
+  // Where a browser ends the session of its provider too.
+  const signedOut = one(shaped({ message: text }, { logout_url: text }))
   const counted = shaped({ used: int64, max: { type: ['integer', 'null'] } })
   const open = { method: 'GET', access: 'public', rule: null } as const
-  const provider = { ...open, answers: { 501: { schema: ref('Refusal') } }, handler: oauth } as const
   return [
     route({
       ...entry,
@@ -390,7 +396,7 @@ export function authRoutes(services: AuthServices): Route[] {
       refusals: [409],
       handler: initialize
     }),
-    route({ ...entry, path: at('/logout'), summary: 'Sign out', answers: message, handler: logout }),
+    route({ ...entry, path: at('/logout'), summary: 'Sign out', answers: signedOut, handler: logout }),
     route({
       method: 'POST',
       path: at('/sessions/end'),
@@ -450,28 +456,20 @@ export function authRoutes(services: AuthServices): Route[] {
       path: at('/setup-status'),
       summary: 'Whether there is an administrator yet; limited to one request per minute and address',
       answers: one(
-        shaped({ needs_setup: yesNo, registration_enabled: yesNo, registration: oneOf('open', 'invite', 'closed') })
+        shaped({
+          needs_setup: yesNo,
+          registration_enabled: yesNo,
+          registration: oneOf('open', 'invite', 'closed'),
+          local: yesNo
+        })
       ),
       refusals: [429],
       handler: setupStatus
-    }),
-    route({
-      ...open,
-      path: at('/providers'),
-      summary: 'Sign-in providers',
-      answers: one(shaped({ providers: arrayOf(anything) })),
-      handler: () => ({ json: { providers: [] } })
-    }),
-    route({ ...provider, path: at('/oauth/{provider}'), summary: 'Sign in with a provider; not implemented' }),
-    route({ ...provider, path: at('/callback/{provider}'), summary: 'Redirect target of a provider; not implemented' })
+    })
   ]
 }
 
 // -------------------------------------------------------------------------------------------------- helpers
-
-function sessionCookie(call: Call, value: string): Cookie {
-  return { name: SESSION_COOKIE, value, httpOnly: true, sameSite: 'Lax', secure: call.secure }
-}
 
 /** Maps an overloaded hasher to 429. */
 function unlessBusy<T>(work: Promise<T>): Promise<T> {

@@ -81,13 +81,15 @@ export function featureRoutes(): Route[] {
 
 // ------------------------------------------------------------------------------------------------------------- models
 
-export function modelRoutes({ agent, config }: Services): Route[] {
+export function modelRoutes({ agent, config, access }: Services): Route[] {
   const { enabled } = config.token_usage
-  const list = (): Reply => ({ json: { models: agent.models?.() ?? [], token_usage: { enabled } } })
+  const modelsOf = ({ user }: Call) =>
+    (agent.models?.() ?? []).filter(({ name }) => access.mayUse('models', name, user))
+  const list = (call: Call): Reply => ({ json: { models: modelsOf(call), token_usage: { enabled } } })
 
-  const get = ({ params }: Call): Reply => {
-    const name = params.model_name!
-    const model = agent.models?.().find((one) => one.name === name)
+  const get = (call: Call): Reply => {
+    const name = call.params.model_name!
+    const model = modelsOf(call).find((one) => one.name === name)
     if (!model) throw fail('model_not_found', { name })
     return { json: model }
   }

@@ -20,6 +20,7 @@ import { withOpenApi } from './openapi.ts'
 import { peopleRoutes } from './people.ts'
 import { runRoutes } from './runs.ts'
 import type { AccessRules, Services } from './services.ts'
+import { ssoRoutes } from './sso.ts'
 import { skillRoutes } from './skills.ts'
 import { stateRoutes } from './state.ts'
 import { suggestionRoutes } from './suggestions.ts'
@@ -48,6 +49,7 @@ export function routes(
     ...healthRoutes(services), //   /health /readyz /ok /info
     ...adminMetricsRoutes(services), //  /metrics
     ...authRoutes(auth), //         /api/v1/auth/...
+    ...ssoRoutes(auth), //          /api/v1/auth/providers, /oauth, /callback, /backchannel
     ...apiTokenRoutes(auth), //     /api/v1/auth/tokens
     ...invitationRoutes(auth), //   /api/v1/auth/invitations
     ...peopleRoutes(auth), //       /api/v1/admin/users, /api/v1/auth/sessions

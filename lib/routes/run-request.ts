@@ -21,7 +21,7 @@ import type { Caller } from '../base/loopback.ts'
 import { configWithoutReserved, withoutReserved } from '../base/reserved.ts'
 import type { RunOrder, StatelessOrder } from '../run/lifecycle/runs.ts'
 import { type Assistants, NAME, type RunAssistant, withAssistant } from '../thread/assistants.ts'
-import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../base/types.ts'
+import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject, type User } from '../base/types.ts'
 import { CHANNELS_MAX, checkCount, placeIn, readInput, refusedValue } from './input.ts'
 import type { Services } from './services.ts'
 
@@ -132,6 +132,14 @@ function modelNameIn({ context, config }: Configuration): string | null {
   return typeof name === 'string' && name !== '' ? name : null
 }
 
+/** The model of a run that names none; null: the first. @throws Failure model_not_allowed when all are for other groups */
+function allowedModel({ agent, access }: Pick<Services, 'agent' | 'access'>, user: User | null): string | null {
+  const names = agent.models?.().map(({ name }) => name) ?? []
+  const [first] = names
+  if (first === undefined || access.mayUse('models', first, user)) return null
+  return names.find((name) => access.mayUse('models', name, user)) ?? fail('model_not_allowed', { name: first })
+}
+
 /** The thread that a stateless run continues, if the caller names one. */
 export function threadIdIn({ config }: RunBody): string | null {
   const configurable = isObject(config?.configurable) ? config.configurable : {}
@@ -163,9 +171,10 @@ interface RunRequest {
  * @throws Failure for an unknown assistant or model, and invalid messages, before anything is stored
  */
 export async function orderFor(
-  { assistants, agent, states, config, app }: Pick<Services, 'assistants' | 'agent' | 'states' | 'config' | 'app'>,
+  services: Pick<Services, 'assistants' | 'agent' | 'states' | 'config' | 'app' | 'access'>,
   request: RunRequest
 ): Promise<RunOrder> {
+  const { assistants, agent, states, config, app, access } = services
   const { body, caller } = request
   const userId = caller?.userId ?? null
   const { isOfGraphs } = states
@@ -174,7 +183,11 @@ export async function orderFor(
     throw refusedValue(['body', 'webhook'], NO_ADDRESS)
   const assistant = await assistantOf(assistants, body.assistant_id ?? null, userId)
   const configuration = configurationOf(body, assistant, isOfGraphs ? (request.headers ?? {}) : {})
-  const modelName = modelNameIn(configuration)
+  const user = await access.userFor(userId)
+  if (!access.mayUse('agents', assistant.graphId, user)) throw fail('agent_not_allowed', { name: assistant.graphId })
+  const modelName = modelNameIn(configuration) ?? allowedModel(services, user)
+  if (modelName !== null && !access.mayUse('models', modelName, user))
+    throw fail('model_not_allowed', { name: modelName })
   const models = agent.models?.() ?? []
   // The demo model takes any name.
   if (modelName !== null && models.length && !models.some(({ name }) => name === modelName))

@@ -3,6 +3,7 @@ import type { ToolServers } from '../agent/mcp/tool-servers.ts'
 import type { Agent } from '../agent/runtime.ts'
 import type { StatePort } from '../agent/states.ts'
 import type { Audit } from '../auth/audit.ts'
+import type { GroupAccess } from '../auth/group-access.ts'
 import type { Config } from '../config/config.ts'
 import type { Artifacts } from '../files/artifacts.ts'
 import type { Extensions } from '../files/extensions.ts'
@@ -59,6 +60,8 @@ export interface Services {
   /** UI components of the operator's project; null: none. */
   readonly ui?: (() => Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>) | null
   readonly audit: Audit
+  /** Which models and agents are for some groups alone. */
+  readonly access: GroupAccess
   readonly log: Log
   /** One model call outside any run; `modelName` null: the first model. Rejects if it fails or the name is unknown. */
   completeOnce(messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>

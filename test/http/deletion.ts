@@ -7,9 +7,23 @@ import type { AddressInfo } from 'node:net'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { digestOf } from '../../lib/auth/session.ts'
+import { loadConfig } from '../../lib/config/config.ts'
+import { openStore } from '../../lib/store/open.ts'
+import { write } from '../contract/harness.ts'
 import { type Backend, BACKENDS, databaseSection, type DatabaseSection } from '../fixtures/backends.ts'
 import { command } from '../fixtures/child.ts'
-import { homeOf, listIn, openSite, type Options, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import {
+  configFile,
+  homeOf,
+  listIn,
+  openSite,
+  type Options,
+  type Person,
+  signIn,
+  textIn,
+  until
+} from '../fixtures/gateway.ts'
 import { graphsFolder } from '../fixtures/graphs.ts'
 import { graphLife, personLife, threadLife } from '../fixtures/life.ts'
 import { filesOf } from '../fixtures/remains.ts'
@@ -74,6 +88,7 @@ async function lives(t: Test, { home, config }: House, names: readonly string[],
   }
   await until(() => site.sizes().uncompacted === 0, 'frames are compacted')
   await site.stop()
+  await signedInElsewhere(home, config, people)
   const graphs = { runtime: 'graphs', config: graphsFolder(t, 'newest', { nested: 'nested' }) }
   let store: Store | null = null
   const behind = (one: Store) => {
@@ -89,6 +104,17 @@ async function lives(t: Test, { home, config }: House, names: readonly string[],
     await store!.apply([{ ops: [{ name: 'alias.put', alias, now: timestamp() }] }])
   }
   return { site: second, people }
+}
+
+/** Sessions of theirs that a provider has opened: without one nobody is asked about them. */
+async function signedInElsewhere(home: string, config: Options, people: readonly { readonly id: string }[]) {
+  const store = await openStore(loadConfig({ file: configFile(home, config), home, env: {}, cwd: home }), () => {})
+  const now = Math.floor(Date.now() / 1000)
+  for (const { id } of people) {
+    const of = { digest: digestOf(id), user_id: id, provider: 'company', subject: id, sid: null, tokens: 'sealed' }
+    await write(store, { name: 'session.attach', session: { ...of, checked: null, expires: now + 3600 }, now })
+  }
+  await store.close()
 }
 
 /** Files below the home that have one of these texts in their path or their content. But for the database, whose rows are looked at. */

@@ -6,6 +6,7 @@ import type {
   Cron,
   Feedback,
   JsonObject,
+  ProviderSession,
   Session,
   SystemRole,
   Thread,
@@ -58,6 +59,12 @@ export interface Ops {
    * any more. Deletes some that expired before `now` (Unix seconds).
    */
   'session.use': { in: { session: Session; version: number; now: number }; out: null }
+  /** Adds what belongs to a session of a provider, and deletes some that expired before `now` (Unix seconds). */
+  'session.attach': { in: { session: ProviderSession; now: number }; out: null }
+  /** Sessions of providers whose last check was before `before`, at most `limit`: they count as checked at `now`, so that one process asks. */
+  'session.claimChecks': { in: { before: number; now: number; limit: number }; out: ProviderSession[] }
+  /** What the provider has given last. No-op if the session has ended. */
+  'session.setTokens': { in: { digest: string; tokens: string }; out: null }
   /**
    * Gives an account a role, or disables or enables it, and raises its token_version, which ends its sessions. Disabling removes its API
    * tokens and turns its crons off. last_admin: nothing is changed, or nobody could administer the service; null: there is no such account.

@@ -1,8 +1,20 @@
 // Reading users.
-import type { ApiToken, Session, SystemRole, User } from '../../base/types.ts'
+import type { ApiToken, ProviderSession, Session, SystemRole, User } from '../../base/types.ts'
 import type { Owner } from '../../base/scope.ts'
 
-export type UserPatch = Partial<Pick<User, 'email' | 'password_hash' | 'needs_setup' | 'token_version' | 'system_role'>>
+export type UserPatch = Partial<
+  Pick<
+    User,
+    | 'email'
+    | 'password_hash'
+    | 'needs_setup'
+    | 'token_version'
+    | 'system_role'
+    | 'oauth_provider'
+    | 'oauth_id'
+    | 'groups'
+  >
+>
 
 export interface UserSearch {
   /** Part of the e-mail address, in lower case. */
@@ -20,6 +32,12 @@ export interface UserReads {
   byId(id: string): Promise<User | null>
   /** `email` in lower case. */
   byEmail(email: string): Promise<User | null>
+  /** Whom a provider calls `subject`. */
+  byIdentity(provider: string, subject: string): Promise<User | null>
+  /** What belongs to a session of this digest; null: it was not opened at a provider, or has ended. */
+  providerSession(digest: string): Promise<ProviderSession | null>
+  /** Those of somebody at a provider, or of one session there; both null: none. */
+  providerSessions(provider: string, subject: string | null, sid: string | null): Promise<ProviderSession[]>
   /** The first administrator; null: the service is not set up yet. */
   admin(): Promise<User | null>
   /** The user of a session, in one query: 'denied' when the credential with this digest was logged out, null when there is no such user. */

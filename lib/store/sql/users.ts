@@ -1,23 +1,36 @@
 // Users as rows of both databases, and their denied sessions.
-import type { ApiToken, Permission, Session, User } from '../../base/types.ts'
+import type { ApiToken, Permission, ProviderSession, Session, User } from '../../base/types.ts'
 import type { ApiTokenReads, ListedUser, StoredOfUser, UserReads, UserSearch } from '../store.ts'
 import { putJob } from './jobs.ts'
 import { runBodiesRemoval } from './removal.ts'
 import { ask, askOne, lock, ownedBy, type Param, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
 const COLUMNS =
-  'id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version, disabled_at'
+  'id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version, disabled_at, groups_json'
 /** Expired denials deleted per logout: more than it adds, so that they never pile up. */
 const SWEPT_AT_ONCE = 20
 /** Advisory lock for creating the first administrator: two processes must not create one each. */
 const INITIALIZE_LOCK = 7_236_002
 
 /** PostgreSQL has booleans, SQLite 0 and 1. */
-type UserRow = Omit<User, 'needs_setup'> & { readonly needs_setup: boolean | number }
+type UserRow = Omit<User, 'needs_setup' | 'groups'> & {
+  readonly needs_setup: boolean | number
+  readonly groups_json: string | null
+}
+
+function toUser({ groups_json, ...row }: UserRow): User {
+  // Only written from a list of texts.
+  const groups = groups_json === null ? {} : { groups: JSON.parse(groups_json) as string[] }
+  return { ...row, needs_setup: Boolean(row.needs_setup), ...groups }
+}
+
+function groupsJson({ groups }: User): string | null {
+  return groups === undefined ? null : JSON.stringify(groups)
+}
 
 function* find(condition: string, ...params: string[]): Steps<User | null> {
   const [row] = yield* ask<UserRow>(`SELECT ${COLUMNS} FROM users WHERE ${condition}`, ...params)
-  return row ? { ...row, needs_setup: Boolean(row.needs_setup) } : null
+  return row ? toUser(row) : null
 }
 
 function userById(id: string): Steps<User | null> {
@@ -29,7 +42,7 @@ function* ofSession(id: string, digest: string): Steps<User | 'denied' | null> {
   const [row] = yield* ask<UserRow & { readonly is_denied: boolean | number }>(sql, id, digest)
   if (!row) return null
   const { is_denied, ...user } = row
-  return is_denied ? 'denied' : { ...user, needs_setup: Boolean(user.needs_setup) }
+  return is_denied ? 'denied' : toUser(user)
 }
 
 const LISTED = 'id, email, system_role, created_at, oauth_provider, oauth_id, needs_setup, disabled_at'
@@ -68,6 +81,7 @@ function* listUsers({
 }
 
 const SESSION = 'digest, user_id, created_at, last_used_at, expires, device, address'
+const PROVIDER_SESSION = 'digest, user_id, provider, subject, sid, tokens, checked, expires'
 
 export const userReads: StepReads<UserReads> = {
   list: listUsers,
@@ -75,6 +89,16 @@ export const userReads: StepReads<UserReads> = {
     ask<Session>(`SELECT ${SESSION} FROM sessions WHERE user_id = $1 ORDER BY created_at DESC, digest`, userId),
   byId: userById,
   byEmail: (email) => find('email = $1', email),
+  byIdentity: (provider, subject) => find('oauth_provider = $1 AND oauth_id = $2', provider, subject),
+  *providerSession(digest) {
+    const sql = `SELECT ${PROVIDER_SESSION} FROM provider_sessions WHERE digest = $1`
+    return (yield* askOne<ProviderSession>(sql, digest)) ?? null
+  },
+  providerSessions(provider, subject, sid) {
+    const rows = `SELECT ${PROVIDER_SESSION} FROM provider_sessions WHERE provider = $1`
+    if (sid !== null) return ask<ProviderSession>(`${rows} AND sid = $2`, provider, sid)
+    return ask<ProviderSession>(`${rows} AND subject = $2`, provider, subject)
+  },
   admin: () => find("system_role = 'admin' ORDER BY created_at LIMIT 1"),
   ofSession,
   *stored(id) {
@@ -91,9 +115,11 @@ const STORED = `SELECT count(*) AS threads, CAST(coalesce(sum(stored_bytes), 0) 
 
 function* create(user: User): Steps<'created' | 'email_taken'> {
   const { id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup } = user
-  const sql = `INSERT INTO users (${COLUMNS}) VALUES (${places(10)}) ON CONFLICT (email) DO NOTHING RETURNING 1`
+  const sql = `INSERT INTO users (${COLUMNS}) VALUES (${places(11)}) ON CONFLICT (email) DO NOTHING RETURNING 1`
   const values = [id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup]
-  return (yield* ask(sql, ...values, user.token_version, user.disabled_at)).length === 1 ? 'created' : 'email_taken'
+  return (yield* ask(sql, ...values, user.token_version, user.disabled_at, groupsJson(user))).length === 1
+    ? 'created'
+    : 'email_taken'
 }
 
 /** Of threads that are everybody's. */
@@ -103,6 +129,7 @@ const SHARED =
 const FORGET = [
   'DELETE FROM api_tokens WHERE user_id = $1',
   'DELETE FROM sessions WHERE user_id = $1',
+  'DELETE FROM provider_sessions WHERE user_id = $1',
   "UPDATE audit SET address = NULL WHERE actor = 'user:' || CAST($1 AS text) OR target = 'user:' || CAST($1 AS text)",
   'DELETE FROM assistant_versions WHERE assistant_id IN (SELECT assistant_id FROM assistants WHERE user_id = $1)',
   'DELETE FROM assistants WHERE user_id = $1',
@@ -128,7 +155,7 @@ function* isLastAdmin({ id, system_role, disabled_at }: User): Steps<boolean> {
 }
 
 /** Deletes some rows of a table that have expired; those another process is deleting are skipped. */
-function* sweepExpired(table: 'denied_sessions' | 'sessions', now: number): Steps<void> {
+function* sweepExpired(table: 'denied_sessions' | 'sessions' | 'provider_sessions', now: number): Steps<void> {
   yield* ask(
     `DELETE FROM ${table} WHERE digest IN (
       SELECT digest FROM ${table} WHERE expires < $1 ORDER BY expires LIMIT ${SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)`,
@@ -145,6 +172,15 @@ type UserOps =
   | 'user.forget'
   | 'session.deny'
   | 'session.use'
+  | 'session.attach'
+  | 'session.claimChecks'
+  | 'session.setTokens'
+
+/** Those of providers too. */
+function* endSessions(userId: string): Steps<void> {
+  yield* ask('DELETE FROM sessions WHERE user_id = $1', userId)
+  yield* ask('DELETE FROM provider_sessions WHERE user_id = $1', userId)
+}
 
 export const userWrites: StepWrites<UserOps> = {
   'user.create': ({ user }) => create(user),
@@ -161,10 +197,12 @@ export const userWrites: StepWrites<UserOps> = {
     const next = { ...found, ...set }
     const holders = yield* ask('SELECT 1 FROM users WHERE email = $1 AND id <> $2', next.email, id)
     if (holders.length > 0) return 'email_taken'
-    const sql = `UPDATE users SET email = $2, password_hash = $3, system_role = $4, needs_setup = $5, token_version = $6
-      WHERE id = $1`
-    yield* ask(sql, id, next.email, next.password_hash, next.system_role, next.needs_setup, next.token_version)
-    if (next.token_version !== found.token_version) yield* ask('DELETE FROM sessions WHERE user_id = $1', id)
+    const sql = `UPDATE users SET email = $2, password_hash = $3, system_role = $4, needs_setup = $5, token_version = $6,
+      oauth_provider = $7, oauth_id = $8, groups_json = $9 WHERE id = $1`
+    const { email, password_hash, system_role, needs_setup, token_version, oauth_provider, oauth_id } = next
+    const values = [email, password_hash, system_role, needs_setup, token_version, oauth_provider, oauth_id]
+    yield* ask(sql, id, ...values, groupsJson(next))
+    if (token_version !== found.token_version) yield* endSessions(id)
     return next
   },
 
@@ -182,7 +220,7 @@ export const userWrites: StepWrites<UserOps> = {
     if (!staysAdmin && (yield* isLastAdmin(found))) return 'last_admin'
     const sql = 'UPDATE users SET system_role = $2, disabled_at = $3, token_version = $4 WHERE id = $1'
     yield* ask(sql, id, next.system_role, next.disabled_at, next.token_version)
-    yield* ask('DELETE FROM sessions WHERE user_id = $1', id)
+    yield* endSessions(id)
     if (next.disabled_at !== null) {
       yield* ask('DELETE FROM api_tokens WHERE user_id = $1', id)
       yield* ask('UPDATE crons SET enabled = 0 WHERE user_id = $1', id)
@@ -200,7 +238,8 @@ export const userWrites: StepWrites<UserOps> = {
     for (const sql of [
       'DELETE FROM users WHERE id = $1',
       'DELETE FROM api_tokens WHERE user_id = $1',
-      'DELETE FROM sessions WHERE user_id = $1'
+      'DELETE FROM sessions WHERE user_id = $1',
+      'DELETE FROM provider_sessions WHERE user_id = $1'
     ])
       yield* ask(sql, id)
     yield* putJob(job)
@@ -218,6 +257,30 @@ export const userWrites: StepWrites<UserOps> = {
       ON CONFLICT (digest) DO UPDATE SET expires = excluded.expires`
     yield* ask(deny, digest, expires)
     yield* ask('DELETE FROM sessions WHERE digest = $1', digest)
+    yield* ask('DELETE FROM provider_sessions WHERE digest = $1', digest)
+    return null
+  },
+
+  *'session.attach'({ session, now }) {
+    yield* sweepExpired('provider_sessions', now)
+    const { digest, user_id, provider, subject, sid, tokens, checked, expires } = session
+    const sql = `INSERT INTO provider_sessions (${PROVIDER_SESSION}) VALUES (${places(8)}) ON CONFLICT (digest) DO NOTHING`
+    yield* ask(sql, digest, user_id, provider, subject, sid, tokens, checked, expires)
+    return null
+  },
+
+  'session.claimChecks': ({ before, now, limit }) =>
+    ask<ProviderSession>(
+      `UPDATE provider_sessions SET checked = $2 WHERE digest IN (
+        SELECT digest FROM provider_sessions WHERE checked <= $1 AND expires > $2 ORDER BY checked LIMIT $3 FOR UPDATE SKIP LOCKED)
+      RETURNING ${PROVIDER_SESSION}`,
+      before,
+      now,
+      limit
+    ),
+
+  *'session.setTokens'({ digest, tokens }) {
+    yield* ask('UPDATE provider_sessions SET tokens = $2 WHERE digest = $1', digest, tokens)
     return null
   },
 

@@ -1,0 +1,47 @@
+// Which models and agents somebody may use by the groups that a provider has named: what a group is given is for that group alone.
+import type { User } from '../base/types.ts'
+import type { GroupRule } from './oidc-provider.ts'
+
+type Kind = 'models' | 'agents'
+
+interface Rules {
+  readonly id: string
+  readonly groups: readonly GroupRule[]
+}
+
+export class GroupAccess {
+  /** By kind and name: the groups that have it, with their provider. What is not there is everybody's. */
+  readonly #groups: Readonly<Record<Kind, ReadonlyMap<string, ReadonlySet<string>>>>
+  readonly #userOf: (id: string) => Promise<User | null>
+
+  constructor(providers: readonly Rules[], userOf: (id: string) => Promise<User | null>) {
+    this.#groups = { models: groupsBy('models', providers), agents: groupsBy('agents', providers) }
+    this.#userOf = userOf
+  }
+
+  /** Administrators may use all. */
+  mayUse(kind: Kind, name: string, user: User | null): boolean {
+    const groups = this.#groups[kind].get(name)
+    if (groups === undefined || user?.system_role === 'admin') return true
+    const { oauth_provider, groups: own = [] } = user ?? {}
+    return own.some((group) => groups.has(keyOf(oauth_provider ?? '', group)))
+  }
+
+  /** The user with whom `mayUse` is asked; null where all may use everything, and nobody is looked up. */
+  async userFor(userId: string | null): Promise<User | null> {
+    const isOpen = this.#groups.models.size === 0 && this.#groups.agents.size === 0
+    return isOpen || userId === null ? null : this.#userOf(userId)
+  }
+}
+
+function groupsBy(kind: Kind, providers: readonly Rules[]): Map<string, Set<string>> {
+  const groups = new Map<string, Set<string>>()
+  for (const { id, groups: rules } of providers)
+    for (const rule of rules)
+      for (const name of rule[kind]) groups.set(name, (groups.get(name) ?? new Set()).add(keyOf(id, rule.name)))
+  return groups
+}
+
+function keyOf(provider: string, group: string): string {
+  return `${provider}\n${group}`
+}

@@ -1,0 +1,21 @@
+-- Groups that somebody's provider has named, as a JSON list; NULL: none.
+ALTER TABLE users ADD COLUMN groups_json text;
+
+-- Sessions that were opened at a provider, as long as they stand: whom to ask about them, and whom to tell of their end.
+CREATE TABLE provider_sessions (
+  digest   varchar(64) COLLATE "C" PRIMARY KEY,
+  user_id  varchar(64) COLLATE "C" NOT NULL,
+  provider varchar(32) COLLATE "C" NOT NULL,
+  subject  varchar(128) COLLATE "C" NOT NULL,
+  sid      varchar(256) COLLATE "C",
+  -- Encrypted.
+  tokens   text NOT NULL,
+  -- Unix times in seconds. NULL: the provider cannot be asked.
+  checked  bigint,
+  expires  bigint NOT NULL
+);
+CREATE INDEX ix_provider_sessions_user ON provider_sessions (user_id);
+CREATE INDEX ix_provider_sessions_subject ON provider_sessions (provider, subject);
+CREATE INDEX ix_provider_sessions_sid ON provider_sessions (provider, sid) WHERE sid IS NOT NULL;
+CREATE INDEX ix_provider_sessions_checked ON provider_sessions (checked) WHERE checked IS NOT NULL;
+CREATE INDEX ix_provider_sessions_expires ON provider_sessions (expires);

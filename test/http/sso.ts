@@ -1,0 +1,201 @@
+// Signing in at a provider: who comes in, as whom, and when it is over. The provider is oidc-provider as it is.
+import { setTimeout as pause } from 'node:timers/promises'
+import t from 'tap'
+import { listIn, Person, textIn, until } from '../fixtures/gateway.ts'
+import { Browser, openCompany } from '../fixtures/provider.ts'
+
+const AUTH = '/api/v1/auth'
+const PASSWORD = 'correct-horse-42'
+
+const meOf = async ({ person }: Browser) => (await person.get(`${AUTH}/me`)).body
+
+t.test('the first sign-in makes an account, the next one finds it, and nobody else is it', async (t) => {
+  const { site, people, signIn, rotateKeys } = await openCompany(t)
+  people.set('ann', { email: 'Ann@example.com', email_verified: true })
+  people.set('bob', { email: 'bob@example.com' })
+  const { body } = await new Person(site.url).get(`${AUTH}/providers`)
+  t.strictSame(body, { providers: [{ id: 'company', display_name: 'The company', type: 'oidc' }] })
+  const { browser, at } = await signIn('ann', undefined, '/?from=mail')
+  t.equal(at, `${site.url}/?from=mail`)
+  const me = await meOf(browser)
+  t.match(me, { email: 'ann@example.com', system_role: 'user', oauth_provider: 'company' })
+  t.equal((await browser.person.post('/api/threads')).status, 200, 'the session may write')
+  // No key that was known signs any more. It is fetched again once a second at most.
+  rotateKeys()
+  await pause(1_100)
+  t.strictSame(await meOf((await signIn('ann')).browser), me)
+  t.not(textIn(await meOf((await signIn('bob')).browser), 'id'), textIn(me, 'id'))
+  const login = await new Person(site.url).post(`${AUTH}/login/local`, { username: 'ann@example.com', password: '' })
+  t.equal(login.status, 401, 'it has no password')
+})
+
+t.test(
+  'a way back that did not begin in this browser signs nobody in, and only listed origins are gone to',
+  async (t) => {
+    const { site, people, signIn } = await openCompany(
+      t,
+      {},
+      { server: { cors_origins: ['https://front.example.com'] } }
+    )
+    people.set('ann', { email: 'ann@example.com' })
+    const ann = new Browser(site.url)
+    const begun = await ann.person.get(`${AUTH}/oauth/company`, { redirect: 'manual' })
+    const state = new URL(begun.headers.get('location') ?? '').searchParams.get('state') ?? ''
+    const victim = new Browser(site.url)
+    const { at } = await victim.follow(`${AUTH}/callback/company?code=of-ann&state=${state}`)
+    t.equal(at, `${site.url}/?error=sso_failed`)
+    t.equal((await victim.person.get(`${AUTH}/me`)).status, 401)
+    for (const next of [
+      'https://evil.example.com/',
+      '//evil.example.com',
+      '/\\evil.example.com',
+      'javascript:alert(1)'
+    ])
+      t.equal((await ann.person.get(`${AUTH}/oauth/company?next=${encodeURIComponent(next)}`)).status, 400, next)
+    const front = await ann.person.get(`${AUTH}/oauth/company?next=https://front.example.com/chat`, {
+      redirect: 'manual'
+    })
+    t.equal(front.status, 302)
+    t.equal((await ann.person.get(`${AUTH}/oauth/nobody`)).status, 400)
+    const cancelled = await signIn('', undefined, '/workspace')
+    t.equal(cancelled.at, `${site.url}/login?error=sso_cancelled`)
+  }
+)
+
+t.test('groups give roles, models and agents, and the last administrator keeps the role', async (t) => {
+  const model = { base_url: 'http://127.0.0.1:9/v1', model: 'm' }
+  const groups = [
+    { name: 'ops', role: 'admin' },
+    { name: 'research', models: ['large'] }
+  ]
+  const models = [
+    { ...model, name: 'large' },
+    { ...model, name: 'small' }
+  ]
+  const { site, people, signIn } = await openCompany(t, { groups }, { models })
+  people.set('ann', { email: 'ann@example.com', groups: ['ops'] })
+  people.set('bob', { email: 'bob@example.com', groups: ['research', 'others'] })
+  people.set('cid', { email: 'cid@example.com' })
+  const modelsOf = async ({ person }: Browser) =>
+    listIn((await person.get('/api/models')).body, 'models').map((one) => textIn(one, 'name'))
+  const ann = (await signIn('ann')).browser
+  t.match(await meOf(ann), { system_role: 'admin' })
+  t.strictSame(await modelsOf(ann), ['large', 'small'])
+  t.strictSame(await modelsOf((await signIn('bob')).browser), ['large', 'small'])
+  const cid = (await signIn('cid')).browser
+  t.strictSame(await modelsOf(cid), ['small'])
+  const threadId = await cid.person.thread()
+  const ask = (context: object) =>
+    cid.person.post(`/api/threads/${threadId}/runs`, {
+      input: { messages: [] },
+      context,
+      multitask_strategy: 'enqueue'
+    })
+  t.equal((await ask({ model_name: 'large' })).status, 403)
+  const { status, headers } = await ask({})
+  t.equal(status, 200)
+  const run = await cid.person.get(headers.get('content-location') ?? '')
+  t.notMatch(run.text, 'large', 'who names none gets the first that he may use')
+  people.set('ann', { email: 'ann@example.com', groups: [] })
+  t.match(await meOf((await signIn('ann')).browser), { system_role: 'admin' })
+  t.ok(site.logged.some(([, , text]) => text.includes('the last administrator keeps the role')))
+})
+
+t.test('allowlists, accounts that are there already, and accounts that may not be made', async (t) => {
+  const rules = { allowed_domains: ['example.com'], allowed_groups: ['staff'], trusts_email: true }
+  const { site, people, signIn } = await openCompany(t, rules)
+  const boss = new Person(site.url)
+  await boss.post(`${AUTH}/initialize`, { email: 'boss@example.com', password: PASSWORD })
+  const dora = new Person(site.url)
+  await dora.post(`${AUTH}/register`, { email: 'dora@example.com', password: PASSWORD })
+  const token = textIn((await dora.post(`${AUTH}/tokens`, { scopes: ['threads:read'] })).body, 'token')
+  const groups = ['staff']
+  people.set('out', { email: 'out@example.org', groups })
+  people.set('none', { email: 'none@example.com', groups: ['guests'] })
+  people.set('unsure', { email: 'unsure@example.com', email_verified: false, groups })
+  people.set('boss', { email: 'boss@example.com', groups })
+  people.set('dora', { email: 'dora@example.com', groups })
+  for (const name of ['out', 'none', 'unsure'])
+    t.equal((await signIn(name)).at, `${site.url}/?error=sso_not_allowed`, name)
+  t.equal((await signIn('boss')).at, `${site.url}/?error=sso_account_exists`, 'never onto an administrator')
+  const before = textIn((await dora.get(`${AUTH}/me`)).body, 'id')
+  const linked = await meOf((await signIn('dora')).browser)
+  t.match(linked, { id: before, email: 'dora@example.com' })
+  // Whoever has made the account with her address, it is hers alone now.
+  t.equal((await dora.get(`${AUTH}/me`)).status, 401)
+  t.equal((await dora.get('/api/models', { headers: { authorization: `Bearer ${token}`, cookie: '' } })).status, 401)
+  const login = { username: 'dora@example.com', password: PASSWORD }
+  t.equal((await new Person(site.url).post(`${AUTH}/login/local`, login)).status, 401)
+  const actions = listIn((await boss.get('/api/v1/admin/audit?limit=100')).body, 'entries')
+  t.ok(actions.some((one) => textIn(one, 'action') === 'account_linked'))
+})
+
+t.test(
+  'without trust in its addresses a provider takes over nobody, and makes no account where it may not',
+  async (t) => {
+    const { site, people, signIn } = await openCompany(t, { create_users: false })
+    await new Person(site.url).post(`${AUTH}/register`, { email: 'eve@example.com', password: PASSWORD })
+    people.set('eve', { email: 'eve@example.com', email_verified: true })
+    people.set('new', { email: 'new@example.com' })
+    t.equal((await signIn('eve')).at, `${site.url}/?error=sso_account_exists`)
+    t.equal((await signIn('new')).at, `${site.url}/?error=sso_not_allowed`)
+  }
+)
+
+t.test('a session ends with the refresh that the provider refuses, and not because the provider is down', async (t) => {
+  const { site, people, signIn, asked } = await openCompany(t, {}, { oidc: { recheck_s: 4 } })
+  people.set('ann', { email: 'ann@example.com' })
+  people.set('bob', { email: 'bob@example.com' })
+  const { browser: ann } = await signIn('ann')
+  const { browser: bob } = await signIn('bob')
+  const stream = await ann.person.stream(await ann.person.thread(), '/demo deltas=9999 rate=20')
+  const before = asked.tokens
+  people.delete('ann')
+  await until(async () => (await ann.person.get(`${AUTH}/me`)).status === 401, 'her session is over')
+  t.match(await stream.ended, /reset|cut/)
+  await until(() => asked.tokens > before + 2, 'others are asked about again and again')
+  t.equal((await bob.person.get(`${AUTH}/me`)).status, 200)
+  t.equal(site.logged.filter(([level]) => level === 'error').length, 0)
+})
+
+t.test('signing out here signs out there, and a sign-out there ends the sessions here', async (t) => {
+  const { site, people, signIn } = await openCompany(t)
+  people.set('ann', { email: 'ann@example.com' })
+  const { browser: ann } = await signIn('ann')
+  const { browser: other } = await signIn('ann')
+  const { body } = await ann.person.post(`${AUTH}/logout`)
+  const there = await ann.follow(textIn(body, 'logout_url'))
+  t.equal(there.answer?.status, 200, 'the provider asks whether it is meant')
+  t.equal((await other.person.get(`${AUTH}/me`)).status, 200, 'a session of another browser stands')
+  const back = await ann.confirm(there.answer?.text ?? '', there.at)
+  t.equal(back, `${site.url}/`)
+  const { browser: again } = await signIn('ann')
+  // As from another application of the company.
+  const issuer = new URL(there.at).origin
+  const page = await again.follow(`${issuer}/session/end`)
+  await again.confirm(page.answer?.text ?? '', page.at)
+  await until(async () => (await again.person.get(`${AUTH}/me`)).status === 401, 'the provider has said so')
+  for (const logout_token of ['', 'a.b.c', 'e30.e30.'])
+    t.equal((await other.person.post(`${AUTH}/backchannel/company`, { logout_token })).status, 400, logout_token)
+  t.equal((await other.person.get(`${AUTH}/me`)).status, 200)
+})
+
+t.test('without local sign-in there is no other way in, and no set-up to wait for', async (t) => {
+  const { site, people, signIn } = await openCompany(
+    t,
+    { groups: [{ name: 'ops', role: 'admin' }] },
+    { auth: { local: false } }
+  )
+  const person = new Person(site.url)
+  t.match((await person.get(`${AUTH}/setup-status`)).body, { needs_setup: false, local: false })
+  const account = { email: 'boss@example.com', password: PASSWORD }
+  for (const [path, body] of [
+    ['login/local', { username: 'boss@example.com', password: PASSWORD }],
+    ['register', account],
+    ['initialize', account],
+    ['reset-password', { token: 't', new_password: PASSWORD }]
+  ] as const)
+    t.equal((await person.post(`${AUTH}/${path}`, body)).status, 403, path)
+  people.set('ann', { email: 'ann@example.com', groups: ['ops'] })
+  t.match(await meOf((await signIn('ann')).browser), { system_role: 'admin' })
+})
