@@ -2,6 +2,7 @@
 import { deerflowRoutes } from '../deerflow/index.ts'
 import type { Route } from '../http/route.ts'
 import { langgraphRoutes } from '../langgraph/api/index.ts'
+import { a2aRoutes } from '../protocols/a2a/index.ts'
 import { mcpRoutes } from '../protocols/mcp/index.ts'
 import type { Services } from '../routes/services.ts'
 
@@ -9,6 +10,7 @@ export function roomRoutes(services: Services): Route[] {
   return [
     ...langgraphRoutes(services), // /api/assistants, /api/store, ...
     ...deerflowRoutes(services), // what is behind the buttons of its frontend
+    ...a2aRoutes(services), // /a2a, /.well-known/agent-card.json
     ...mcpRoutes(services) // /mcp
   ]
 }

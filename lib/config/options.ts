@@ -344,6 +344,10 @@ export const Options = v.object({
   }),
   // Whether pages show token counts.
   token_usage: section({ enabled: flag(true) }),
+  a2a: section({
+    // Cards of the assistants for other agents, which anybody may read: their names, descriptions and addresses. Off: they are a 404.
+    public_card: flag(true)
+  }),
   // Tool servers that speak MCP; they are set at run time by PUT /api/mcp/config.
   mcp: section({
     // Commands a stdio server may be started with. They run with our rights.

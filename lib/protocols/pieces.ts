@@ -43,7 +43,13 @@ export interface Ended {
 
 type Said =
   | { readonly type: 'begun'; readonly run: Run }
-  | { readonly type: 'text' | 'reasoning'; readonly message: string; readonly text: string }
+  | {
+      readonly type: 'text' | 'reasoning'
+      readonly message: string
+      readonly text: string
+      /** Nothing of it was said before. */
+      readonly isFirst: boolean
+    }
   | { readonly type: 'call'; readonly id: string; readonly name: string; readonly args: JsonObject }
   | {
       readonly type: 'result'
@@ -258,14 +264,14 @@ function counted({ usage }: PieceState, { usage_metadata: more }: JsonObject): J
 function grown(message: Open, type: 'text' | 'reasoning', added: string, said: Said[]): GrowingText {
   if (added === '') return message[type]
   const text = message[type].with(added)
-  if (text.added !== '') said.push({ type, message: message.id, text: text.added })
+  if (text.added !== '') said.push({ type, message: message.id, text: text.added, isFirst: message[type].isEmpty })
   return text
 }
 
 /** Half a character that waited for its other half ends. */
 function lastOf({ id, text }: Open, said: Said[]): GrowingText {
   const ended = text.ended()
-  if (ended !== text) said.push({ type: 'text', message: id, text: ended.added })
+  if (ended !== text) said.push({ type: 'text', message: id, text: ended.added, isFirst: false })
   return ended
 }
 
@@ -312,8 +318,8 @@ function wholeSaid(state: PieceState, given: JsonObject): Change {
   if (type !== 'ai') return { next: state, said: [] }
   const said: Said[] = []
   const thought = reasoningIn(readChunk(given))
-  if (thought !== '') said.push({ type: 'reasoning', message: id, text: thought })
-  if (text !== '') said.push({ type: 'text', message: id, text })
+  if (thought !== '') said.push({ type: 'reasoning', message: id, text: thought, isFirst: true })
+  if (text !== '') said.push({ type: 'text', message: id, text, isFirst: true })
   const calls = Array.isArray(given.tool_calls) ? given.tool_calls.filter(isObject) : []
   for (const call of calls)
     said.push({

@@ -18,6 +18,8 @@ export interface Task {
   readonly last: Run
   /** Those before it: their questions are answered. */
   readonly answered: ReadonlySet<string>
+  /** All of them, in their order. */
+  readonly runs: readonly Run[]
 }
 
 export type TaskStatus = 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled'
@@ -58,6 +60,11 @@ export function goesOn({ metadata }: Run): boolean {
   return typeof metadata[TASK] === 'string'
 }
 
+/** The task of a run that was just started. */
+export function onlyOf(run: Run): Task {
+  return { first: run, last: run, answered: new Set(), runs: [run] }
+}
+
 export class Tasks {
   readonly #services: Services
 
@@ -73,6 +80,21 @@ export class Tasks {
     return this.#from(first)
   }
 
+  /** Tasks of runs as a list has them: those that may be read, and none that goes on with another. */
+  async list(call: Call, runs: readonly Run[]): Promise<Task[]> {
+    const tasks: Task[] = []
+    for (const run of runs) {
+      const isHidden =
+        goesOn(run) ||
+        (await this.#mayRead(call, run).then(
+          () => false,
+          () => true
+        ))
+      if (!isHidden) tasks.push(await this.#from(run))
+    }
+    return tasks
+  }
+
   async #mayRead(call: Call, { run_id, thread_id }: Run): Promise<void> {
     const { policy } = this.#services
     if (!policy) return
@@ -82,14 +104,16 @@ export class Tasks {
 
   async #from(first: Run): Promise<Task> {
     const answered = new Set<string>()
+    const all = [first]
     let last = first
     while (asks(last) && answered.size < RUNS_MAX) {
       const next = await this.#services.store.runs.after(last.thread_id, last.ordinal)
       if (!next) break
       answered.add(last.run_id)
+      all.push(next)
       last = next
     }
-    return { first, last, answered }
+    return { first, last, answered, runs: all }
   }
 
   /** @throws Failure as the routes of runs */
@@ -134,7 +158,7 @@ export class Tasks {
     requirePermission(call, 'runs:cancel')
     await this.#services.runs.cancel(task.last, 'interrupt', true)
     const last = await this.#services.store.runs.get(task.last.run_id)
-    return { ...task, last: last ?? task.last }
+    return last ? { ...task, last, runs: [...task.runs.slice(0, -1), last] } : task
   }
 
   /** The same for one that may have ended. */
@@ -168,7 +192,7 @@ export class Tasks {
     await this.#mayRead(call, newest)
     const id = newest.metadata[TASK]
     const first = typeof id === 'string' && isId(id) ? await runs.get(id) : null
-    return { first: first ?? newest, last: newest, answered: new Set() }
+    return { first: first ?? newest, last: newest, answered: new Set(), runs: [newest] }
   }
 }
 

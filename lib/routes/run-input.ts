@@ -1,7 +1,7 @@
 // A message for the agent at work, which takes it before its next model call.
 import * as v from 'valibot'
 import { fail } from '../base/errors.ts'
-import type { HumanMessage } from '../base/types.ts'
+import type { HumanMessage, Run } from '../base/types.ts'
 import { describedAs, jsonObject, listOf, objectOf } from '../http/schema.ts'
 import { type Call, type Reply, type Route, route } from '../http/route.ts'
 import { nothing } from './answers.ts'
@@ -23,8 +23,19 @@ const inputBody = v.pipe(
 )
 type InputBody = v.InferOutput<typeof inputBody>
 
+/** Resolves when the agent at work has taken them. @throws Failure input_not_taken when it never will */
+export async function giveInput(
+  { agent, registry }: Pick<Services, 'agent' | 'registry'>,
+  { run_id: id }: Run,
+  messages: readonly HumanMessage[],
+  left: AbortSignal
+): Promise<void> {
+  const actor = agent.takesInput ? registry.find(id) : undefined
+  if (!(await actor?.inbox.put(messages, left))) throw fail('input_not_taken', { id })
+}
+
 export function runInputRoutes(services: Services): Route[] {
-  const { agent, registry, config } = services
+  const { config } = services
 
   /** Answered when the agent has taken it; 409 when it never will, and the message is still its sender's. */
   const give = async (call: Call<InputBody>): Promise<Reply> => {
@@ -33,10 +44,9 @@ export function runInputRoutes(services: Services): Route[] {
       (one): one is HumanMessage => one.type === 'human'
     )
     if (messages.length !== call.body.messages.length) throw refusedValue(['body', 'messages'], 'only human messages')
-    const actor = agent.takesInput ? registry.find(run.run_id) : undefined
     const left = new AbortController()
     call.res.once('close', () => left.abort())
-    if (!(await actor?.inbox.put(messages, left.signal))) throw fail('input_not_taken', { id: run.run_id })
+    await giveInput(services, run, messages, left.signal)
     return { status: 204 }
   }
 

@@ -7,7 +7,7 @@ import { isObject, type Json, type JsonObject, type Run } from '../../base/types
 import { INVALID_PARAMS, METHOD_NOT_FOUND, RpcError, type RpcId, isRpcId, success } from '../json-rpc.ts'
 import { formOf } from '../question.ts'
 import { endedOf, openTask, type TaskView } from '../task-stream.ts'
-import { type Asked, isTheirs, type Task, Tasks, taskStatus } from '../tasks.ts'
+import { type Asked, isTheirs, onlyOf, type Task, Tasks, taskStatus } from '../tasks.ts'
 import { McpEncoding, positionEvent, resultOf, taskView } from './encoding.ts'
 import { canAsk, type EventAt, newSession, STATELESS_VERSION, type StreamOf, VERSIONS } from './ids.ts'
 import { type Speaker, versionFor } from './session.ts'
@@ -156,7 +156,7 @@ export class McpMethods {
     const key: JsonObject = speaker.session === null ? {} : { [REQUEST]: requestKey(speaker.session, id) }
     const asked: Asked = { assistant, threadId, body: { input, metadata: { ...key, ...metadata } }, graceMs }
     const run = await this.#tasks.start(call, asked)
-    return { task: { first: run, last: run, answered: new Set() }, run }
+    return { task: onlyOf(run), run }
   }
 
   /** @param response of a client to an elicitation; undefined: it could not ask */
@@ -237,8 +237,7 @@ export class McpMethods {
     if (params.cursor !== undefined) throw new RpcError(INVALID_PARAMS, 'params.cursor is none of ours')
     const { runs } = await this.#services.store.runs.begun(0, RUNS_MAX)
     const own = runs.filter(({ metadata }) => metadata[AS_TASK] === true).reverse()
-    const tasks: Task[] = []
-    for (const { run_id } of own.slice(0, TASKS_MAX)) tasks.push(await this.#tasks.get(call, run_id))
+    const tasks = await this.#tasks.list(call, own.slice(0, TASKS_MAX))
     return success(id, { tasks: tasks.map(viewOf) })
   }
 

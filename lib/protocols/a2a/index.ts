@@ -1,0 +1,182 @@
+// Agent2Agent (A2A) 1.0: public cards, and the same methods over JSON-RPC and over HTTP+JSON.
+import { fail } from '../../base/errors.ts'
+import { type Call, HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
+import { searchParams } from '../../http/request.ts'
+import { jsonObject } from '../../http/schema.ts'
+import { anObject, text as string } from '../../routes/answers.ts'
+import type { Services } from '../../routes/services.ts'
+import type { Assistant, JsonObject } from '../../base/types.ts'
+import { throughDoor } from '../door.ts'
+import { failure, INVALID_REQUEST, isRpcId, RpcError, type RpcId, requestIn, success } from '../json-rpc.ts'
+import { cardOf, PROTOCOL_VERSION } from './card.ts'
+import { a2aError, restFailure, restForm, rpcForm } from './errors.ts'
+import { A2aMethods } from './methods.ts'
+
+const PART = 'a2a'
+const ACTIONS: Readonly<Record<string, string>> = { cancel: 'CancelTask', subscribe: 'SubscribeToTask' }
+
+export function a2aRoutes(services: Services): Route[] {
+  const { assistants, config } = services
+  const methods = new A2aMethods(services)
+
+  // --------------------------------------------------------------------------------------------------- cards
+
+  const card = (call: Call<unknown, unknown>): Reply => {
+    const all = assistants.system()
+    const { agent } = call.params
+    const shown: Assistant | undefined = agent === undefined ? all[0] : all.find(({ graph_id }) => graph_id === agent)
+    if (!shown || !config.a2a.public_card) throw fail('not_found')
+    return {
+      json: cardOf(call as Call, shown, config.server.public_url),
+      headers: { 'Cache-Control': 'public, max-age=300' }
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------------ JSON-RPC
+
+  const rpc = async (call: UserCall<JsonObject>): Promise<Reply | typeof HANDLED> => {
+    let id: RpcId | null = null
+    try {
+      checkVersion(call)
+      const request = requestIn(call.body)
+      id = request.id
+      if (id === null) throw new RpcError(INVALID_REQUEST, 'Invalid Request: it has no id')
+      const wrap = (result: JsonObject): JsonObject => ({ jsonrpc: '2.0', id, result })
+      const { agent = '' } = call.params
+      const answer = await methods.call(request.method, { call, agent, params: request.params, wrap })
+      return answer === HANDLED ? HANDLED : success(id, answer)
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error
+      return failure(isRpcId(call.body.id) ? call.body.id : null, error)
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------------ HTTP+JSON
+
+  const rest = async (call: UserCall, method: string, params: JsonObject): Promise<Reply | typeof HANDLED> => {
+    try {
+      checkVersion(call)
+      const answer = await methods.call(method, {
+        call,
+        agent: call.params.agent ?? '',
+        params,
+        wrap: (event) => event
+      })
+      return answer === HANDLED ? HANDLED : { json: answer }
+    } catch (error) {
+      if (error instanceof RpcError) return restFailure(error)
+      throw error
+    }
+  }
+
+  const onTask = (call: UserCall): Promise<Reply | typeof HANDLED> => {
+    const [, id = '', action = ''] = /^(.*):([a-z]+)$/.exec(call.params.task ?? '') ?? []
+    const method = Object.hasOwn(ACTIONS, action) ? ACTIONS[action]! : ''
+    return rest(call, method, { id })
+  }
+
+  const asked = (call: UserCall): JsonObject => {
+    const { historyLength, pageSize, includeArtifacts, ...texts }: Record<string, string> = Object.fromEntries(
+      searchParams(call)
+    )
+    return {
+      ...texts,
+      ...(historyLength !== undefined && { historyLength: Number(historyLength) }),
+      ...(pageSize !== undefined && { pageSize: Number(pageSize) }),
+      ...(includeArtifacts !== undefined && { includeArtifacts: includeArtifacts === 'true' })
+    }
+  }
+
+  const agent = '/a2a/{agent}'
+  const cards = (path: string, whose: string) =>
+    route({
+      method: 'GET',
+      path,
+      access: 'public',
+      rule: null,
+      summary: `The card of ${whose}, for Agent2Agent`,
+      answers: { 200: { schema: anObject } },
+      refusals: [404],
+      handler: card
+    })
+  const common = { permission: 'runs:read', rule: null } as const
+  const sending = { ...common, method: 'POST', body: jsonObject, bodyLimit: config.server.body_bytes } as const
+  const either = { 200: { schema: anObject, also: { 'text/event-stream': string } } }
+  const one = { 200: { schema: anObject } }
+  return [
+    ...throughDoor({ errors: rpcForm, part: PART }, [
+      route({
+        ...sending,
+        path: agent,
+        isStream: true,
+        summary: 'Agent2Agent 1.0 over JSON-RPC: messages to an assistant, and the tasks that they become',
+        answers: either,
+        refusals: [404, 429],
+        handler: rpc
+      })
+    ]),
+    ...throughDoor({ errors: restForm, part: PART }, [
+      cards('/.well-known/agent-card.json', 'the first assistant'),
+      cards(`${agent}/.well-known/agent-card.json`, 'an assistant'),
+      route({
+        ...sending,
+        path: `${agent}/message:send`,
+        isStream: true,
+        summary: 'Agent2Agent: send a message, and wait for its task',
+        answers: one,
+        refusals: [404, 429],
+        handler: (call) => rest(call, 'SendMessage', call.body)
+      }),
+      route({
+        ...sending,
+        path: `${agent}/message:stream`,
+        isStream: true,
+        summary: 'Agent2Agent: send a message, and stream its task',
+        answers: { 200: { type: 'text/event-stream', schema: string } },
+        refusals: [404, 429],
+        handler: (call) => rest(call, 'SendStreamingMessage', call.body)
+      }),
+      route({
+        ...common,
+        method: 'GET',
+        path: `${agent}/tasks`,
+        summary: 'Agent2Agent: the caller’s tasks, newest first',
+        answers: one,
+        refusals: [404],
+        reads: {
+          query: { contextId: 'Of this context', status: 'In this state', pageToken: 'The page behind another' }
+        },
+        handler: (call) => rest(call, 'ListTasks', asked(call))
+      }),
+      route({
+        ...common,
+        method: 'GET',
+        path: `${agent}/tasks/{task}`,
+        summary: 'Agent2Agent: a task as it stands',
+        answers: one,
+        refusals: [404],
+        handler: (call) => rest(call, 'GetTask', { ...asked(call), id: call.params.task ?? '' })
+      }),
+      route({
+        ...common,
+        method: 'POST',
+        path: `${agent}/tasks/{task}`,
+        isStream: true,
+        summary: 'Agent2Agent: `{id}:cancel` cancels a task, `{id}:subscribe` streams it',
+        answers: either,
+        refusals: [404, 429],
+        handler: onTask
+      })
+    ])
+  ]
+}
+
+/** The methods of 1.0 have names that no earlier version has, so a client need not say it. @throws RpcError */
+function checkVersion({ req }: Call): void {
+  const named = req.headers['a2a-version']
+  if (named === undefined || named === '' || named === PROTOCOL_VERSION) return
+  throw a2aError(
+    'VERSION_NOT_SUPPORTED',
+    `Version ${String(named).slice(0, 32)} is not supported: ${PROTOCOL_VERSION} is`
+  )
+}

@@ -1,0 +1,263 @@
+// The methods of Agent2Agent (A2A), the same for both bindings: messages to an agent, and the tasks that they become.
+import { fail, Failure } from '../../base/errors.ts'
+import { type HANDLED, requirePermission, type UserCall } from '../../http/route.ts'
+import { readInput } from '../../routes/input.ts'
+import { giveInput } from '../../routes/run-input.ts'
+import type { Services } from '../../routes/services.ts'
+import { type HumanMessage, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
+import { INVALID_PARAMS, METHOD_NOT_FOUND, RpcError } from '../json-rpc.ts'
+import { PIECES, type Piece, pieces } from '../pieces.ts'
+import { formOf } from '../question.ts'
+import { eventsOfRun } from '../stream.ts'
+import { openTask } from '../task-stream.ts'
+import { asks, onlyOf, type Task, Tasks, taskStatus } from '../tasks.ts'
+import { Contexts } from './contexts.ts'
+import { CONTEXT, contextOf, eventOf, stateOf, taskView } from './encoding.ts'
+import { a2aError, errorFor } from './errors.ts'
+import { type GivenMessage, messageIn } from './input.ts'
+
+/** A method called over one of the bindings. */
+export interface Asked {
+  readonly call: UserCall
+  /** The agent in the path. */
+  readonly agent: string
+  readonly params: JsonObject
+  /** An event of a stream as the binding has it, as JSON. */
+  readonly wrap: (event: JsonObject) => JsonObject
+}
+
+type Answer = JsonObject | typeof HANDLED
+type Method = (asked: Asked) => Promise<Answer>
+
+const PAGE = 50
+const PAGE_MAX = 100
+/** Runs among which tasks are looked for. */
+const RUNS_MAX = 1_000
+const NO_PUSH = 'Push notifications are not supported: poll the task, or subscribe to it'
+
+export class A2aMethods {
+  readonly #services: Services
+  readonly #tasks: Tasks
+  readonly #contexts: Contexts
+  readonly #methods: Readonly<Record<string, Method>>
+
+  constructor(services: Services) {
+    this.#services = services
+    this.#tasks = new Tasks(services)
+    this.#contexts = new Contexts(services)
+    const noPush: Method = async () => {
+      throw a2aError('PUSH_NOTIFICATION_NOT_SUPPORTED', NO_PUSH)
+    }
+    this.#methods = {
+      SendMessage: (asked) => this.#send(asked),
+      SendStreamingMessage: (asked) => this.#stream(asked),
+      GetTask: (asked) => this.#get(asked),
+      ListTasks: (asked) => this.#list(asked),
+      CancelTask: (asked) => this.#cancel(asked),
+      SubscribeToTask: (asked) => this.#subscribe(asked),
+      CreateTaskPushNotificationConfig: noPush,
+      GetTaskPushNotificationConfig: noPush,
+      ListTaskPushNotificationConfigs: noPush,
+      DeleteTaskPushNotificationConfig: noPush,
+      GetExtendedAgentCard: async () => {
+        throw a2aError('EXTENDED_AGENT_CARD_NOT_CONFIGURED', 'The public card is all there is')
+      }
+    }
+  }
+
+  /** @throws RpcError; Failure for what is of the server's state */
+  async call(method: string, asked: Asked): Promise<Answer> {
+    const known = Object.hasOwn(this.#methods, method) ? this.#methods[method] : undefined
+    if (!known) throw new RpcError(METHOD_NOT_FOUND, 'Method not found')
+    await this.#checkAgent(asked)
+    return known(asked).catch((error: unknown) => {
+      throw (error instanceof Failure && errorFor(error)) || error
+    })
+  }
+
+  /** @throws Failure assistant_unknown, also for somebody else's */
+  async #checkAgent({ agent, call }: Asked): Promise<void> {
+    if (!(await this.#services.assistants.get(agent, call.user.id))) throw fail('assistant_unknown', { id: agent })
+  }
+
+  // ------------------------------------------------------------------------------------------------ messages
+
+  async #send(asked: Asked): Promise<Answer> {
+    const { call, params } = asked
+    const configuration = configurationIn(params)
+    return this.#services.registry.streams.hold(call.user.id, async () => {
+      const task = await this.#say(asked)
+      if (configuration.returnImmediately !== true) await this.#ended(asked, task.last)
+      return { task: await this.#view(await this.#tasks.get(call, task.first.run_id), params, configuration) }
+    })
+  }
+
+  /** @throws Failure when its end cannot be told, or not to this caller any more */
+  async #ended({ call }: Asked, run: Run): Promise<void> {
+    const ended = await this.#services.runs.waitFor(run)
+    if (call.grant && !(await this.#services.isValid(call.grant))) throw fail('token_revoked')
+    if (!ended)
+      throw fail('store_unavailable', { reason: 'the end of the run is not known here' }, { 'Retry-After': '1' })
+  }
+
+  async #stream(asked: Asked): Promise<Answer> {
+    configurationIn(asked.params)
+    return this.#services.registry.streams.hold(asked.call.user.id, async (place) =>
+      this.#open(asked, await this.#say(asked), place)
+    )
+  }
+
+  /** What a message becomes: a new task, the answer to what one asks, or a word to one at work. */
+  async #say(asked: Asked): Promise<Task> {
+    const { call, params } = asked
+    const message = messageIn(params)
+    if (message.taskId === null) return this.#start(asked, message)
+    const task = await this.#tasks.get(call, message.taskId)
+    const { contextId } = message
+    if (contextId !== null && contextId !== contextOf(task.first) && contextId !== task.first.thread_id)
+      throw new RpcError(INVALID_PARAMS, 'message.contextId is not that of the task')
+    if (asks(task.last)) return this.#goOn(asked, task, message)
+    if (taskStatus(task.last) !== 'working')
+      throw a2aError('UNSUPPORTED_OPERATION', `The task has ended: ${stateOf(task.last)}`)
+    await this.#steer(call, task.last, message)
+    return task
+  }
+
+  async #start({ call, agent }: Asked, message: GivenMessage): Promise<Task> {
+    requirePermission(call, 'runs:create')
+    const { contextId, messageId, content } = message
+    const threadId = contextId === null ? null : await this.#contexts.open(call, contextId, agent)
+    const asking = threadId === null ? null : await this.#tasks.asking(call, threadId)
+    if (asking) return this.#goOn({ call }, asking, message)
+    const named: JsonObject = contextId !== null && contextId !== threadId ? { [CONTEXT]: contextId } : {}
+    const body = {
+      input: { messages: [{ role: 'user', content }] },
+      metadata: { a2a_message: messageId, ...named }
+    }
+    return onlyOf(await this.#tasks.start(call, { assistant: agent, threadId, body }))
+  }
+
+  async #goOn({ call }: Pick<Asked, 'call'>, task: Task, { text, data }: GivenMessage): Promise<Task> {
+    const given = isObject(data) && data.resume !== undefined ? data.resume : data
+    const resume: Json = given ?? formOf(await this.#tasks.questions(task.last)).said(text)
+    const last = await this.#tasks.answer(call, task, resume)
+    return { ...task, last, answered: new Set([...task.answered, task.last.run_id]), runs: [...task.runs, last] }
+  }
+
+  async #steer(call: UserCall, run: Run, { content }: GivenMessage): Promise<void> {
+    requirePermission(call, 'runs:create')
+    const left = new AbortController()
+    call.res.once('close', () => left.abort())
+    const said = readInput([{ role: 'user', content }], 'message.parts').filter(
+      (one): one is HumanMessage => one.type === 'human'
+    )
+    await giveInput(this.#services, run, said, left.signal)
+  }
+
+  // --------------------------------------------------------------------------------------------------- tasks
+
+  async #get({ call, params }: Asked): Promise<Answer> {
+    return this.#view(await this.#taskIn(call, params), params)
+  }
+
+  async #cancel({ call, params }: Asked): Promise<Answer> {
+    const task = await this.#taskIn(call, params)
+    if (taskStatus(task.last) !== 'working')
+      throw a2aError('TASK_NOT_CANCELABLE', `Task cannot be canceled: ${stateOf(task.last)}`)
+    return this.#view(await this.#tasks.cancel(call, task), {})
+  }
+
+  async #subscribe(asked: Asked): Promise<Answer> {
+    const task = await this.#taskIn(asked.call, asked.params)
+    if (taskStatus(task.last) !== 'working')
+      throw a2aError('UNSUPPORTED_OPERATION', `There is nothing to subscribe to: ${stateOf(task.last)}`)
+    return this.#services.registry.streams.hold(asked.call.user.id, (place) => this.#open(asked, task, place))
+  }
+
+  async #list({ call, params }: Asked): Promise<Answer> {
+    const { contextId, status, pageSize = PAGE, pageToken, historyLength, includeArtifacts } = params
+    const size = Number(pageSize) || PAGE
+    const from = pageToken === undefined || pageToken === '' ? 0 : Number(pageToken)
+    if (!Number.isSafeInteger(size) || size < 1 || size > PAGE_MAX)
+      throw new RpcError(INVALID_PARAMS, `pageSize must be a number from 1 to ${PAGE_MAX}`)
+    if (!Number.isSafeInteger(from) || from < 0) throw new RpcError(INVALID_PARAMS, 'pageToken is none of ours')
+    const runs = await this.#runsOf(typeof contextId === 'string' && contextId !== '' ? contextId : null)
+    const isAny = status === undefined || status === 0 || status === 'TASK_STATE_UNSPECIFIED'
+    const all = (await this.#tasks.list(call, runs)).filter(({ last }) => isAny || stateOf(last) === status)
+    const shown = all.slice(from, from + size)
+    const tasks: JsonObject[] = []
+    for (const task of shown)
+      tasks.push(
+        includeArtifacts === true
+          ? await this.#view(task, { historyLength: historyLength ?? null })
+          : taskView(task, task.runs, { historyLength: lengthIn(historyLength), pieces: null })
+      )
+    const nextPageToken = from + size < all.length ? String(from + size) : ''
+    return { tasks, nextPageToken, pageSize: shown.length, totalSize: all.length }
+  }
+
+  /** Newest first. */
+  async #runsOf(context: string | null): Promise<readonly Run[]> {
+    const { runs } = this.#services.store
+    if (context === null) return (await runs.begun(0, RUNS_MAX)).runs.toReversed()
+    const threadId = await this.#contexts.find(context)
+    return threadId === null ? [] : runs.list(threadId, { limit: RUNS_MAX, offset: 0 })
+  }
+
+  async #taskIn(call: UserCall, { id }: JsonObject): Promise<Task> {
+    if (typeof id !== 'string') throw new RpcError(INVALID_PARAMS, 'id must be a text')
+    return this.#tasks.get(call, id)
+  }
+
+  async #view(task: Task, { historyLength }: JsonObject, configuration: JsonObject = {}): Promise<JsonObject> {
+    const length = lengthIn(configuration.historyLength ?? historyLength)
+    return taskView(task, task.runs, { historyLength: length, pieces: await this.#piecesOf(task) })
+  }
+
+  async #piecesOf({ runs }: Task): Promise<Piece[]> {
+    const all: Piece[] = []
+    for (const run of runs) all.push(...(await eventsOfRun(this.#services, run, pieces, { filter: PIECES })))
+    return all
+  }
+
+  /** The task as it stands, and what follows: both at one position of its log. */
+  async #open({ call, wrap }: Asked, task: Task, place: Parameters<typeof openTask>[3]): Promise<typeof HANDLED> {
+    const { first, last, runs } = task
+    const before = await this.#piecesOf({ ...task, runs: runs.slice(0, -1) })
+    const own = await eventsOfRun(this.#services, last, pieces, { filter: PIECES })
+    // One that has ended meanwhile is told so behind its end too: its end is the last piece.
+    const shown = own.filter(({ type }) => type !== 'end')
+    // The row may be older than the log.
+    const isAtWork = last.status === 'pending' && shown.length > 0
+    const now: Task = isAtWork ? { ...task, last: { ...last, status: 'running' } } : task
+    const snapshot = taskView(now, runs, { pieces: [...before, ...shown] })
+    const text = (event: JsonObject) => `data: ${JSON.stringify(wrap(event))}\n\n`
+    const encode = (run: Run, piece: Piece): string => {
+      const event = eventOf(first.run_id, named(run, first), piece)
+      return event === null ? '' : text(event)
+    }
+    const opening = Buffer.from(text({ task: snapshot }))
+    const view = { run: last, after: shown.at(-1)?.at ?? null, first: opening, encode, isLast: () => true }
+    return openTask(this.#services, call, view, place)
+  }
+}
+
+/** A run that goes on with a task has the name of its context from the first one. */
+function named(run: Run, { metadata }: Run): Run {
+  return metadata[CONTEXT] === undefined ? run : { ...run, metadata: { ...run.metadata, [CONTEXT]: metadata[CONTEXT] } }
+}
+
+/** @throws RpcError for what it asks and is not there */
+function configurationIn({ configuration }: JsonObject): JsonObject {
+  if (configuration === undefined || configuration === null) return {}
+  if (!isObject(configuration)) throw new RpcError(INVALID_PARAMS, 'configuration must be an object')
+  if (configuration.taskPushNotificationConfig) throw a2aError('PUSH_NOTIFICATION_NOT_SUPPORTED', NO_PUSH)
+  return configuration
+}
+
+function lengthIn(given: Json | undefined): number | undefined {
+  if (given === undefined || given === null || given === '') return undefined
+  const length = Number(given)
+  if (!Number.isSafeInteger(length) || length < 0) throw new RpcError(INVALID_PARAMS, 'historyLength must be a number')
+  return length
+}
