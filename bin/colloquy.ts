@@ -3,6 +3,7 @@
 import { COMMIT, VERSION } from '../lib/base/version.ts'
 import { audit } from './audit.ts'
 import { bench } from './bench.ts'
+import { showConfig } from './config.ts'
 import { type Command, helpOf, UsageError } from './command.ts'
 import { demo } from './demo.ts'
 import { dropJob, listJobs, retryJob } from './jobs.ts'
@@ -40,6 +41,7 @@ const COMMANDS: readonly Command[] = [
   setPassword,
   userSessions,
   audit,
+  showConfig,
   listJobs,
   retryJob,
   dropJob,

@@ -1,6 +1,7 @@
 // colloquy serve: the gateway, until a signal ends it.
-import { loadConfig } from '../lib/config/config.ts'
+import { loadConfig, unusedOptions } from '../lib/config/config.ts'
 import { type Command, INSTALLATION, INSTALLATION_HELP, parse } from './command.ts'
+import { openLog } from './log.ts'
 
 /** A second signal ends the process at once: the first has had its chance. */
 function onSignals(stop: (signal: string) => Promise<void>): void {
@@ -19,24 +20,34 @@ function onSignals(stop: (signal: string) => Promise<void>): void {
 
 export const serve: Command = {
   name: 'serve',
-  usage: '[--config FILE] [--home FOLDER] [--host HOST] [--port NUMBER] [--langgraph FILE [--watch]]',
+  usage: '[--config FILE] [--home FOLDER] [--host HOST] [--port NUMBER] [--langgraph FILE [--watch]] [--check]',
   summary:
-    'Starts the gateway. Prints one line with its URL on stdout; logs are JSON lines on stderr. SIGTERM and SIGHUP drain.',
+    'Starts the gateway. Prints one line with its URL on stdout; logs are JSON lines on stderr. SIGTERM and SIGHUP drain. As in: colloquy serve --port 8001',
   options: [
     ...INSTALLATION_HELP,
     ['--host HOST', 'interface to listen on; default 127.0.0.1'],
     ['--port NUMBER', 'port; 0 takes a free one; default 8001'],
     ['--langgraph FILE', 'langgraph.json or its folder: serves its graphs'],
+    ['--check', 'reads the configuration, says what is wrong with it, and ends: 0 when it can be used, else 1'],
     ['--watch', 'loads the graphs anew when their files change']
   ],
   async run(args) {
     const options = { host: { type: 'string' }, port: { type: 'string' }, langgraph: { type: 'string' } } as const
-    const { values } = parse(args, { ...INSTALLATION, ...options, watch: { type: 'boolean' } })
-    const { config: file, ...flags } = values
+    const { values } = parse(args, {
+      ...INSTALLATION,
+      ...options,
+      watch: { type: 'boolean' },
+      check: { type: 'boolean' }
+    })
+    const { config: file, check, ...flags } = values
     const config = loadConfig({ file, ...flags })
+    if (check) {
+      const warnings = unusedOptions(config).map((sentence) => `warning: ${sentence}\n`)
+      return void process.stdout.write(`${warnings.join('')}${config.file ?? 'The configuration'} can be used\n`)
+    }
     // Loaded only now: a configuration that is refused is refused at once.
     const [{ pino }, { startGateway }] = await Promise.all([import('pino'), import('../lib/gateway.ts')])
-    const log = pino({ level: config.log_level }, pino.destination({ dest: 2, sync: true }))
+    const log = openLog(pino, config.log)
     const stop = async (signal: string) => {
       log.info({ signal }, 'a signal ends the process; a second one ends it at once')
       await (await starting).stop()

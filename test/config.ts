@@ -1,10 +1,11 @@
 // Configuration: where it is found, what beats what, and that a mistake is refused in a sentence that helps.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { homedir } from 'node:os'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ConfigError, type ConfigSource, loadConfig, unusedOptions } from '../lib/config/config.ts'
 import { READ } from '../lib/config/environment.ts'
+import { masked } from '../lib/config/masked.ts'
 
 type Given = Omit<ConfigSource, 'cwd' | 'file'> & { readonly yaml?: string }
 
@@ -433,21 +434,94 @@ t.test('a public URL below a path is refused: nothing would answer there', async
 
 t.test('a variable that seems to be meant for us and that nothing reads is a warning', async (t) => {
   const unusedIn = (env: Record<string, string>, yaml = '') => unusedOptions(load(t, { env, yaml }))
-  for (const name of [
-    'COLLOQUY_PORT',
-    'COLLOQUY_ANYTHING',
-    'GATEWAY_PROT',
-    'DATABASE_URL',
-    'POSTGRES_URL',
-    'PORT',
-    'LOG_LEVEL'
-  ])
+  for (const name of ['COLLOQUY_PORT', 'COLLOQUY_ANYTHING', 'GATEWAY_PROT', 'POSTGRES_URL', 'PORT', 'LOG_LEVEL'])
     t.match(unusedIn({ [name]: 'abc' }), [new RegExp(`^the environment variable ${name} is not used`)], name)
   t.strictSame(
     unusedIn({ DATABASE_URL: 'postgres://a@b/c' }, 'database: { backend: postgres, postgres_url: $DATABASE_URL }'),
     []
   )
   t.strictSame(unusedIn({ COLLOQUY_TOKEN: 'abc', PATH: '/bin', COLLOQUY_HOME: '/tmp/x' }), [])
+})
+
+t.test('every option is a variable, a list or a section as JSON; flags beat it, and it beats the file', async (t) => {
+  const env = {
+    COLLOQUY_SERVER__PORT: '7',
+    COLLOQUY_AUTH__OIDC__RECHECK_S: '60',
+    COLLOQUY_TITLE__ENABLED: 'off',
+    COLLOQUY_LOG__FORMAT: 'text',
+    COLLOQUY_SERVER__CORS_ORIGINS: 'https://a.example, https://b.example',
+    COLLOQUY_MODELS: '[{ "name": "main", "model": "m", "api_key": "$KEY" }]',
+    KEY: 'k-1'
+  }
+  const config = load(t, { yaml: 'server: { port: 1 }\nlog_level: warn', env })
+  t.match(config, {
+    title: { enabled: false },
+    auth: { oidc: { recheck_s: 60 } },
+    log: { format: 'text', level: 'warn' }
+  })
+  t.match(config.server, { port: 7, cors_origins: ['https://a.example', 'https://b.example'] })
+  t.match(config.models, [{ name: 'main', api_key: 'k-1' }])
+  t.strictSame(unusedOptions(config), [])
+  t.equal(load(t, { env, port: 8 }).server.port, 8)
+  t.strictSame(problemsOf(t, { env: { COLLOQUY_SERVER__PORT: 'http' } }), [
+    'COLLOQUY_SERVER__PORT (server.port) must be a whole number.'
+  ])
+})
+
+t.test('a secret may lie in a file that NAME_FILE names', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'colloquy-secrets-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const secrets = { secret: 's'.repeat(40), key: 'k-1', url: 'postgres://a:pw@db/chat' }
+  for (const [name, text] of Object.entries(secrets)) writeFileSync(join(folder, name), `${text}\n`)
+  const env = {
+    AUTH_JWT_SECRET_FILE: join(folder, 'secret'),
+    COLLOQUY_WEBHOOKS__SECRET_FILE: join(folder, 'key'),
+    MODEL_KEY_FILE: join(folder, 'key'),
+    DATABASE_URL_FILE: join(folder, 'url')
+  }
+  const config = load(t, { yaml: 'models: [{ name: a, model: m, api_key: $MODEL_KEY }]', env })
+  t.equal(config.auth.jwt_secret, 's'.repeat(40))
+  t.match(config, { webhooks: { secret: 'k-1' }, models: [{ api_key: 'k-1' }] })
+  t.match(config.database, { backend: 'postgres', postgres_url: 'postgres://a:pw@db/chat' })
+  t.strictSame(unusedOptions(config), [])
+  const [problem] = problemsOf(t, { env: { AUTH_JWT_SECRET_FILE: '/no/such/file' } })
+  t.equal(problem, 'AUTH_JWT_SECRET_FILE names /no/such/file, which cannot be read (ENOENT).')
+})
+
+t.test('DATABASE_URL is the database, unless another one was chosen', async (t) => {
+  const env = { DATABASE_URL: 'postgres://a:pw@db/chat' }
+  t.match(load(t, { env }).database, { backend: 'postgres', postgres_url: env.DATABASE_URL })
+  const chosen = load(t, { env, yaml: 'database: { backend: sqlite }' })
+  t.match(chosen.database, { backend: 'sqlite', postgres_url: null })
+  t.equal(load(t, { env: { DATABASE_URL: 'mysql://a@b/c' } }).database.backend, 'sqlite')
+})
+
+t.test('wrong keys and wrong values are told in one round, each once', async (t) => {
+  refused(
+    t,
+    'server: { prot: 1, host: "" }\ntitle: 5\nmodels: [{ name: a, modle: b, max_retries: 99 }]',
+    'server.prot is not an option; did you mean port?',
+    'title must hold options by name.',
+    'models[0].modle is not an option; did you mean model?',
+    'server.host must not be empty.',
+    'models[0].max_retries must be at most 20 (it is 99).'
+  )
+})
+
+t.test('a configuration is shown without its secrets', async (t) => {
+  const yaml = `
+database: { backend: postgres, postgres_url: "postgres://u:SENTINEL@db/chat?sslpassword=SENTINEL" }
+auth:
+  jwt_secret: SENTINEL-SENTINEL-SENTINEL-SENTINEL
+  oidc: { providers: [{ id: a, issuer: "https://a.example", client_id: c, client_secret: SENTINEL }] }
+models: [{ name: a, model: m, api_key: SENTINEL, base_url: "https://SENTINEL@m.example/v1?key=SENTINEL", request: { extra_headers: { a: SENTINEL } } }]
+agent: { runtime: langgraph, url: "http://h:1", api_key: SENTINEL, headers: { x-a: SENTINEL } }
+webhooks: { secret: SENTINEL }
+run_events: { backend: { module: ./e.js, options: { dsn: SENTINEL } } }`
+  const shown = JSON.stringify(masked(load(t, { yaml })))
+  t.notMatch(shown, /SENTINEL/i)
+  t.match(shown, /postgres:\/\/u:\*\*\*@db\/chat/)
+  t.match(shown, /a\.example/)
 })
 
 t.test('every variable that is read stands in the operator’s document', async (t) => {

@@ -5,6 +5,7 @@ import type { Credentials } from '../auth/credentials.ts'
 import type { Config } from '../config/config.ts'
 import { Failure } from '../base/errors.ts'
 import { Proxies } from '../http/address.ts'
+import { targetOf } from '../http/request.ts'
 import type { ProjectApp } from '../http/route.ts'
 import { Origins } from '../http/entry.ts'
 import { type HttpOptions, HttpServer, type Log } from '../http/server.ts'
@@ -61,7 +62,7 @@ export function composeServers(parts: HttpParts): { server: HttpServer; metricsS
   }
   const server = new HttpServer({
     ...common,
-    onAnswered: metrics.request,
+    onAnswered: config.log.access ? accessLog(parts, proxies) : metrics.request,
     app: parts.app,
     dialectOf,
     routes: routes(services, accounts, {
@@ -72,6 +73,16 @@ export function composeServers(parts: HttpParts): { server: HttpServer; metricsS
   })
   const hasOwnPort = config.metrics.port !== 0
   return { server, metricsServer: hasOwnPort ? new HttpServer({ ...common, routes: metricsRoutes(services) }) : null }
+}
+
+/** A line for every response, beside its metrics. The query is left out: it may have what is nobody's. */
+function accessLog({ log, metrics }: HttpParts, proxies: Proxies): NonNullable<HttpOptions['onAnswered']> {
+  return (route, method, status, ms, { req, userId }) => {
+    metrics.request(route, method, status, ms)
+    const { path } = targetOf(req)
+    const took_ms = Math.round(ms)
+    log.info({ method, path, route, status, took_ms, address: proxies.addressOf(req), user_id: userId }, 'answered')
+  }
 }
 
 /** A database that does not answer a read is not the request's fault, and a retry may work. */

@@ -4,17 +4,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import * as v from 'valibot'
 import { LineCounter, parseDocument } from 'yaml'
-import {
-  absolute,
-  type Env,
-  type Flags,
-  isTree,
-  join,
-  override,
-  type Tree,
-  unusedVariables,
-  withVariables
-} from './environment.ts'
+import { absolute, type Env, type Flags, isTree, override, unusedVariables, withVariables } from './environment.ts'
+import { checkKeys, pathsOf, Wrong } from './keys.ts'
 import type { ModuleOption } from './kinds.ts'
 import { EVENT_BYTES_MIN, Options, type Parsed } from './options.ts'
 import { networkOf } from '../base/networks.ts'
@@ -37,21 +28,9 @@ function refuse(problems: readonly string[]): void {
   if (problems.length > 0) throw new ConfigError(problems)
 }
 
-/**
- * Turns schema issues into sentences. Only numbers, booleans and choices are quoted: any other value may be a key.
- * @param names by path: the name of the flag or variable a value came from
- */
-function sentence(issue: v.BaseIssue<unknown>, names: ReadonlyMap<string, string>): string {
-  const path = (issue.path ?? []).reduce(
-    (way, item) => (typeof item.key === 'number' ? `${way}[${item.key}]` : join(way, String(item.key))),
-    ''
-  )
-  const isShown = typeof issue.input === 'number' || typeof issue.input === 'boolean' || issue.type === 'picklist'
-  return `${names.get(path) ?? path} ${issue.message}${isShown ? ` (it is ${String(issue.input)})` : ''}.`
-}
-
 /** The options after defaults, environment and flags, with what follows from them filled in. */
-export type Config = Readonly<Omit<Parsed, 'database' | 'run_events'>> & {
+export type Config = Readonly<Omit<Parsed, 'database' | 'run_events' | 'log'>> & {
+  readonly log: Omit<Parsed['log'], 'level'> & { readonly level: NonNullable<Parsed['log']['level']> }
   /** The file that was read, or null. */
   readonly file: string | null
   /** Sentences about environment variables that nothing reads. */
@@ -83,12 +62,14 @@ export function loadConfig(source: ConfigSource = {}): Config {
   const problems: string[] = []
   const used = new Set<string>()
   const options = withVariables(tree, env, '', problems, used)
-  checkKeys(Options, options, '', problems)
-  refuse(problems)
-  // It is an object: checkKeys has complained about anything else.
-  const names = override(options as Tree, source, env)
+  if (!isTree(options)) throw new ConfigError(['The configuration file must hold options by name.'])
+  const names = override(options, { paths: pathsOf(Options, ''), flags: source, env, problems, used })
+  const wrong = new Wrong(problems)
+  checkKeys(Options, options, '', wrong)
   const parsed = v.safeParse(Options, options)
-  if (!parsed.success) refuse(parsed.issues.map((issue) => sentence(issue, names)))
+  // Both in one round: who mends a key need not come back for a value.
+  for (const issue of parsed.issues ?? []) wrong.addIssue(issue, names)
+  refuse(problems)
   // Not successful was refused one line above; valibot's types do not see it.
   const config = complete(parsed.output as Parsed, file, cwd, unusedVariables(env, used))
   refuse(contradictions(config))
@@ -123,6 +104,7 @@ function complete(parsed: Parsed, file: string | null, cwd: string, unusedVariab
       ...parsed.auth,
       registration: parsed.auth.allow_registration ? parsed.auth.registration : 'closed'
     },
+    log: { ...parsed.log, level: parsed.log.level ?? parsed.log_level },
     file,
     unusedVariables,
     home,
@@ -308,62 +290,4 @@ function parseYaml(yaml: string, file: string): unknown {
 function sentenceCase(code: string): string {
   const words = code.toLowerCase().replaceAll('_', ' ')
   return `this is not valid YAML (${words})`
-}
-
-// --------------------------------------------------------------------------------------------------------------- keys
-
-/** The part of a schema that this needs. */
-interface Shape {
-  readonly type: string
-  readonly entries?: Readonly<Record<string, Shape>>
-  readonly wrapped?: Shape
-  readonly item?: Shape
-  /** Present if the schema depends on the value. */
-  readonly getter?: (input: unknown) => Shape
-}
-
-/** Adds a sentence for every unknown key in `value`, suggesting the nearest known one. */
-function checkKeys(schema: Shape, value: unknown, path: string, problems: string[]): void {
-  if (value === null || value === undefined) return
-  if (schema.wrapped) return checkKeys(schema.wrapped, value, path, problems)
-  if (schema.getter) return checkKeys(schema.getter(value), value, path, problems)
-  if (schema.item && Array.isArray(value)) {
-    for (const [i, item] of value.entries()) checkKeys(schema.item, item, `${path}[${i}]`, problems)
-  }
-  const { entries } = schema
-  if (!entries) return
-  if (!isTree(value)) {
-    problems.push(`${path || 'The configuration file'} must hold options by name.`)
-    return
-  }
-  for (const [name, inner] of Object.entries(value)) {
-    const known = Object.hasOwn(entries, name) ? entries[name] : undefined
-    if (known) checkKeys(known, inner, join(path, name), problems)
-    else problems.push(`${join(path, name)} is not an option; ${hint(name, Object.keys(entries))}`)
-  }
-}
-
-/** The name that was meant, if one is near: any other would mislead. */
-function hint(name: string, known: readonly string[]): string {
-  const [nearest] = known
-    .map((other) => ({ other, steps: distance(name, other) }))
-    .sort((one, two) => one.steps - two.steps)
-  const isNear =
-    nearest !== undefined &&
-    nearest.steps <= Math.max(2, Math.floor(name.length / 3)) &&
-    nearest.steps < name.length - 1
-  return isNear ? `did you mean ${nearest.other}?` : `there are ${known.join(', ')}.`
-}
-
-function distance(one: string, other: string): number {
-  let row = Array.from({ length: other.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= one.length; i++) {
-    const above = row
-    row = [i]
-    for (let j = 1; j <= other.length; j++) {
-      const changed = (above[j - 1] ?? 0) + (one[i - 1] === other[j - 1] ? 0 : 1)
-      row.push(Math.min(changed, (above[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1))
-    }
-  }
-  return row[other.length] ?? 0
 }

@@ -1,6 +1,8 @@
 // The environment: variables named in the file, and variables and flags that override it.
+import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { resolve } from 'node:path'
+import { parseDocument } from 'yaml'
 
 // --------------------------------------------------------- Options by name as a file has them, before validation
 
@@ -15,15 +17,17 @@ export function join(path: string, name: string): string {
   return path === '' ? name : `${path}.${name}`
 }
 
-/** Sets the option at `path`, which has one or two names. */
+/** Sets the option at `path`. */
 function put(options: Tree, path: string, value: unknown): void {
-  const [name = '', inner] = path.split('.')
-  if (inner === undefined) {
+  const [name = '', ...inner] = path.split('.')
+  if (inner.length === 0) {
     options[name] = value
     return
   }
   const part = options[name]
-  options[name] = { ...(isTree(part) ? part : {}), [inner]: value }
+  const copy = isTree(part) ? { ...part } : {}
+  put(copy, inner.join('.'), value)
+  options[name] = copy
 }
 
 export type Env = Readonly<Record<string, string | undefined>>
@@ -45,7 +49,8 @@ const VARIABLES: Readonly<Record<string, string>> = {
   GATEWAY_PORT: 'server.port',
   GATEWAY_CORS_ORIGINS: 'server.cors_origins',
   AUTH_TRUSTED_PROXIES: 'server.trusted_proxies',
-  AUTH_JWT_SECRET: 'auth.jwt_secret'
+  AUTH_JWT_SECRET: 'auth.jwt_secret',
+  DATABASE_URL: 'database.postgres_url'
 }
 
 /** Every variable that is read. A test looks for each of them in the operator's document. */
@@ -62,7 +67,6 @@ const OF_CLIENTS = /^COLLOQUY_(TOKEN|URL|COMMIT|FAST|LONG|AGAIN|HOSTILE|SEED|LOS
 
 /** Variables that other servers read, and how each is said here. */
 const OF_OTHERS: Readonly<Record<string, string>> = {
-  DATABASE_URL: 'database: { backend: postgres, postgres_url: $DATABASE_URL }',
   POSTGRES_URL: 'database: { backend: postgres, postgres_url: $POSTGRES_URL }',
   POSTGRES_URI: 'database: { backend: postgres, postgres_url: $POSTGRES_URI }',
   PORT: 'server: { port: $PORT }',
@@ -72,12 +76,22 @@ const OF_OTHERS: Readonly<Record<string, string>> = {
   TRUSTED_PROXIES: 'server: { trusted_proxies: $TRUSTED_PROXIES }'
 }
 
-/** Sentences about variables that are set for us, it seems, and that nothing reads. `used`: those the file names. */
+/** The variable of an option: `auth.oidc.recheck_s` is COLLOQUY_AUTH__OIDC__RECHECK_S. */
+function variableOf(path: string): string {
+  return `COLLOQUY_${path.toUpperCase().replaceAll('.', '__')}`
+}
+
+/** Sentences about variables that are set for us, it seems, and that nothing reads. `used`: those that were read. */
 export function unusedVariables(env: Env, used: ReadonlySet<string>): string[] {
   const isIdle = (name: string) => Boolean(env[name]) && !used.has(name) && !READ.includes(name)
   const ours = Object.keys(env).filter((name) => /^(COLLOQUY|GATEWAY)_/.test(name) && !OF_CLIENTS.test(name))
   return [
-    ...ours.filter(isIdle).map((name) => `the environment variable ${name} is not used: there are ${READ.join(', ')}`),
+    ...ours
+      .filter(isIdle)
+      .map(
+        (name) =>
+          `the environment variable ${name} is not used: there are ${READ.join(', ')}, and COLLOQUY_SECTION__NAME for every option`
+      ),
     ...Object.entries(OF_OTHERS)
       .filter(([name]) => isIdle(name))
       .map(([name, yaml]) => `the environment variable ${name} is not used: colloquy.yaml can, with ${yaml}`)
@@ -105,32 +119,83 @@ function variable(value: string, env: Env, path: string, problems: string[], use
   return value.replace(/^\$([A-Za-z_]\w*)$|\$\{([A-Za-z_]\w*)\}/g, (written, alone?: string, inside?: string) => {
     const name = alone ?? inside ?? ''
     used.add(name)
-    const found = env[name]
+    const found = textOf(env, name, problems, used)
     if (found === undefined) problems.push(`${path} is ${written}, but the environment variable ${name} is not set.`)
     return found ?? written
   })
+}
+
+/** A variable, or what the file holds that NAME_FILE names, as container platforms hand out secrets; undefined: neither is set. */
+function textOf(env: Env, name: string, problems: string[], used: Set<string>): string | undefined {
+  const file = env[`${name}_FILE`]
+  if (env[name] !== undefined || !file) return env[name]
+  used.add(`${name}_FILE`)
+  try {
+    return readFileSync(file, 'utf8').trim()
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+    problems.push(`${name}_FILE names ${file}, which cannot be read (${code}).`)
+    return undefined
+  }
+}
+
+/** What a list or an object is in a variable: JSON, or YAML on one line. Any other text is itself. */
+function parsedValue(text: string): unknown {
+  if (!/^\s*[[{]/.test(text)) return text
+  const document = parseDocument(text)
+  return document.errors.length > 0 ? text : document.toJS()
+}
+
+interface Overriding {
+  /** Of every option. */
+  readonly paths: readonly string[]
+  readonly flags: Flags
+  readonly env: Env
+  readonly problems: string[]
+  /** Variables that are read are added. */
+  readonly used: Set<string>
 }
 
 /**
  * Applies environment and flags over the file's options.
  * @returns by path: the name of the flag or variable a value came from
  */
-export function override(options: Tree, flags: Flags, env: Env): Map<string, string> {
+export function override(options: Tree, { paths, flags, env, problems, used }: Overriding): Map<string, string> {
   const names = new Map<string, string>()
   const set = (path: string, name: string, value: unknown) => {
     if (value === undefined || value === '') return
     put(options, path, value)
     names.set(path, `${name} (${path})`)
   }
-  for (const [name, path] of Object.entries(VARIABLES)) set(path, name, env[name])
+  const setBy = (path: string, name: string) => {
+    const text = textOf(env, name, problems, used)
+    if (text === undefined || text === '') return
+    used.add(name)
+    const value = parsedValue(text)
+    set(path, name, value === text ? text : withVariables(value, env, path, problems, used))
+  }
+  for (const [name, path] of Object.entries(VARIABLES)) if (name !== 'DATABASE_URL') setBy(path, name)
+  const isSet = (path: string) => valueAt(options, path) !== undefined && valueAt(options, path) !== null
+  const backend = variableOf('database.backend')
+  const isOurs = /^postgres(ql)?:/.test(textOf(env, 'DATABASE_URL', [], new Set()) ?? '')
+  // A platform's database, unless somebody has chosen another one.
+  if (isOurs && !isSet('database.postgres_url') && !isSet('database.backend') && !env[backend]) {
+    setBy('database.postgres_url', 'DATABASE_URL')
+    set('database.backend', 'DATABASE_URL', 'postgres')
+  }
+  for (const path of paths) setBy(path, variableOf(path))
   set('home', '--home', flags.home)
   set('server.host', '--host', flags.host)
   set('server.port', '--port', flags.port)
   set('agent.config', '--langgraph', flags.langgraph && absolute('.', flags.langgraph))
   set('agent.runtime', '--langgraph', flags.langgraph && 'graphs')
   set('agent.watch', '--watch', flags.watch)
-  if (isEmpty(options.models)) set('models', 'OPENAI_API_KEY', modelOfEnvironment(env))
+  if (isEmpty(options.models)) set('models', 'OPENAI_API_KEY', modelOfEnvironment(env, problems, used))
   return names
+}
+
+function valueAt(options: Tree, path: string): unknown {
+  return path.split('.').reduce<unknown>((part, name) => (isTree(part) ? part[name] : undefined), options)
 }
 
 function isEmpty(models: unknown): boolean {
@@ -138,10 +203,9 @@ function isEmpty(models: unknown): boolean {
 }
 
 // A key alone configures a model: the shortest way from `npm start` to a real answer.
-function modelOfEnvironment(env: Env): unknown {
-  if (!env.OPENAI_API_KEY) return undefined
+function modelOfEnvironment(env: Env, problems: string[], used: Set<string>): unknown {
+  const api_key = textOf(env, 'OPENAI_API_KEY', problems, used)
+  if (!api_key) return undefined
   const model = env.OPENAI_MODEL || 'gpt-4o-mini'
-  return [
-    { name: 'main', provider: 'openai', base_url: env.OPENAI_BASE_URL || null, api_key: env.OPENAI_API_KEY, model }
-  ]
+  return [{ name: 'main', provider: 'openai', base_url: env.OPENAI_BASE_URL || null, api_key, model }]
 }

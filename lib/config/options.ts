@@ -190,11 +190,21 @@ const model = v.object(
   'is missing'
 )
 
+const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+
 export const Options = v.object({
   // Everything we write is below it. Relative to the working directory.
   home: text('.colloquy'),
   // Log level; debug and trace show contents of conversations.
-  log_level: choice(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], 'info'),
+  log_level: choice(LEVELS, 'info'),
+  log: section({
+    // json: a JSON object a line. text: a line for people.
+    format: choice(['json', 'text'], 'json'),
+    // Takes the place of log_level, its older name, where it is given.
+    level: v.nullish(v.picklist(LEVELS, `must be one of ${LEVELS.join(', ')}`), null),
+    // A line for every request that was answered. Off: only what goes wrong has one.
+    access: flag(false)
+  }),
   server,
   metrics,
   database,

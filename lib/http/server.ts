@@ -35,6 +35,12 @@ export interface Log {
   error(fields: object, message: string): void
 }
 
+/** Of a response that was sent, for the access log. */
+export interface Answered {
+  readonly req: IncomingMessage
+  readonly userId: string | null
+}
+
 export interface HttpOptions extends EntryOptions {
   readonly routes: readonly Route[]
   /** The operator's own routes. */
@@ -52,7 +58,7 @@ export interface HttpOptions extends EntryOptions {
   /** Maps temporary errors of lower layers to a Failure; null: not one of those. */
   readonly failureOf?: (error: unknown) => Failure | null
   /** A response, or the head of a stream, was sent: route path (`none`: no route), method, status, ms. Must not throw. */
-  readonly onAnswered?: (route: string, method: string, status: number, ms: number) => void
+  readonly onAnswered?: (route: string, method: string, status: number, ms: number, by: Answered) => void
 }
 
 /** Longer than the 60 s of common load balancers: the side that closes first must not be us, or a request meets the closing. */
@@ -185,7 +191,8 @@ export class HttpServer {
     } catch (error) {
       this.#refuse(req, res, error, cookies, seen)
     }
-    this.#options.onAnswered?.(seen.route, req.method ?? 'GET', res.statusCode, performance.now() - began)
+    const by = { req, userId: seen.user }
+    this.#options.onAnswered?.(seen.route, req.method ?? 'GET', res.statusCode, performance.now() - began, by)
   }
 
   /** An upgrade request is handled like any other until its handler accepts it: refusals are ordinary HTTP responses. */

@@ -26,6 +26,7 @@ export function withOpenApi(routes: readonly Route[]): Route[] {
 
 /** Descriptions of parameters by name, the same on every route. */
 const PARAMETERS: Reference['parameters'] = {
+  next: 'Where to go then: a path, or an address of a listed origin',
   assistant_id: 'Id of an assistant, or the name of a graph for its default assistant',
   delete_threads: 'Also delete the threads of the assistant',
   xray: 'Include subgraphs: true, or how many levels',

@@ -114,7 +114,7 @@ export function ssoRoutes(services: AuthServices): Route[] {
       ...open,
       path: `${AUTH}/oauth/{provider}`,
       query: startQuery,
-      summary: 'Sign in with a provider; `next`: where to go then, a path or an address of a listed origin',
+      summary: 'Sign in with a provider',
       answers: { ...sent, 501: refusal },
       refusals: [400],
       handler: begin

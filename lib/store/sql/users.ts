@@ -41,8 +41,10 @@ function* ofSession(id: string, digest: string): Steps<User | 'denied' | null> {
   const sql = `SELECT ${COLUMNS}, EXISTS (SELECT 1 FROM denied_sessions WHERE digest = $2) AS is_denied FROM users WHERE id = $1`
   const [row] = yield* ask<UserRow & { readonly is_denied: boolean | number }>(sql, id, digest)
   if (!row) return null
-  const { is_denied, ...user } = row
-  return is_denied ? 'denied' : toUser(user)
+  const { is_denied, needs_setup, groups_json, ...user } = row
+  if (is_denied) return 'denied'
+  // Hot path: as toUser, and most have no groups.
+  return { ...user, needs_setup: Boolean(needs_setup), ...(groups_json && { groups: JSON.parse(groups_json) }) }
 }
 
 const LISTED = 'id, email, system_role, created_at, oauth_provider, oauth_id, needs_setup, disabled_at'
