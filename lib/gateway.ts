@@ -19,7 +19,7 @@ import { projectSettings } from './langgraph/project/config-file.ts'
 import { AccessPolicy } from './langgraph/project/access-policy.ts'
 import { composeAgent, graphPorts } from './compose/agent.ts'
 import { composeServers } from './compose/http.ts'
-import { composeJobs } from './compose/jobs.ts'
+import { composeJobs, writeOrRefused } from './compose/jobs.ts'
 import { type Component, Components } from './compose/components.ts'
 import {
   drained,
@@ -61,6 +61,7 @@ import { Registry } from './run/lifecycle/registry.ts'
 import { Runs } from './run/lifecycle/runs.ts'
 import { Sweeper } from './run/commit/sweeper.ts'
 import { Assistants } from './thread/assistants.ts'
+import { SearchIndexer } from './thread/search/indexer.ts'
 import { StoredStates } from './thread/stored-states.ts'
 import { UserLimits } from './thread/user-limits.ts'
 import { openStore } from './store/open.ts'
@@ -325,7 +326,6 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       return paths.removeUser(userId)
     }
   })
-  observers.push(jobs)
   const people = new People({ store: scoped, writer, apiTokens, audit, home: config.home, departureOf, onRevoked })
   const { lifetimeS, seal } = tokens
   const sso = new SingleSignOn({
@@ -342,6 +342,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       log
     }
   })
+  const indexer = new SearchIndexer({ store, write: (ops) => writeOrRefused(committer, ops), log })
+  observers.push(jobs, indexer)
   const setupLink = needsSetupLink(config) ? new SetupLink(config.home) : null
   const { server, metricsServer } = composeServers({
     config,
@@ -436,6 +438,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     removals,
     jobs,
     sso,
+    indexer,
     admission // the first to stop: no new runs
   ]
   for (const component of order) await components.start(component)

@@ -122,6 +122,7 @@ const TABLE = {
   feedback_missing: [404, 'No feedback found for this run'],
   feedback_not_found: [404, 'Feedback {id} not found'],
   feedback_unavailable: [503, 'Feedback not available'],
+  search_unavailable: [501, 'Messages cannot be searched here'],
   rating_invalid: [400, 'rating must be +1 or -1'],
 
   // Files of a thread [contract 6.1, 6.2].

@@ -54,11 +54,7 @@ export function composeJobs(parts: JobParts): JobRunner {
   return new JobRunner({
     reads: store.jobs,
     owner: () => store.peers?.id ?? self,
-    write: (ops, owner) =>
-      committer.writeAll(ops, 'endless', owner).catch((error: unknown) => {
-        if (error instanceof WriteRefused) return null
-        throw error
-      }),
+    write: (ops, owner) => writeOrRefused(committer, ops, owner),
     types: {
       webhook: { deed: webhooks.deed, attempts, retryMs, retryMsMax: DAY_MS },
       removal: { ...PATIENT, deed: removals.deed },
@@ -67,6 +63,20 @@ export function composeJobs(parts: JobParts): JobRunner {
     },
     log
   })
+}
+
+/** Writes as one group, however long the store takes. null: it was refused. */
+export async function writeOrRefused(
+  committer: Committer,
+  ops: readonly Op[],
+  owner?: string
+): Promise<readonly unknown[] | null> {
+  try {
+    return await committer.writeAll(ops, 'endless', owner)
+  } catch (error) {
+    if (error instanceof WriteRefused) return null
+    throw error
+  }
 }
 
 /** Starts the run of a cron's turn, in one group with `finish`. */

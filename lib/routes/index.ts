@@ -19,6 +19,7 @@ import { modelRoutes } from './features.ts'
 import { withOpenApi } from './openapi.ts'
 import { peopleRoutes } from './people.ts'
 import { runRoutes } from './runs.ts'
+import { searchRoutes } from './search.ts'
 import type { AccessRules, Services } from './services.ts'
 import { ssoRoutes } from './sso.ts'
 import { skillRoutes } from './skills.ts'
@@ -55,6 +56,7 @@ export function routes(
     ...peopleRoutes(auth), //       /api/v1/admin/users, /api/v1/auth/sessions
     ...auditRoutes(services), //    /api/v1/admin/audit
     ...jobRoutes(services), //  /api/v1/admin/jobs
+    ...searchRoutes(services), //   /api/v1/search
     ...threadRoutes(services), //   /api/threads
     ...stateRoutes(services), //    /api/threads/{thread_id}/state, /history
     ...runRoutes(services), //      /api/threads/{thread_id}/runs, /api/runs

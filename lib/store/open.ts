@@ -141,8 +141,10 @@ async function openEventModule(ref: ModuleRef, context: ModuleContext, like: Eve
 async function openDatabaseModule(ref: ModuleRef, context: ModuleContext, like: Store): Promise<Store> {
   const opened = await opens('database.backend', 'openStore', ref, context)
   const missing = Object.entries(like).flatMap(([noun, methods]) => {
-    // null says that there is no feedback.
-    if (typeof methods !== 'object' || (noun === 'feedback' && memberOf(opened, noun) === null)) return []
+    if (typeof methods !== 'object') return []
+    // null says that there is no feedback, and without a search nothing is found by its words.
+    if (noun === 'feedback' && memberOf(opened, noun) === null) return []
+    if (noun === 'search' && memberOf(opened, noun) === undefined) return []
     return missingIn(memberOf(opened, noun), methods, `${noun}.`)
   })
   const hint = memberOf(opened, 'jobs') === undefined ? BEFORE_JOBS : ''

@@ -21,7 +21,8 @@ const USER_AT = {
   crons: { get: 1, list: 0 },
   items: { get: 2, search: 1, namespaces: 1 },
   feedback: { list: 2, stats: null, byRuns: 2 },
-  aliases: { get: 2, ofThread: 1 }
+  aliases: { get: 2, ofThread: 1 },
+  search: { find: 1, queued: null, waiting: 0 }
 } as const satisfies Partial<{ [Noun in keyof Store]: UsersAt<NonNullable<Store[Noun]>> }>
 type UsersAt<Reads> = { readonly [Method in keyof Reads]: UserAt<Reads[Method]> }
 
@@ -33,7 +34,7 @@ type Asked<F> = F extends (...args: [...infer Before, infer Last]) => infer R
   : F
 type Scoped<Reads> = { readonly [Method in keyof Reads]: Asked<Reads[Method]> }
 type ScopedNouns = {
-  readonly [Noun in keyof typeof USER_AT]: Scoped<NonNullable<Store[Noun]>> | Extract<Store[Noun], null>
+  readonly [Noun in keyof typeof USER_AT]: Scoped<NonNullable<Store[Noun]>> | Extract<Store[Noun], null | undefined>
 }
 
 /** What handlers read from: an omitted user is the current one. */

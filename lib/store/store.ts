@@ -36,6 +36,7 @@ import type { ItemReads } from './ports/items.ts'
 import type { JobReads } from './ports/jobs.ts'
 import type { Group, Outcome } from './ports/ops.ts'
 import type { Peers } from './ports/peers.ts'
+import type { SearchReads } from './ports/search.ts'
 import type { ThreadReads } from './ports/threads.ts'
 import type { JsonObject } from '../base/types.ts'
 
@@ -50,6 +51,7 @@ export type * from './ports/items.ts'
 export type * from './ports/jobs.ts'
 export type * from './ports/ops.ts'
 export type * from './ports/peers.ts'
+export type * from './ports/search.ts'
 export type * from './ports/threads.ts'
 export { ALIAS_TEXT_MAX } from './ports/aliases.ts'
 export { JOB_PAYLOAD_MAX } from './ports/jobs.ts'
@@ -73,6 +75,8 @@ export interface Store {
   readonly aliases: AliasReads
   /** null: there is no SQL database, and the feedback routes answer 503 [Errors]. */
   readonly feedback: FeedbackReads | null
+  /** Absent: nothing is found by its words. Then `search.put` never comes. */
+  readonly search?: SearchReads
   /** Absent: the store has one process. */
   readonly peers?: Peers
   /** Writes all groups in one transaction; returns one outcome per group, in order [Store 2, 3]. Only the committer calls it. */

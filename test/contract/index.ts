@@ -34,6 +34,7 @@ import { limitContract } from './limits.ts'
 import { peerContract } from './peers.ts'
 import { runStoreContract } from './runs.ts'
 import { scopeContract } from './scope.ts'
+import { searchContract } from './search.ts'
 import { threadMetadataContract } from './thread-metadata.ts'
 import { threadStoreContract } from './threads.ts'
 import { userStoreContract } from './users.ts'
@@ -57,6 +58,7 @@ export {
   peerContract,
   runStoreContract,
   scopeContract,
+  searchContract,
   threadMetadataContract,
   jobStoreContract,
   limitContract,
@@ -85,6 +87,7 @@ export const SUITES: Readonly<Record<string, (t: Test, open: Open) => void | Pro
   crons: cronStoreContract,
   aliases: aliasStoreContract,
   feedback: feedbackStoreContract,
+  search: searchContract,
   peers: peerContract
 }
 

@@ -36,6 +36,7 @@ const NAMELESS: Readonly<Record<string, string>> = {
   writers: 'processes',
   former_writers: 'processes that have lost their lease',
   denied_sessions: 'digests of sessions that were logged out, until they would have ended',
+  search_queue: 'threads whose texts have just changed, until they are indexed',
   removed_threads: 'threads that are too long to be removed at once, until they are gone'
 }
 

@@ -148,6 +148,7 @@ function threadOf(op: Op): string | null {
     case 'run.bodies':
     case 'graph.write':
     case 'graph.update':
+    case 'search.put':
       return op.thread_id
     default:
       return null

@@ -28,6 +28,7 @@ import type { NewEvent } from './events.ts'
 import type { Admission, NewRun, Segment, Settlement } from './runs.ts'
 import type { ItemLimits, ItemWrite, Namespace } from './items.ts'
 import type { Due, Job, JobClaim, JobId, NewJob } from './jobs.ts'
+import type { TextWords } from './search.ts'
 import type { ThreadCreation } from './threads.ts'
 import type { UserPatch } from './users.ts'
 
@@ -219,6 +220,11 @@ export interface Ops {
   'cron.remove': { in: { cron_id: string; user: Owner }; out: boolean }
   /** Names a thread or a run of it, unless the name is taken: answers whose it is. null: there is no such thread. */
   'alias.put': { in: { alias: Alias; now: Timestamp }; out: Alias | null }
+  /**
+   * Adds texts of a thread to the index of words; one that is there stays, but the title (seq 0) is replaced. `done`: that is all of the
+   * queued version of this number, and the thread leaves the queue if there is no newer one. Refused when the thread is gone.
+   */
+  'search.put': { in: { thread_id: string; texts: readonly TextWords[]; done: number | null }; out: null }
   /** Makes a job, or sets it anew: whoever is at it is refused. Refused when its thread is gone. */
   'job.put': { in: { job: NewJob }; out: null }
   /** Changes an existing job; with a new due time whoever is at it is refused. */

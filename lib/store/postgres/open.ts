@@ -5,7 +5,7 @@ import { sqlReads } from '../sql/nouns.ts'
 import { checkpointReads } from './checkpoints.ts'
 import { prepareDatabase } from './schema.ts'
 import { type ReadDb, runSteps } from './db.ts'
-import { originReads, threadSearch } from './ops.ts'
+import { originReads, threadSearch, WORDS } from './ops.ts'
 import { frameReads } from './frames.ts'
 import { Lease } from './lease.ts'
 import { PostgresPeers } from './peers.ts'
@@ -70,6 +70,7 @@ export function readsOf(db: ReadDb) {
   const run: RunSteps = (steps) => runSteps(db, steps)
   const nouns = sqlReads(run, {
     search: threadSearch(db),
+    words: WORDS,
     beside: run,
     snapshot: (make) => db.snapshot((one) => runSteps(one, make())),
     runsOfMessages: originReads(db)

@@ -7,6 +7,7 @@ import { frameWrites } from './frames.ts'
 import { boundParams, type Db, runSteps, texts } from './db.ts'
 import { Refused } from '../ports/ops.ts'
 import { toRow } from '../sql/events.ts'
+import { queueTexts, searchWrites, type WordDialect } from '../sql/search.ts'
 import { parseObject, places, visibleTo } from '../sql/steps.ts'
 import { type JsonObject, type Run, UNPLACED } from '../../base/types.ts'
 import {
@@ -138,6 +139,7 @@ const runWrites: Writers<'run.create' | 'run.start' | 'run.settle'> = {
     const sql = `WITH ended AS (${SETTLE_RUN}) ${SETTLE_THREAD} AND EXISTS (SELECT 1 FROM ended)`
     if ((await batch.changes(sql, settledOf(end))) === 0) return false
     for (const job of end.jobs ?? []) await runSteps(batch, putJob(job))
+    await runSteps(batch, queueTexts(end.thread_id))
     return true
   }
 }
@@ -237,10 +239,23 @@ const threadWrites: Writers<'thread.create' | 'thread.patch' | 'thread.remove'> 
   }
 }
 
+/** Words in a tsvector, as they are: nothing of PostgreSQL's own cuts or changes them. */
+export const WORDS: WordDialect = {
+  column: (n) => `array_to_tsvector(string_to_array($${n}, ' '))`,
+  matches: (n) => `s.words @@ CAST($${n} AS tsquery)`,
+  query: ({ words, prefix }, anyOf) =>
+    [
+      ...(anyOf === null ? [] : [`(${anyOf.map((word) => `'${word}'`).join(' | ')})`]),
+      ...words.map((word) => `'${word}'`),
+      ...(prefix === null ? [] : [`'${prefix}':*`])
+    ].join(' & ')
+}
+
 const WRITES: Writers<OpName> = {
   // Nothing to do: every batch writes its number anyway, see writer.ts.
   'store.ping': async () => null,
   ...stepWriters(SQL_WRITES),
+  ...stepWriters(searchWrites(WORDS)),
   ...threadWrites,
   ...runWrites,
   ...eventWrites,

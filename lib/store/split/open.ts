@@ -64,6 +64,7 @@ function joined(database: Store, events: EventStore, removals: Removals): Store 
   return {
     ...own,
     events: eventReads(database, events),
+    ...(database.search && { search: database.search }),
     ...(database.peers && { peers: database.peers }),
     apply: (groups) => writer.apply(groups),
     get trouble() {

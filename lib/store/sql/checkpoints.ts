@@ -2,6 +2,7 @@
 import type { Json, JsonObject } from '../../base/types.ts'
 import type { BodyRange, CheckpointHead, CheckpointWrite, OpOf, StoredCheckpoint } from '../store.ts'
 import { GRAPH_COPIES, pruneGraphs } from './graph-states.ts'
+import { queueTexts } from './search.ts'
 import { ask, askOne, parseObject, places, type Statement, type Steps, type StepWrites } from './steps.ts'
 import { needsThread } from './threads.ts'
 import { PRESENT } from './removal.ts'
@@ -114,6 +115,7 @@ export function stateWrites(insertBodies: InsertBodies): StepWrites<StateOps> {
       const touch = `UPDATE threads_meta SET display_name = coalesce($2, display_name), updated_at = $3
         WHERE thread_id = $1`
       yield* ask(touch, thread_id, title, now)
+      if (title !== null) yield* queueTexts(thread_id)
       const { bodies: _, ...head } = checkpoint
       return { outcome: 'written', checkpoint: head }
     },

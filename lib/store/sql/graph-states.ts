@@ -20,6 +20,7 @@ import type {
   GraphWrite,
   StoredGraphCheckpoint
 } from '../store.ts'
+import { queueTexts } from './search.ts'
 import { ask, askOne, parseObject, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 import { needsThread } from './threads.ts'
 import { PRESENT, runBodiesRemoval } from './removal.ts'
@@ -299,6 +300,7 @@ export const graphWrites: StepWrites<GraphOps> = {
     const stand = `UPDATE threads_meta SET status = $2, display_name = coalesce($3, display_name), updated_at = $4
       WHERE thread_id = $1`
     yield* ask(stand, thread_id, status, title, now)
+    if (title !== null) yield* queueTexts(thread_id)
     return 'written'
   },
 

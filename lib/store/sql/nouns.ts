@@ -10,12 +10,14 @@ import { feedbackReads, feedbackWrites, runReads, runRemoval } from './runs.ts'
 import { graphStateReads, graphWrites } from './graph-states.ts'
 import { itemReads, itemWrites } from './items.ts'
 import { jobReads, jobWrites } from './jobs.ts'
+import { searchReads, type WordDialect } from './search.ts'
 import { readsBy, type RunSnapshot, type RunSteps, snapshotsBy } from './steps.ts'
 import { threadReads } from './threads.ts'
 
 /** The reads each database does in its own way. */
 interface ReadDialect extends EventDialect {
   readonly search: ThreadReads['search']
+  readonly words: WordDialect
   /** All statements of a read see the same moment. */
   readonly snapshot: RunSnapshot
 }
@@ -34,6 +36,8 @@ export function sqlReads(run: RunSteps, dialect: ReadDialect) {
     jobs: readsBy(run, jobReads),
     audit: readsBy(run, auditReads),
     aliases: readsBy(run, aliasReads),
+    // A common word is in many texts.
+    search: readsBy(dialect.beside, searchReads(dialect.words)),
     feedback: readsBy(run, feedbackReads)
   }
 }

@@ -12,7 +12,7 @@ import { readRunner, runStepsBeside, snapshotRunner } from './steps.ts'
 import { frameReads } from './frames.ts'
 import { type Reader, ReaderThread } from './reader.ts'
 import { migrate, type MigrationOptions } from './schema.ts'
-import { SEARCHED, ThreadSearch } from './search.ts'
+import { SEARCHED, ThreadSearch, WORDS } from './search.ts'
 import { WriteAheadLog } from './wal.ts'
 import { WriterThread } from './writer.ts'
 import { visibleTo } from '../sql/steps.ts'
@@ -91,6 +91,7 @@ export function readsOf(db: Database.Database, reader: Reader) {
   const run = readRunner(db)
   const nouns = sqlReads(run, {
     search: search.search,
+    words: WORDS,
     snapshot: snapshotRunner(db),
     beside: (steps) => runStepsBeside(reader, steps),
     runsOfMessages: originReads(db)

@@ -20,10 +20,11 @@ import {
   startRun
 } from '../sql/runs.ts'
 import { putJob, REMOVE_JOBS } from '../sql/jobs.ts'
+import { queueTexts, searchWrites } from '../sql/search.ts'
 import { ask, askOne, ownedBy, parseObject, type Steps, type StepWrites } from '../sql/steps.ts'
 import { COLUMNS, hasThread, hasThreads, needsThread, type ThreadRow, toThread } from '../sql/threads.ts'
 import { putCheckpoint } from '../sql/checkpoints.ts'
-import { metadataIndexWrites } from './search.ts'
+import { metadataIndexWrites, WORDS } from './search.ts'
 import { removal } from './removal.ts'
 
 // ------------------------------------------------------------------- Run events in SQLite: how they are appended
@@ -109,6 +110,7 @@ const runWrites: StepWrites<'run.create' | 'run.start' | 'run.settle'> = {
     if ((yield* ask(SETTLE_RUN, ...settled)).length === 0) return false
     yield* ask(SETTLE_THREAD, ...settled)
     for (const job of end.jobs ?? []) yield* putJob(job)
+    yield* queueTexts(end.thread_id)
     return true
   }
 }
@@ -188,7 +190,7 @@ export function opWriters(db: Database.Database): Readonly<Record<string, AnyWri
       ping.run()
       return null
     },
-    ...stepWriters(db, { ...SQL_WRITES, ...runWrites, ...checkpointWrites }),
+    ...stepWriters(db, { ...SQL_WRITES, ...runWrites, ...checkpointWrites, ...searchWrites(WORDS) }),
     ...threadWrites(db),
     ...eventWrites(db),
     ...frameWrites(db)

@@ -2,6 +2,7 @@
 import type Database from 'better-sqlite3'
 import { LRUCache } from 'lru-cache'
 import type { Owner } from '../../base/scope.ts'
+import type { WordDialect } from '../sql/search.ts'
 import { countStatement, isShort, metadataDigests, pageStatement, type SearchDialect } from '../sql/thread-search.ts'
 import { COLUMNS, orderOf, sortColumn, type ThreadRow, toThread } from '../sql/threads.ts'
 import type { OpName, ThreadPage, ThreadQuery } from '../store.ts'
@@ -233,6 +234,18 @@ const DIALECT: SearchDialect = {
   isIn: (column, list) => `${column} IN (SELECT value FROM json_each(${list}))`,
   hasTerms: (terms) => `NOT EXISTS (SELECT 1 FROM json_each(${terms}) AS w WHERE NOT EXISTS (
     SELECT 1 FROM thread_terms WHERE owner = coalesce(user_id, 0) AND term = w.value AND thread_key = threads_meta.key))`
+}
+
+/** Words in FTS5, which parts them at spaces alone: nothing but letters, marks and digits is in one. */
+export const WORDS: WordDialect = {
+  column: (n) => `$${n}`,
+  matches: (n) => `s.id IN (SELECT rowid FROM search_words WHERE search_words MATCH $${n})`,
+  query: ({ words, prefix }, anyOf) =>
+    [
+      ...(anyOf === null ? [] : [`(${anyOf.map((word) => `"${word}"`).join(' OR ')})`]),
+      ...words.map((word) => `"${word}"`),
+      ...(prefix === null ? [] : [`"${prefix}"*`])
+    ].join(' AND ')
 }
 
 /** Ops that change the threads that are searched: nearly all others are frames. */

@@ -1,0 +1,73 @@
+// How texts are cut into words, and what of a text is shown to who has looked for them.
+import * as fc from 'fast-check'
+import t from 'tap'
+import { queryOf, snippetOf, wordsOf } from '../../lib/thread/search/words.ts'
+
+/** Whether a search finds a text, as a store does. */
+function finds(query: string, text: string): boolean {
+  const wanted = queryOf(query)
+  const words = wordsOf(text)
+  if (!wanted) return false
+  const { prefix } = wanted
+  return (
+    wanted.words.every((word) => words.includes(word)) &&
+    (prefix === null || words.some((word) => word.startsWith(prefix)))
+  )
+}
+
+const marked = (query: string, text: string) =>
+  snippetOf(text, queryOf(query)!)
+    .map(({ text, hit }) => (hit ? `[${text}]` : text))
+    .join('')
+
+t.test('a word is found in any case and width, with and without marks, the last one by its beginning', async (t) => {
+  for (const [query, text] of [
+    ['uber', 'Über den Wolken'],
+    ['ÜBER wol', 'uber den wolken'],
+    ['cafe', 'CAFÉ'],
+    ['ﬁne', 'fine'],
+    ['１２３', '123'],
+    ['天气', '今天天气很好'],
+    ['天', '今天天气很好'],
+    ['好', '今天天气很好'],
+    ['天气很好', '今天天气很好'],
+    ['がくせい', '私はがくせいです'],
+    ['한국', '한국어를 배워요'],
+    ['السلام', 'السَّلامُ عليكم'],
+    ["don't", 'I don’t know'],
+    ['x', 'a\ud835\udcb3b X']
+  ] as const)
+    t.ok(finds(query, text), `${query} in ${text}`)
+  for (const [query, text] of [
+    ['wol den', 'über den wolken'],
+    ['气天', '今天天气很好'],
+    ['か', 'がくせい'],
+    ['!?', 'what!?']
+  ] as const)
+    t.notOk(finds(query, text), `${query} not in ${text}`)
+})
+
+t.test('a snippet begins near the first hit, marks all of it, and is a part of the text', async (t) => {
+  t.equal(marked('fox jum', 'The quick brown fox jumps.'), 'The quick brown [fox] [jumps].')
+  t.equal(marked('天气', '今天天气很好'), '今天[天气]很好')
+  const long = `${'word '.repeat(100)}needle ${'word '.repeat(100)}`
+  t.match(marked('needle', long), /^….{40}\[needle\] (word )+.*…$/)
+  t.equal(marked('nothing', 'short'), 'short')
+})
+
+t.test('any word of any text is found, and its snippet is made of the text', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 60 }), async (text) => {
+      const parts = text.split(/[^\p{L}\p{N}\p{M}]+/u).filter(Boolean)
+      for (const part of parts) if (queryOf(part) && !finds(part, text)) return false
+      const query = queryOf(text)
+      const snippet = query
+        ? snippetOf(text, query)
+            .map((one) => one.text)
+            .join('')
+        : text
+      return text.startsWith(snippet.replace(/…$/, '').replace(/^…/, '')) || snippet === text
+    }),
+    { numRuns: 300, seed: Number(process.env.PROPERTY_SEED ?? 11) }
+  )
+})
