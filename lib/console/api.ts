@@ -47,6 +47,11 @@ export function textOf(error: unknown): string {
   return navigator.onLine ? 'The server does not answer.' : 'You are offline.'
 }
 
+/** Whether this installation does not have what was asked for. */
+export function isUnavailable(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 501 || error.status === 404)
+}
+
 /** Whether a thread does not exist, for this user at least. */
 export function isMissing(error: unknown): boolean {
   return error instanceof ApiError && (error.status === 404 || error.status === 422)

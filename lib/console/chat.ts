@@ -14,7 +14,7 @@ import { Message } from './message.ts'
 import { plainText, stopOf } from './records.ts'
 import { Plan, planIn } from './plan.ts'
 import { QueueList } from './queue.ts'
-import { go } from './router.ts'
+import { go, place } from './router.ts'
 import { me } from './session.ts'
 import { count } from './time.ts'
 import { notifyFailure } from './toast.ts'
@@ -63,6 +63,8 @@ export function Chat({ conversation, onSent }: ChatProps) {
   const isRunning = conversation.active.value !== null
   const { isAway, toEnd } = useEnd(scroller, messages)
   const rows = useMemo(() => rowsOf(messages), [messages])
+  const wantedId = place.value.view === 'thread' ? place.value.messageId : null
+  useWanted(wantedId, state === 'ready')
   const send = (text: string) => conversation.outbox.send(text, [], null).catch(notifyFailure)
 
   useEffect(() => {
@@ -111,7 +113,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
           ${state === 'loading' && html`<div class="skeleton" aria-label="Loading"><i></i><i></i><i></i></div>`}
           ${groupsOf(rows).map(
             (group, g, all) =>
-              html`<${Group} key=${g} size=${group.length} isDrawn=${g >= all.length - 2} render=${() =>
+              html`<${Group} key=${g} size=${group.length} isDrawn=${g >= all.length - 2 || group.some(({ message }) => message.id === wantedId)} render=${() =>
                 group.map(
                   (row) => html`<${MessageRow} key=${row.message.id} ...${{ row, conversation, isRunning }} />`
                 )} />`
@@ -296,6 +298,19 @@ function Group({ size, isDrawn, render }: GroupProps) {
     box.current!.style.height = shown ? '' : `${height.current}px`
   }, [shown])
   return html`<div class="group" ref=${box}>${shown ? render() : null}</div>`
+}
+
+/** Shows the message that an address names, once its conversation is there. */
+function useWanted(messageId: string | null, isThere: boolean): void {
+  useEffect(() => {
+    if (messageId === null || !isThere) return
+    const frame = requestAnimationFrame(() => {
+      const message = document.querySelector(`[data-message="${CSS.escape(messageId)}"]`)
+      message?.scrollIntoView({ block: 'center' })
+      message?.classList.add('wanted')
+    })
+    return () => cancelAnimationFrame(frame)
+  }, [messageId, isThere])
 }
 
 /** Follows the end while the reader is there. @returns whether the end is out of view, and a function to scroll there */

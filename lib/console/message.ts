@@ -58,7 +58,7 @@ function Human({ message, conversation, isRunning, branch, branches }: MessagePr
       wanted.find(({ disabled }) => !disabled)?.focus()
     })
   }
-  return html`<article class="message human" aria-label="You" ref=${box}>
+  return html`<article class="message human" data-message=${message.id} aria-label="You" ref=${box}>
     ${
       files.length > 0 &&
       html`<ul class="files">
@@ -156,7 +156,7 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
     return conversation.outbox.continueFrom(id).catch(failed)
   }
   const cut = isPartial || isRunning || waits ? null : cutOf(message, run)
-  return html`<article class=${classes('message ai', isPartial && 'live')} aria-label="Answer" aria-busy=${isPartial} ref=${box}>
+  return html`<article class=${classes('message ai', isPartial && 'live')} data-message=${message.id} aria-label="Answer" aria-busy=${isPartial} ref=${box}>
     ${
       reasoning &&
       html`<details class="fold reasoning">

@@ -3,6 +3,7 @@ import type { Signal } from '@preact/signals'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Dialog } from './dialog.ts'
 import { classes, html, Icon } from './html.ts'
+import { type Hit, linkOf, nameOfHit, page, Snippet } from './hits.ts'
 import { go, threadLink } from './router.ts'
 import { me } from './session.ts'
 import { setTheme } from './theme.ts'
@@ -13,6 +14,8 @@ interface Entry {
   readonly icon: string
   readonly name: string
   readonly hint: string
+  /** Where the words are in a message. */
+  readonly hit?: Hit
   readonly act: () => void
 }
 
@@ -23,6 +26,7 @@ interface PaletteProps {
 }
 
 const THREADS_MAX = 8
+const TEXTS_MAX = 12
 
 export function View({ onClose, isAccountOpen, areKeysShown }: PaletteProps) {
   const [words, setWords] = useState('')
@@ -31,6 +35,8 @@ export function View({ onClose, isAccountOpen, areKeysShown }: PaletteProps) {
   useEffect(() => () => void find(''), [])
   const commands = commandsOf({ isAccountOpen, areKeysShown }).filter(({ name }) => holds(name, words))
   const shown = (query.value ? found.value : threads.value).slice(0, THREADS_MAX)
+  const known = new Set(shown.map(({ thread_id }) => thread_id))
+  const texts = words ? page.value.hits.filter(({ type, thread_id }) => type !== 'title' || !known.has(thread_id)) : []
   const entries: readonly Entry[] = [
     ...(words ? [] : commands.slice(0, 1)),
     ...shown.map((thread) => ({
@@ -40,7 +46,15 @@ export function View({ onClose, isAccountOpen, areKeysShown }: PaletteProps) {
       hint: '',
       act: () => go(threadLink(thread.thread_id))
     })),
-    ...(words ? commands : commands.slice(1))
+    ...(words ? commands : commands.slice(1)),
+    ...texts.slice(0, TEXTS_MAX).map((hit) => ({
+      id: `${hit.thread_id} ${hit.message_id}`,
+      icon: 'search',
+      name: nameOfHit(hit),
+      hint: '',
+      hit,
+      act: () => go(linkOf(hit))
+    }))
   ]
   const current = Math.min(at, entries.length - 1)
   const choose = (entry: Entry | undefined) => {
@@ -70,10 +84,10 @@ export function View({ onClose, isAccountOpen, areKeysShown }: PaletteProps) {
       <ul ref=${list} id="palette-list" role="listbox" aria-label="Results">
         ${entries.map(
           (
-            { id, icon, name, hint, act },
+            { id, icon, name, hint, hit, act },
             i
           ) => html`<li key=${id} id=${`palette-${i}`} role="option" aria-selected=${i === current} class=${classes(i === current && 'on')} onMouseMove=${() => setAt(i)} onClick=${() => choose({ id, icon, name, hint, act })}>
-            <${Icon} name=${icon} /><span dir="auto">${name}</span>${hint && html`<kbd>${hint}</kbd>`}
+            <${Icon} name=${icon} /><span dir="auto">${name}</span>${hit && html`<${Snippet} hit=${hit} />`}${hint && html`<kbd>${hint}</kbd>`}
           </li>`
         )}
       </ul>

@@ -8,6 +8,8 @@ type Place =
       readonly threadId: string
       readonly runId: string | null
       readonly otherId: string | null
+      /** The message to be shown; null: the newest. */
+      readonly messageId: string | null
     }
   | { readonly view: 'overview' }
   | { readonly view: 'inbox' }
@@ -18,7 +20,14 @@ function read(): Place {
   const [view, id, what, runId, otherId] = parts()
   if (view === 't' && id) {
     const isRun = what === 'r' && runId
-    return { view: 'thread', threadId: id, runId: isRun ? runId : null, otherId: isRun && otherId ? otherId : null }
+    const messageId = what === 'm' && runId ? runId : null
+    return {
+      view: 'thread',
+      threadId: id,
+      runId: isRun ? runId : null,
+      otherId: isRun && otherId ? otherId : null,
+      messageId
+    }
   }
   return view === 'overview' || view === 'inbox' ? { view } : { view: 'new' }
 }

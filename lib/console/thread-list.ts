@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { Dialog } from './dialog.ts'
 import { classes, html, Icon } from './html.ts'
+import { Later } from './later.ts'
 import { go, place, threadLink } from './router.ts'
 import {
   archive,
@@ -86,11 +87,14 @@ export function ThreadList() {
           />`
         )}
       </ul>
+      ${query.value && html`<${Later} load=${hits} props=${{ known: new Set(shown.map(({ thread_id }) => thread_id)) }} />`}
       ${!query.value && hasMore.value && html`<button class="plain wide" tabindex="-1" onClick=${() => void loadMore()}>More</button>`}
     </nav>
     ${renaming.value && html`<${Rename} thread=${renaming.value} onClose=${() => (renaming.value = null)} />`}
     ${deleting.value && html`<${Delete} thread=${deleting.value} onClose=${() => (deleting.value = null)} />`}`
 }
+
+const hits = () => import('./hits.ts')
 
 /** The heading under which a thread stands. */
 function groupOf(thread: Thread | undefined): string {

@@ -96,13 +96,14 @@ export async function loadMore(): Promise<void> {
 
 let looking: AbortController | null = null
 
-/** Finds titles that contain all the words; results are shown as they arrive. */
+/** Finds titles that contain all the words, as they arrive, and the messages that do. */
 export async function find(text: string): Promise<void> {
   query.value = text
   looking?.abort()
   found.value = []
   const words = text.toLowerCase().split(/\s+/).filter(Boolean)
   isSearching.value = words.length > 0
+  void import('./hits.ts').then(({ findTexts }) => findTexts(query.value)).catch(() => {})
   if (words.length === 0) return
   const mine = new AbortController()
   looking = mine
@@ -119,19 +120,21 @@ export async function find(text: string): Promise<void> {
   }
 }
 
-/** Candidate threads, in pages. The server searches for the longest word; if it refuses, all threads are read. */
+/**
+ * Candidate threads, in pages. The server searches for the longest word; of a user with too many threads for that the newest are read, and
+ * the index of words has the others.
+ */
 async function* pagesWith(words: readonly string[], signal: AbortSignal): AsyncGenerator<Thread[]> {
-  let longest = words.toSorted((a, b) => b.length - a.length)[0]
-  for (let offset = 0; ; ) {
-    const body = { limit: SEARCH_PAGE, offset, ...(longest && { query: longest }) }
+  const longest = words.toSorted((a, b) => b.length - a.length)[0]
+  for (let offset = 0; ; offset += SEARCH_PAGE) {
     try {
-      const { list } = await search(body, signal)
+      const { list } = await search({ limit: SEARCH_PAGE, offset, query: longest }, signal)
       yield list
       if (list.length < SEARCH_PAGE) return
-      offset += SEARCH_PAGE
     } catch (error) {
-      if (!longest || !(error instanceof ApiError) || error.status !== 422) throw error
-      longest = undefined
+      if (!(error instanceof ApiError) || error.status !== 422) throw error
+      yield (await search({ limit: SEARCH_PAGE, offset: 0 }, signal)).list
+      return
     }
   }
 }

@@ -38,6 +38,38 @@ browserTest('the palette finds conversations and commands by keys alone', async 
   t.equal(await background(), 'rgb(20, 20, 25)', 'a reload keeps it')
 })
 
+browserTest('a word of a message is found in the list and the palette, and opens at its message', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const threadId = await person.thread()
+  await person.run(threadId, 'Where do Züge go? /demo deltas=5 rate=0')
+  for (let n = 0; n < 3; n++) await person.run(threadId, `/demo deltas=400 rate=0 ${n}`)
+  await until(async () => {
+    const { body } = await person.get('/api/v1/search?q=zuge')
+    return (body as { total: number }).total > 0
+  }, 'it is in the index')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  await page.locator('#search').fill('zug')
+  const hit = page.getByRole('region', { name: 'Messages found' }).getByRole('link')
+  await hit.locator('mark').getByText('Züge').waitFor()
+  await isAccessible(t, visitor, 'messages found in the list')
+  await hit.first().press('Enter')
+  const message = page.locator('.message.wanted').getByText('Where do Züge go?')
+  await message.waitFor()
+  await until(() => message.isVisible(), 'it is there')
+  t.ok(await message.evaluate('(box) => box.getBoundingClientRect().top > 0'), 'and in sight')
+  await page.keyboard.press('Control+k')
+  await page.locator('#palette').fill('züge')
+  await page
+    .getByRole('option')
+    .filter({ has: page.locator('mark') })
+    .first()
+    .waitFor()
+  await isAccessible(t, visitor, 'messages found in the palette')
+})
+
 browserTest('a conversation is archived, found again and taken back; a deletion is undone', async (t) => {
   const site = await openSite(t)
   const person = await account(site.url, 'ada@example.com')
