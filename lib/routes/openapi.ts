@@ -56,6 +56,7 @@ const PARAMETERS: Reference['parameters'] = {
   provider: 'Name of a sign-in provider',
   n: 'Number of a frame in its run: the part of its cursor after the dash',
   limit: 'Maximum number of results',
+  q: 'Words that are looked for; of the last one its beginning is enough',
   after: 'Only samples after this time, in Unix seconds',
   offset: 'Number of results to skip',
   dead: 'Only jobs that have failed as often as they may',

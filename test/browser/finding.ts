@@ -1,7 +1,7 @@
 // Finding one's way: the palette, groups by day, the archive, an undone deletion, light and dark.
 import { isAccessible } from '../fixtures/axe.ts'
 import { account, browserTest, visit } from '../fixtures/browser.ts'
-import { openSite, type Person, until } from '../fixtures/gateway.ts'
+import { asked, openSite, type Person, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 
 async function titled(person: Person, ...titles: string[]): Promise<void> {
@@ -42,8 +42,8 @@ browserTest('a word of a message is found in the list and the palette, and opens
   const site = await openSite(t)
   const person = await account(site.url, 'ada@example.com')
   const threadId = await person.thread()
-  await person.run(threadId, 'Where do Züge go? /demo deltas=5 rate=0')
-  for (let n = 0; n < 3; n++) await person.run(threadId, `/demo deltas=400 rate=0 ${n}`)
+  const asks = ['Where do Züge go? /demo deltas=5 rate=0', ...[1, 2, 3].map((n) => `/demo deltas=400 rate=0 ${n}`)]
+  for (const words of asks) await person.post(`/api/threads/${threadId}/runs/wait`, asked(words))
   await until(async () => {
     const { body } = await person.get('/api/v1/search?q=zuge')
     return (body as { total: number }).total > 0

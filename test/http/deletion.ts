@@ -77,7 +77,7 @@ async function houseOf(t: Test, backend: Backend, events: string): Promise<House
 }
 
 /** Lives of these people: with the built-in agent, and then, in a process with the same rows and files, with graphs. */
-async function lives(t: Test, { home, config }: House, names: readonly string[], webhook: string) {
+async function lives(t: Test, { home, database, config }: House, names: readonly string[], webhook: string) {
   const site = await openSite(t, { home, config })
   const people = []
   for (const name of names) {
@@ -104,6 +104,7 @@ async function lives(t: Test, { home, config }: House, names: readonly string[],
     const alias = { user_id: id, protocol: 'test', text: threads[0]!, thread_id: threads[0]!, run_id: null }
     await store!.apply([{ ops: [{ name: 'alias.put', alias, now: timestamp() }] }])
   }
+  await until(async () => (await tablesOf(home, database)).get('search_queue')?.length === 0, 'texts are indexed')
   return { site: second, people }
 }
 
