@@ -1,17 +1,34 @@
-// colloquy prune: takes what was deleted out of the database file, at once.
+// colloquy prune: takes what was deleted out of the database file, or says what is older than it is to be kept.
 import { type Command, configOf, INSTALLATION, INSTALLATION_HELP, parse, UsageError } from './command.ts'
 
 export const prune: Command = {
   name: 'prune',
-  usage: '--now [--config FILE] [--home FOLDER]',
+  usage: '--now | --dry-run [--json] [--config FILE] [--home FOLDER]',
   summary:
-    'Rewrites the SQLite file without what was deleted, and empties its write-ahead log; also beside a running server.',
-  options: [['--now', 'rewrites it: writers wait for as long as that takes'], ...INSTALLATION_HELP],
+    'Rewrites the SQLite file without what was deleted, and empties its write-ahead log; also beside a running server, which deletes by itself what is older than `retention` says.',
+  options: [
+    ['--now', 'rewrites it: writers wait for as long as that takes'],
+    [
+      '--dry-run',
+      'only counts what the server will delete by `retention`: a line each with its number, and since when it is too old'
+    ],
+    ['--json', 'the same as one JSON object'],
+    ...INSTALLATION_HELP
+  ],
   async run(args) {
-    const { values } = parse(args, { ...INSTALLATION, now: { type: 'boolean' } })
-    if (!values.now)
-      throw new UsageError('--now is missing: a server empties the log by itself every quarter of an hour')
-    const { pruneDatabase } = await import('../lib/operator/operator.ts')
+    const flag = { type: 'boolean', default: false } as const
+    const { values } = parse(args, { ...INSTALLATION, now: flag, 'dry-run': flag, json: flag })
+    if (values.now === values['dry-run'])
+      throw new UsageError('One of --now and --dry-run: a server empties the log by itself every quarter of an hour')
+    const { countOld, pruneDatabase } = await import('../lib/operator/operator.ts')
+    if (values['dry-run']) {
+      const old = await countOld(configOf(values))
+      const lines = Object.entries(old).map(
+        ([of, { count, before }]) => `${of}\t${count}\t${before ?? 'kept for ever'}\n`
+      )
+      process.stdout.write(values.json ? `${JSON.stringify(old)}\n` : lines.join(''))
+      return
+    }
     const { before, after } = await pruneDatabase(configOf(values))
     process.stdout.write(`The database had ${before} bytes, and has ${after}: nothing deleted is in it\n`)
   }

@@ -59,7 +59,7 @@ import { DepartedUsers } from './run/lifecycle/departed-users.ts'
 import { Readiness } from './run/lifecycle/readiness.ts'
 import { Registry } from './run/lifecycle/registry.ts'
 import { Runs } from './run/lifecycle/runs.ts'
-import { Sweeper } from './run/commit/sweeper.ts'
+import { daysKept, Sweeper } from './run/commit/sweeper.ts'
 import { Assistants } from './thread/assistants.ts'
 import { SearchIndexer } from './thread/search/indexer.ts'
 import { StoredStates } from './thread/stored-states.ts'
@@ -368,9 +368,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     metrics,
     notYet: readiness.notYet
   })
-  const sweeper = new Sweeper(committer, config.streams.retention_hours, (error) =>
-    log.warn({ err: error }, 'old frames could not be deleted')
-  )
+  const kept = { frameHours: config.streams.retention_hours, days: daysKept(config.retention) }
+  const sweeper = new Sweeper(committer, kept, (error) => log.warn({ err: error }, 'what is old could not be deleted'))
 
   const departed = new DepartedUsers({
     everyMs: BEATS_A_LOOK * config.streams.heartbeat_ms,

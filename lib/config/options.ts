@@ -115,6 +115,18 @@ const streams = section({
   total: whole(20_000, 0)
 })
 
+// Days things are kept; 0: for ever, and the database grows for ever.
+const retention = section({
+  // Traces of runs in the database; messages stay. Those in files (run_events.backend jsonl) go with their threads.
+  events_days: number(0, 0),
+  // Ended runs, with their frames, traces and feedback; messages and states stay. Their tokens are in no sum any more.
+  runs_days: number(0, 0),
+  // Threads that nothing has changed for so long, with everything of theirs.
+  threads_days: number(0, 0),
+  // Lines of the audit.
+  audit_days: number(0, 0)
+})
+
 const runs = section({
   // What happens to a run whose creating request disconnects, unless the request says.
   on_disconnect: choice(['continue', 'cancel'], 'continue'),
@@ -210,6 +222,7 @@ export const Options = v.object({
   database,
   run_events,
   streams,
+  retention,
   runs,
   auth,
   // None: the demo model answers.

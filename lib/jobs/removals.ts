@@ -14,7 +14,7 @@ const FILES_MS = 10_000
 interface RemovalsDeps {
   readonly store: {
     readonly runs: Pick<Store['runs'], 'inFlight'>
-    readonly threads: Pick<Store['threads'], 'ownerOf'>
+    readonly threads: Pick<Store['threads'], 'ownerOf' | 'get'>
     readonly jobs: Pick<Store['jobs'], 'now'>
   }
   /** Removes the thread with everything that belongs to it, in one group with `finish`. False: refused. */
@@ -96,8 +96,16 @@ export class Removals {
     const early = job.due_at !== null && Date.parse(job.due_at) > Date.parse(await store.jobs.now())
     // Set by a clock that was ahead.
     if (early) return wait(Math.ceil(minutesIn(job.payload) * MINUTE_MS))
+    const since = unusedSince(job.payload)
+    if (since !== null && (await this.#isUsed(job.key, since))) return null
     if ((await store.runs.inFlight(job.key)).length > 0) return wait(IN_FLIGHT_MS)
     return (await remove(job.key, finishOf(job, null), job.owner ?? '')) ? 'ended' : wait(IN_FLIGHT_MS)
+  }
+
+  /** It has changed since it was found to be old enough to go. */
+  async #isUsed(threadId: string, since: string): Promise<boolean> {
+    const thread = await this.#deps.store.threads.get(threadId, null)
+    return thread !== null && Date.parse(thread.updated_at) >= Date.parse(since)
   }
 
   async #removeFiles({ key, user_id }: Job): Promise<Done> {
@@ -121,6 +129,12 @@ export function minutesIn(payload: string): number {
   // Written by `Removals.ttl`, or by the end of a run.
   const { minutes } = JSON.parse(payload) as { readonly minutes?: number | null }
   return minutes ?? 0
+}
+
+/** null: another reason than its age. */
+function unusedSince(payload: string): string | null {
+  // Written by the sweep of old threads, or one of the others.
+  return (JSON.parse(payload) as { readonly unused_since?: string }).unused_since ?? null
 }
 
 function isOfFiles(payload: string): boolean {

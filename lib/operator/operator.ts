@@ -6,6 +6,8 @@ import { ApiTokens, type NewApiToken } from '../auth/api-tokens.ts'
 import { findAccount } from '../auth/email.ts'
 import type { Config } from '../config/config.ts'
 import { Committer } from '../run/commit/committer.ts'
+import { daysKept, keptSince } from '../run/commit/sweeper.ts'
+import { RETAINED } from '../store/store.ts'
 import { openDatabase } from '../store/open.ts'
 import { scopedStore, scopedWriter } from '../store/scoped.ts'
 import type { Job, Store, Writer } from '../store/store.ts'
@@ -86,6 +88,23 @@ export function changeJob(config: Config, kind: JobKind, key: string, how: 'retr
         ? await writer.write({ name: 'job.change', ...job, due: 0 })
         : await writer.write({ name: 'job.remove', ...job })
     if (!isDone) throw new Error(`There is no ${kind} ${key}`)
+  })
+}
+
+/**
+ * How much there is that is older than `retention` lets it be; `before` null: it is kept for ever.
+ * @throws Error when there is no SQL database.
+ */
+export function countOld(
+  config: Config
+): Promise<Record<string, { readonly count: number; readonly before: string | null }>> {
+  const days = daysKept(config.retention)
+  return beside(config, async ({ retention }) => {
+    const counts = RETAINED.map(async (of) => {
+      const before = keptSince(days[of])
+      return [of, { count: before === null ? 0 : await retention.count(of, before), before }] as const
+    })
+    return Object.fromEntries(await Promise.all(counts))
   })
 }
 

@@ -37,6 +37,7 @@ import type { JobReads } from './ports/jobs.ts'
 import type { Group, Outcome } from './ports/ops.ts'
 import type { Peers } from './ports/peers.ts'
 import type { SearchReads } from './ports/search.ts'
+import type { RetentionReads } from './ports/retention.ts'
 import type { ThreadReads } from './ports/threads.ts'
 import type { JsonObject } from '../base/types.ts'
 
@@ -52,7 +53,9 @@ export type * from './ports/jobs.ts'
 export type * from './ports/ops.ts'
 export type * from './ports/peers.ts'
 export type * from './ports/search.ts'
+export type * from './ports/retention.ts'
 export type * from './ports/threads.ts'
+export { RETAINED } from './ports/retention.ts'
 export { ALIAS_TEXT_MAX } from './ports/aliases.ts'
 export { JOB_PAYLOAD_MAX } from './ports/jobs.ts'
 export { OWNED_OPS } from './ports/ops.ts'
@@ -73,6 +76,7 @@ export interface Store {
   readonly jobs: JobReads
   readonly audit: AuditReads
   readonly aliases: AliasReads
+  readonly retention: RetentionReads
   /** null: there is no SQL database, and the feedback routes answer 503 [Errors]. */
   readonly feedback: FeedbackReads | null
   /** Absent: nothing is found by its words. Then `search.put` never comes. */

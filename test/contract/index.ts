@@ -23,6 +23,7 @@ import { assistantStoreContract } from './assistants.ts'
 import { checkpointStoreContract } from './checkpoints.ts'
 import { aliasStoreContract } from './aliases.ts'
 import { cronStoreContract } from './crons.ts'
+import { retentionContract } from './retention.ts'
 import { eventStoreContract } from './events.ts'
 import { feedbackStoreContract } from './feedback.ts'
 import { frameUpkeepContract } from './frame-upkeep.ts'
@@ -56,6 +57,7 @@ export {
   itemStoreContract,
   cronStoreContract,
   peerContract,
+  retentionContract,
   runStoreContract,
   scopeContract,
   searchContract,
@@ -86,6 +88,7 @@ export const SUITES: Readonly<Record<string, (t: Test, open: Open) => void | Pro
   items: itemStoreContract,
   crons: cronStoreContract,
   aliases: aliasStoreContract,
+  retention: retentionContract,
   feedback: feedbackStoreContract,
   search: searchContract,
   peers: peerContract

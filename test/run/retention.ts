@@ -5,14 +5,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import t from 'tap'
 import { Committer } from '../../lib/run/commit/committer.ts'
-import { Sweeper } from '../../lib/run/commit/sweeper.ts'
+import { daysKept, Sweeper } from '../../lib/run/commit/sweeper.ts'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import type { Store } from '../../lib/store/store.ts'
 import { newThread } from '../../lib/thread/thread.ts'
 import { timestamp } from '../../lib/base/types.ts'
-import { asked, openSite, signIn, until } from '../fixtures/gateway.ts'
+import { command } from '../fixtures/child.ts'
+import { asked, configFile, openSite, signIn, until } from '../fixtures/gateway.ts'
 import { LongestTurn } from '../fixtures/longest-turn.ts'
 
 const DELTAS = 10_000
@@ -20,6 +21,7 @@ const SIZE = 5
 const RUNS = 10_000
 const SEGMENTS_A_RUN = 3
 const HOUR_MS = 3_600_000
+const NEVER = { events_days: 0, runs_days: 0, threads_days: 0, audit_days: 0 }
 /** What no turn of the loop should take longer, in ms. The test allows ten times as much. */
 const DELAY_MS = 20
 
@@ -63,7 +65,11 @@ t.test(`a sweep of ${RUNS} runs keeps no commit waiting`, async (t) => {
   }
   const committer = new Committer(apply, { flushMs: 20 })
   const failures: unknown[] = []
-  const sweeper = new Sweeper(committer, 24, (error) => void failures.push(error))
+  const sweeper = new Sweeper(
+    committer,
+    { frameHours: 24, days: daysKept(NEVER) },
+    (error) => void failures.push(error)
+  )
   t.teardown(async () => {
     await sweeper.stop()
     committer.stop()
@@ -100,3 +106,39 @@ t.test(`a sweep of ${RUNS} runs keeps no commit waiting`, async (t) => {
   t.ok(most <= 2, 'none waits for more than a step')
   t.ok(turns.max < 10 * DELAY_MS, `${turns.max.toFixed(1)} ms`)
 })
+
+t.test(
+  'a thread that nobody has used for so many days goes with its files, and one that is used again meanwhile stays',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await signIn(site)
+    const [old, used] = [await person.thread(), await person.thread()]
+    for (const thread of [old, used]) await person.post(`/api/threads/${thread}/runs/wait`, asked('hello'))
+    const config = { retention: { threads_days: 30, runs_days: 10, audit_days: 10 } }
+    await site.stop()
+    const db = new Sqlite(join(site.home, 'data', 'colloquy.db'))
+    const longAgo = timestamp(Date.now() - 31 * 24 * HOUR_MS)
+    db.prepare('UPDATE threads_meta SET updated_at = ?').run(longAgo)
+    db.prepare('UPDATE audit SET at = ?').run(longAgo)
+    db.prepare(
+      "INSERT INTO jobs (kind, key, user_id, thread_id, due_at, payload, attempts, set_at) SELECT 'removal', thread_id, user_id, thread_id, ?, ?, 0, ? FROM threads_meta WHERE thread_id = ?"
+    ).run(longAgo, JSON.stringify({ unused_since: longAgo }), longAgo, used)
+    db.prepare('UPDATE threads_meta SET updated_at = ? WHERE thread_id = ?').run(timestamp(), used)
+    const lines = () => db.prepare<[string], number>('SELECT count(*) FROM audit WHERE at <= ?').pluck().get(longAgo)
+    t.ok(lines()! > 0)
+    configFile(site.home, config)
+    t.match(await command(site.home, 'prune', '--dry-run'), {
+      code: 0,
+      out: /^threads\t1\t/m
+    })
+    const again = await openSite(t, { home: site.home, config })
+    person.url = again.url
+    await until(async () => (await person.get(`/api/threads/${old}`)).status === 404, 'it is gone')
+    await until(() => lines() === 0, 'lines of the audit go too')
+    const removals = db.prepare<[], number>("SELECT count(*) FROM jobs WHERE kind = 'removal'").pluck()
+    await until(() => removals.get() === 0, 'no removal is left')
+    db.close()
+    t.equal((await person.get(`/api/threads/${used}`)).status, 200)
+    t.equal((await person.get(`/api/threads/${used}/runs`)).status, 200)
+  }
+)

@@ -29,6 +29,7 @@ import type { Admission, NewRun, Segment, Settlement } from './runs.ts'
 import type { ItemLimits, ItemWrite, Namespace } from './items.ts'
 import type { Due, Job, JobClaim, JobId, NewJob } from './jobs.ts'
 import type { TextWords } from './search.ts'
+import type { Retained } from './retention.ts'
 import type { ThreadCreation } from './threads.ts'
 import type { UserPatch } from './users.ts'
 
@@ -157,6 +158,11 @@ export interface Ops {
     in: { before: Timestamp; after: number; limit: number }
     out: { removed: number; next: number | null }
   }
+  /**
+   * Takes at most `limit` of what is older than `before`, oldest first; answers how many. Threads get a job of kind `removal` with
+   * `unused_since` in its payload, due now.
+   */
+  'retention.sweep': { in: { of: Retained; before: Timestamp; limit: number }; out: number }
   /** Returns the seq of the first event [Store 5]. */
   'events.append': {
     in: { thread_id: string; run_id: string; user_id: string | null; events: readonly NewEvent[] }

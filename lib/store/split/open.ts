@@ -51,6 +51,7 @@ export const BESIDE_EVENTS = [
   'jobs',
   'audit',
   'aliases',
+  'retention',
   'feedback'
 ] as const satisfies readonly (keyof Store)[]
 

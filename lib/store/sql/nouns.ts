@@ -11,6 +11,7 @@ import { graphStateReads, graphWrites } from './graph-states.ts'
 import { itemReads, itemWrites } from './items.ts'
 import { jobReads, jobWrites } from './jobs.ts'
 import { searchReads, type WordDialect } from './search.ts'
+import { retentionReads, retentionWrites } from './retention.ts'
 import { readsBy, type RunSnapshot, type RunSteps, snapshotsBy } from './steps.ts'
 import { threadReads } from './threads.ts'
 
@@ -38,6 +39,7 @@ export function sqlReads(run: RunSteps, dialect: ReadDialect) {
     aliases: readsBy(run, aliasReads),
     // A common word is in many texts.
     search: readsBy(dialect.beside, searchReads(dialect.words)),
+    retention: readsBy(dialect.beside, retentionReads),
     feedback: readsBy(run, feedbackReads)
   }
 }
@@ -53,5 +55,6 @@ export const SQL_WRITES = {
   ...jobWrites,
   ...auditWrites,
   ...aliasWrites,
+  ...retentionWrites,
   ...feedbackWrites
 }
