@@ -6,6 +6,7 @@ import { bench } from './bench.ts'
 import { showConfig } from './config.ts'
 import { type Command, helpOf, UsageError } from './command.ts'
 import { demo } from './demo.ts'
+import { doctor } from './doctor.ts'
 import { dropJob, listJobs, retryJob } from './jobs.ts'
 import { prune } from './prune.ts'
 import { resetAdmin } from './reset-admin.ts'
@@ -42,6 +43,7 @@ const COMMANDS: readonly Command[] = [
   userSessions,
   audit,
   showConfig,
+  doctor,
   listJobs,
   retryJob,
   dropJob,

@@ -191,6 +191,8 @@ function contentOf(status: string, answer: Answer | null): JsonObject {
   const description = answer?.description ?? DESCRIPTIONS[status] ?? 'The answer'
   if (answer === null) return { description }
   const { schema, type = 'application/json', events, also = {}, headers } = answer
+  // A redirect: all that it says is in its head.
+  if (status.startsWith('3') && headers) return { description, headers: headersOf(headers) }
   const forms: Readonly<Record<string, JsonObject>> = {
     ...((schema || !events) && { [type]: schema ?? {} }),
     ...also,

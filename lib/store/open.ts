@@ -49,9 +49,14 @@ export async function openStore(options: StoreOptions, warn: Warn): Promise<Stor
 
 /**
  * The database without events, for commands that need none.
+ * @param mayMigrate false: an older one is refused, as one that another version is serving
  * @throws Error when it cannot be opened, or is newer
  */
-export async function openDatabase({ home, database, runs }: StoreOptions, warn: Warn): Promise<Store> {
+export async function openDatabase(
+  { home, database, runs }: StoreOptions,
+  warn: Warn,
+  { mayMigrate = true }: { readonly mayMigrate?: boolean } = {}
+): Promise<Store> {
   const { backend, sqlite_path, postgres_url, migration_backup = true } = database
   const onMigrated = (what: object) => warn(what, 'the database was migrated to the schema of this version')
   if (typeof backend === 'object') {
@@ -61,7 +66,7 @@ export async function openDatabase({ home, database, runs }: StoreOptions, warn:
   switch (backend) {
     case 'sqlite':
       return openSqliteStore(sqlite_path, {
-        isServed: () => isServed(home, sqlite_path),
+        isServed: () => !mayMigrate || isServed(home, sqlite_path),
         hasBackup: migration_backup,
         onMigrated
       }).catch((error: unknown) => {
@@ -75,7 +80,7 @@ export async function openDatabase({ home, database, runs }: StoreOptions, warn:
       if (!postgres_url) throw new Error('database.postgres_url is missing')
       // Most have no server: its driver is loaded by those who do.
       const { openPostgresStore } = await import('./postgres/open.ts')
-      return openPostgresStore(postgres_url, { onMigrated, ...(runs && { leaseMs: runs.lease_ms }) })
+      return openPostgresStore(postgres_url, { onMigrated, mayMigrate, ...(runs && { leaseMs: runs.lease_ms }) })
     }
   }
 }

@@ -18,6 +18,8 @@ export interface PostgresOptions extends PoolOptions {
   /** Lifetime of this process's lease without renewal, in ms. Default 15,000. */
   readonly leaseMs?: number
   readonly onMigrated?: (what: Migrated) => void
+  /** False: an older schema is refused, as when another version is serving it. */
+  readonly mayMigrate?: boolean
 }
 
 const LEASE_MS = 15_000
@@ -31,8 +33,8 @@ const IDLE_IN_TRANSACTION_MS = 10_000
  * @throws Error with a sentence when the server cannot be used, or the schema is newer than this program.
  */
 export async function openPostgresStore(url: string, options: PostgresOptions = {}): Promise<Store> {
-  const { leaseMs = LEASE_MS, onMigrated, ...poolOptions } = options
-  await prepareDatabase(url, onMigrated)
+  const { leaseMs = LEASE_MS, onMigrated, mayMigrate = true, ...poolOptions } = options
+  await prepareDatabase(url, { onMigrated, mayMigrate })
   const connectionOptions = { idleInTransactionMs: Math.min(leaseMs, IDLE_IN_TRANSACTION_MS), ...poolOptions }
   const pool = new Pool(url, connectionOptions)
   const ownPool = new Pool(url, { ...connectionOptions, max: OWN_CONNECTIONS })

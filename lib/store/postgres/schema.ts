@@ -13,7 +13,10 @@ const MIGRATIONS = new URL('./migrations/', import.meta.url)
  * Each step is a transaction together with the row that records it, one process at a time: a process that waited finds
  * it done. A step that is killed halfway never happened.
  */
-async function migrate(connection: PgConnection, onMigrated: (what: Migrated) => void = () => {}): Promise<void> {
+async function migrate(
+  connection: PgConnection,
+  { onMigrated = () => {}, mayMigrate = true }: Preparing
+): Promise<void> {
   // Another process may migrate for longer than the statement timeout.
   await connection.rows('SET statement_timeout = 0')
   await connection.rows('SET lock_timeout = 0')
@@ -25,7 +28,7 @@ async function migrate(connection: PgConnection, onMigrated: (what: Migrated) =>
   const missing = missingSteps(MIGRATIONS, found)
   if (missing.length === 0) return
   if (found === 0) await refuseStrangers(connection)
-  else if (await isServed(connection)) throw servedByAnother(found, knownVersion())
+  else if (!mayMigrate || (await isServed(connection))) throw servedByAnother(found, knownVersion())
   const begun = performance.now()
   for (const { version, sql } of missing) await step(connection, version, sql)
   if (found > 0) onMigrated(migratedBy(missing, found, begun, null))
@@ -85,18 +88,24 @@ const EXISTS_ALREADY = /^(42P04|23505)$/
 const NOT_ALLOWED = '42501'
 const TOO_MANY = '53300'
 
+interface Preparing {
+  readonly onMigrated?: ((what: Migrated) => void) | undefined
+  /** False: an older schema is refused. */
+  readonly mayMigrate?: boolean
+}
+
 /**
  * Creates the database if there is none, and migrates it.
  * @throws Error with a sentence for the operator: the server does not answer or refuses us, the database is not ours,
  * or newer than this program
  */
-export async function prepareDatabase(url: string, onMigrated?: (what: Migrated) => void): Promise<void> {
+export async function prepareDatabase(url: string, options: Preparing = {}): Promise<void> {
   const { schema } = readUrl(url)
   const connection = await open(url)
   try {
     await checkEncoding(connection)
     if (schema) await connection.rows(`CREATE SCHEMA IF NOT EXISTS "${schema.replaceAll('"', '""')}"`)
-    await migrate(connection, onMigrated)
+    await migrate(connection, options)
   } finally {
     await connection.close()
   }

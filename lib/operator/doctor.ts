@@ -1,0 +1,193 @@
+// colloquy doctor: looks at an installation from the machine that it is on, and says what is wrong and how to mend it. It changes nothing.
+import { constants, existsSync, readFileSync } from 'node:fs'
+import { access, stat, statfs } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { getHeapStatistics } from 'node:v8'
+import { type Config, unusedOptions } from '../config/config.ts'
+import { isLoopbackName } from '../http/entry.ts'
+import { isServed } from '../files/home.ts'
+import { openDatabase } from '../store/open.ts'
+import type { Store } from '../store/store.ts'
+
+/** `warn`: it works, and not as well or not for long. */
+export interface Finding {
+  readonly check: string
+  readonly is: 'good' | 'warn' | 'bad'
+  /** What was found; of what is not good, what to do. Never a secret. */
+  readonly text: string
+}
+
+type Check = (config: Config) => Promise<Omit<Finding, 'check'> | null>
+
+const MIB = 2 ** 20
+const LEAST_HEAP_MB = 112
+const LEAST_DISK_MB = 1024
+/** Descriptors for everything that is no stream. */
+const OTHER_DESCRIPTORS = 256
+const TIMEOUT_MS = 5_000
+const SKEW_S = 2
+const LEAST_NODE = [20, 20] as const
+
+const good = (text: string) => ({ is: 'good', text }) as const
+const warn = (text: string) => ({ is: 'warn', text }) as const
+const bad = (text: string) => ({ is: 'bad', text }) as const
+
+const CHECKS: Readonly<Record<string, Check>> = {
+  node: async () => {
+    const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+    const isNew = major > LEAST_NODE[0] || (major === LEAST_NODE[0] && minor >= LEAST_NODE[1])
+    return isNew ? good(process.version) : bad(`${process.version}: Node ${LEAST_NODE.join('.')} is the least`)
+  },
+
+  options: async (config) => {
+    const unused = unusedOptions(config)
+    return unused.length === 0 ? good(config.file ?? 'defaults and environment') : warn(unused.join('; '))
+  },
+
+  binding: async ({ server: { host, public_url, trusted_proxies }, auth }) => {
+    if (isLoopbackName(host.includes(':') ? `[${host}]` : host)) return good(`${host}: this machine alone`)
+    if (auth.local && auth.registration === 'open')
+      return warn(
+        `${host} and auth.registration is open: anyone who can reach it may register. Set it to invite or closed`
+      )
+    if (public_url === null || trusted_proxies.length === 0)
+      return warn(`${host}: set server.public_url, and server.trusted_proxies to the proxy that ends TLS`)
+    return good(`${host}, known as ${new URL(public_url).host}`)
+  },
+
+  port: async ({ home, database, server: { host, port } }) => {
+    if (existsSync(database.sqlite_path) && isServed(home, database.sqlite_path))
+      return good('a server runs on this home')
+    const problem = await new Promise<string | null>((resolve) => {
+      const probe = createServer()
+      probe.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
+      probe.listen(port, host, () => probe.close(() => resolve(null)))
+    })
+    return problem === null
+      ? good(`${host}:${port} is free`)
+      : warn(`${host}:${port}: ${problem}; is another program there?`)
+  },
+
+  home: async ({ home }) => {
+    if (!existsSync(home)) return good(`${home} will be made at the first start`)
+    const { mode } = await stat(home)
+    await access(home, constants.R_OK | constants.W_OK)
+    return (mode & 0o077) === 0 ? good(home) : warn(`${home} can be read by others of this machine: chmod 700 it`)
+  },
+
+  disk: async ({ home }) => {
+    const { bavail, bsize } = await statfs(existsSync(home) ? home : '.')
+    const free = Math.floor((bavail * bsize) / MIB)
+    return free >= LEAST_DISK_MB
+      ? good(`${free} MB are free`)
+      : bad(`${free} MB are free: make room before writes fail`)
+  },
+
+  descriptors: async ({ streams: { total } }) => {
+    if (process.platform !== 'linux') return null
+    const [, soft = ''] = /^Max open files\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
+    const needed = total + OTHER_DESCRIPTORS
+    return soft === 'unlimited' || Number(soft) >= needed
+      ? good(`${soft} for streams.total ${total}`)
+      : warn(
+          `${soft} are fewer than streams.total needs (${needed}): raise LimitNOFILE or ulimit -n, or lower streams.total`
+        )
+  },
+
+  heap: async () => {
+    const mb = Math.floor(getHeapStatistics().heap_size_limit / MIB)
+    return mb >= LEAST_HEAP_MB ? good(`${mb} MB`) : bad(`${mb} MB: raise --max-old-space-size`)
+  },
+
+  secret: async ({ auth: { jwt_secret }, database }) =>
+    jwt_secret === null && database.backend === 'postgres'
+      ? warn('auth.jwt_secret is not set: processes without a home in common do not know each other’s sessions')
+      : good(jwt_secret === null ? 'of the home' : 'of auth.jwt_secret'),
+
+  database: (config) =>
+    withStore(config, async (store) => {
+      const { total } = await store.users.list({ limit: 1, offset: 0 })
+      const hasAdmin = (await store.users.admin()) !== null
+      return hasAdmin ? good(`it answers; ${total} accounts`) : warn('it answers, and there is no administrator yet')
+    }),
+
+  jobs: (config) =>
+    withStore(config, async ({ jobs }) => {
+      const dead = await jobs.list({ isDead: true, limit: 100, offset: 0 })
+      return dead.length === 0
+        ? good('none has failed for good')
+        : warn(`${dead.length}${dead.length === 100 ? ' or more' : ''} have failed for good: colloquy jobs list --dead`)
+    }),
+
+  models: async ({ models }) => {
+    if (models.length === 0) return warn('none: the demo model answers')
+    const answers = await Promise.all(models.map(({ name, base_url }) => reach(name, base_url)))
+    const problems = answers.filter((answer) => answer !== null)
+    return problems.length === 0 ? good(`${models.length} can be reached`) : bad(problems.join('; '))
+  },
+
+  providers: async ({ auth: { oidc } }) => {
+    if (oidc.providers.length === 0) return null
+    const answers = await Promise.all(
+      oidc.providers.map(({ id, issuer }) => reach(id, `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`))
+    )
+    const problems = answers.filter((answer) => answer !== null)
+    return problems.length === 0 ? good('all can be reached') : bad(problems.join('; '))
+  },
+
+  clock: async ({ models, auth: { oidc } }) => {
+    const address = oidc.providers[0]?.issuer ?? models[0]?.base_url
+    const response = address === undefined ? null : await asked(address).catch(() => null)
+    const date = Date.parse(response?.headers.get('date') ?? '')
+    if (Number.isNaN(date)) return null
+    const skew = Math.round((Date.now() - date) / 1000)
+    return Math.abs(skew) <= SKEW_S ? good('right') : warn(`${skew} s from that of ${new URL(address!).host}: use NTP`)
+  }
+}
+
+/** Never rejects: what cannot be looked at is a finding. */
+export async function examine(config: Config): Promise<Finding[]> {
+  const findings: Finding[] = []
+  for (const [check, look] of Object.entries(CHECKS)) {
+    const found = await look(config).catch((error: unknown) => bad(reasonOf(error)))
+    if (found) findings.push({ check, ...found })
+  }
+  return findings
+}
+
+/** A database that is not there yet is none that could be wrong; looking at it must not make or migrate it. */
+async function withStore(config: Config, look: (store: Store) => Promise<Omit<Finding, 'check'>>) {
+  const { backend, sqlite_path } = config.database
+  if (backend === 'memory') return warn('memory: nothing is kept over a restart')
+  if (backend === 'sqlite' && !existsSync(sqlite_path)) return good(`${sqlite_path} will be made at the first start`)
+  const store = await openDatabase(config, () => {}, { mayMigrate: false })
+  try {
+    return await look(store)
+  } finally {
+    await store.close()
+  }
+}
+
+/** null: something answers there. The address is not shown: it may have a key. */
+async function reach(name: string, address: string): Promise<string | null> {
+  try {
+    await asked(address)
+    return null
+  } catch (error) {
+    // Messages name the address, with what it has of secrets.
+    return `${name} cannot be reached (${codeOf(error) ?? 'no answer, or no address that can be asked'})`
+  }
+}
+
+function asked(address: string): Promise<Response> {
+  return fetch(address, { method: 'GET', redirect: 'manual', signal: AbortSignal.timeout(TIMEOUT_MS) })
+}
+
+function codeOf(error: unknown): string | null {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : null
+}
+
+function reasonOf(error: unknown): string {
+  return codeOf(error) ?? (error instanceof Error ? error.message : String(error))
+}
