@@ -46,6 +46,7 @@ import { Items } from './memory/items.ts'
 import { callerOfRun } from './base/loopback.ts'
 import { Metrics, MetricsHour } from './metrics/metrics.ts'
 import { ConfigurableHeaders } from './langgraph/api/configurable-headers.ts'
+import { pushed } from './protocols/a2a/push.ts'
 import { finalValuesOf } from './routes/final-values.ts'
 import { runView } from './routes/run-request.ts'
 import { removeThread } from './routes/remove-thread.ts'
@@ -237,6 +238,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     store,
     view: runView,
     valuesOf: (run) => finalValuesOf(run, states, registry.readers),
+    told: (run) => pushed({ registry }, run),
     post: async (address, init, run) => {
       if (!address.startsWith('/') || !app) return egress.fetch(address, init)
       const caller = callerOfRun(run.user_id, run.kwargs)

@@ -25,6 +25,10 @@ interface WebhookDeps {
   readonly view: (run: Run) => JsonObject
   /** JSON of its final values; null: it has none. */
   readonly valuesOf: (run: Run) => Promise<string | null>
+  /** What is sent of a run in the form of the protocol that has started it; null: ours. */
+  readonly told?: (
+    run: Run
+  ) => Promise<{ readonly body: string; readonly headers: Readonly<Record<string, string>> } | null>
   /** fetch, restricted to the allowed networks; of a path, the project's own route. */
   readonly post: (url: string, init: PostInit, run: RunOwner) => Promise<Response>
   readonly options: WebhookOptions
@@ -64,9 +68,10 @@ export class Webhooks {
     const { store, post, options } = this.#deps
     const known = payloadIn(payload)
     const run = await store.runs.get(key, null)
-    const body = known.body ?? (await this.#bodyOf(key, known, VALUES_BYTES_MAX))
+    const told = run && (await this.#deps.told?.(run))
+    const body = told?.body ?? known.body ?? (await this.#bodyOf(key, known, VALUES_BYTES_MAX))
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(options.timeout_ms)])
-    const init = { method: 'POST', headers: this.#headers(key, body), body, signal } as const
+    const init = { method: 'POST', headers: { ...this.#headers(key, body), ...told?.headers }, body, signal } as const
     try {
       const answer = await post(known.url, init, run ?? { user_id })
       // The response body is ignored: it may be endless.
@@ -81,6 +86,8 @@ export class Webhooks {
   async #bodyOf(runId: string, known: Payload, valuesMax: number): Promise<string> {
     const run = await this.#deps.store.runs.get(runId, null)
     if (!run || isInFlight(run)) return this.#bare(known)
+    const told = await this.#deps.told?.(run)
+    if (told) return told.body
     const values = (await this.#deps.valuesOf(run)) ?? '{}'
     const isWhole = Buffer.byteLength(values) <= valuesMax
     const view = this.#deps.view(run)

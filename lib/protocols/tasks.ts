@@ -34,6 +34,8 @@ export interface Asked {
   readonly body: JsonObject
   /** Without a reader for so long it is given up; null: it goes on. */
   readonly graceMs?: number | null
+  /** Parameters of the run that no request can name. */
+  readonly kwargs?: JsonObject
 }
 
 /** What a task's readers are shown, whatever they name. */
@@ -53,6 +55,12 @@ export function taskStatus(run: Run): TaskStatus {
   if (asks(run)) return 'input_required'
   if (run.status === 'success') return 'completed'
   return run.status === 'interrupted' && stopError(run) === null ? 'cancelled' : 'failed'
+}
+
+/** The task that a run belongs to. */
+export function taskIdOf({ run_id, metadata }: Run): string {
+  const id = metadata[TASK]
+  return typeof id === 'string' ? id : run_id
 }
 
 /** Whether it goes on with a task, and is none of its own. */
@@ -117,7 +125,10 @@ export class Tasks {
   }
 
   /** @throws Failure as the routes of runs */
-  async start(call: UserCall, { assistant, threadId, body: asked, graceMs = null }: Asked): Promise<Run> {
+  async start(
+    call: UserCall,
+    { assistant, threadId, body: asked, graceMs = null, kwargs: own = {} }: Asked
+  ): Promise<Run> {
     const { policy, runs, store } = this.#services
     requirePermission(call, 'runs:create')
     const ends = graceMs === null ? {} : { on_disconnect: 'cancel' }
@@ -137,7 +148,7 @@ export class Tasks {
     const headers = this.#services.configurableHeaders.of(call)
     const order = await orderFor(this.#services, { ...request, dialect: CONTRACT, headers })
     const { run } = order
-    const kwargs = graceMs === null ? run.kwargs : { ...run.kwargs, disconnect_grace_ms: graceMs }
+    const kwargs = { ...run.kwargs, ...own, ...(graceMs !== null && { disconnect_grace_ms: graceMs }) }
     const complete = { ...order, run: { ...run, kwargs } }
     if (threadId !== null) return runs.start(threadId, complete)
     return runs.startStateless({ ...complete, threadId, assistantId: assistant, metadata: {} })
@@ -147,10 +158,11 @@ export class Tasks {
    * Goes on with a task that asks.
    * @throws Failure changed_meanwhile, thread_busy when somebody else has answered
    */
-  answer(call: UserCall, { first, last }: Task, resume: Json, graceMs: number | null = null): Promise<Run> {
+  answer(call: UserCall, { first, last }: Task, resume: Json, more: Partial<Asked> = {}): Promise<Run> {
     if (!asks(last)) throw fail('changed_meanwhile')
-    const body = { command: { resume }, metadata: { [TASK]: first.run_id } }
-    return this.start(call, { assistant: last.assistant_id, threadId: last.thread_id, body, graceMs })
+    const metadata = isObject(more.body?.metadata) ? more.body.metadata : {}
+    const body = { ...more.body, command: { resume }, metadata: { ...metadata, [TASK]: first.run_id } }
+    return this.start(call, { ...more, assistant: last.assistant_id, threadId: last.thread_id, body })
   }
 
   /** Resolves with the task when it has ended. @throws Failure run_not_cancellable */

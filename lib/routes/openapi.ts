@@ -54,6 +54,8 @@ const PARAMETERS: Reference['parameters'] = {
   model_name: 'Name of a configured model',
   skill_name: 'Name of a skill',
   provider: 'Name of a sign-in provider',
+  agent: 'Name of a graph, or id of an assistant',
+  task: 'Id of a task: of the run that it began with',
   n: 'Number of a frame in its run: the part of its cursor after the dash',
   limit: 'Maximum number of results',
   q: 'Words that are looked for; of the last one its beginning is enough',

@@ -1,6 +1,7 @@
 // Agent2Agent 1.0: what its client sends, recorded, by plain fetch, over both bindings.
 import t, { type Test } from 'tap'
-import { asked, at, listIn, openSite, type Person, signIn, type Site, textIn } from '../fixtures/gateway.ts'
+import { asked, at, listIn, openSite, type Person, signIn, type Site, textIn, until } from '../fixtures/gateway.ts'
+import { openReceiver } from '../fixtures/receiver.ts'
 import type { Stream } from '../fixtures/stream.ts'
 
 const TALK = '/demo rate=400 deltas=40 reasoning tool=current_time'
@@ -167,6 +168,36 @@ t.test('a message to a task at work is given to the agent, and is no task of its
   const { body } = await person.get(`/api/threads/${textIn(begun, 'result', 'task', 'contextId')}/state`)
   const types = listIn(body, 'values', 'messages').map((one) => at(one, 'type'))
   t.strictSame(types, ['human', 'ai', 'human', 'ai'])
+})
+
+t.test('the end of a task, and its question, are posted where its message has said', async (t) => {
+  const receiver = await openReceiver(t)
+  const { person } = await open(t, { webhooks: { allowed_networks: ['127.0.0.0/8'] } })
+  const taskPushNotificationConfig = {
+    url: receiver.url,
+    token: 'secret',
+    authentication: { scheme: 'Bearer', credentials: 'x' }
+  }
+  const asking = await ask(person, 'SendMessage', {
+    ...message(QUESTION),
+    configuration: { taskPushNotificationConfig }
+  })
+  const taskId = textIn(asking, 'result', 'task', 'id')
+  await ask(person, 'SendMessage', message('Blue', { taskId }))
+  await until(() => receiver.bodies.length === 2, 'both notifications')
+  t.match(receiver.heads[0], { 'x-a2a-notification-token': 'secret', authorization: 'Bearer x' })
+  const states = receiver.bodies.map((body) => at(JSON.parse(body), 'task', 'status', 'state'))
+  t.strictSame(states.sort(), ['TASK_STATE_COMPLETED', 'TASK_STATE_INPUT_REQUIRED'])
+  for (const body of receiver.bodies) t.equal(at(JSON.parse(body), 'task', 'id'), taskId)
+  t.match(await ask(person, 'ListTaskPushNotificationConfigs', { taskId }), {
+    result: { configs: [{ id: 'default', url: receiver.url }] }
+  })
+  const odd = { url: 'file:///etc/passwd' }
+  const refused = await ask(person, 'SendMessage', {
+    ...message('x'),
+    configuration: { taskPushNotificationConfig: odd }
+  })
+  t.match(refused, { error: { code: -32602 } })
 })
 
 t.test('the same methods over HTTP+JSON', async (t) => {

@@ -23,7 +23,7 @@ export function cardOf(call: Call, { graph_id, name, description }: Assistant, p
       protocolBinding,
       protocolVersion: PROTOCOL_VERSION
     })),
-    capabilities: { streaming: true, pushNotifications: false, extendedAgentCard: false },
+    capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: false },
     securitySchemes: { token: { httpAuthSecurityScheme: { scheme: 'Bearer', description: 'An API token' } } },
     securityRequirements: [{ schemes: { token: { list: [] } } }],
     defaultInputModes: INPUTS,

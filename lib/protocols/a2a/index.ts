@@ -159,6 +159,15 @@ export function a2aRoutes(services: Services): Route[] {
       }),
       route({
         ...common,
+        method: 'GET',
+        path: `${agent}/tasks/{task}/pushNotificationConfigs`,
+        summary: 'Agent2Agent: where a task is told of, as its message has said',
+        answers: one,
+        refusals: [404],
+        handler: (call) => rest(call, 'ListTaskPushNotificationConfigs', { taskId: call.params.task ?? '' })
+      }),
+      route({
+        ...common,
         method: 'POST',
         path: `${agent}/tasks/{task}`,
         isStream: true,

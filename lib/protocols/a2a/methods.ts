@@ -15,6 +15,7 @@ import { Contexts } from './contexts.ts'
 import { CONTEXT, contextOf, eventOf, stateOf, taskView } from './encoding.ts'
 import { a2aError, errorFor } from './errors.ts'
 import { type GivenMessage, messageIn } from './input.ts'
+import { pushIn, pushOf, pushView } from './push.ts'
 
 /** A method called over one of the bindings. */
 export interface Asked {
@@ -33,7 +34,7 @@ const PAGE = 50
 const PAGE_MAX = 100
 /** Runs among which tasks are looked for. */
 const RUNS_MAX = 1_000
-const NO_PUSH = 'Push notifications are not supported: poll the task, or subscribe to it'
+const NO_PUSH = 'A push notification configuration comes with the message that makes the task'
 
 export class A2aMethods {
   readonly #services: Services
@@ -56,8 +57,8 @@ export class A2aMethods {
       CancelTask: (asked) => this.#cancel(asked),
       SubscribeToTask: (asked) => this.#subscribe(asked),
       CreateTaskPushNotificationConfig: noPush,
-      GetTaskPushNotificationConfig: noPush,
-      ListTaskPushNotificationConfigs: noPush,
+      GetTaskPushNotificationConfig: (asked) => this.#pushConfig(asked),
+      ListTaskPushNotificationConfigs: (asked) => this.#pushConfigs(asked),
       DeleteTaskPushNotificationConfig: noPush,
       GetExtendedAgentCard: async () => {
         throw a2aError('EXTENDED_AGENT_CARD_NOT_CONFIGURED', 'The public card is all there is')
@@ -123,24 +124,31 @@ export class A2aMethods {
     return task
   }
 
-  async #start({ call, agent }: Asked, message: GivenMessage): Promise<Task> {
+  async #start({ call, agent, params }: Asked, message: GivenMessage): Promise<Task> {
     requirePermission(call, 'runs:create')
     const { contextId, messageId, content } = message
     const threadId = contextId === null ? null : await this.#contexts.open(call, contextId, agent)
     const asking = threadId === null ? null : await this.#tasks.asking(call, threadId)
     if (asking) return this.#goOn({ call }, asking, message)
     const named: JsonObject = contextId !== null && contextId !== threadId ? { [CONTEXT]: contextId } : {}
+    const push = pushIn(configurationIn(params).taskPushNotificationConfig)
     const body = {
       input: { messages: [{ role: 'user', content }] },
-      metadata: { a2a_message: messageId, ...named }
+      metadata: { a2a_message: messageId, ...named },
+      ...push?.body
     }
-    return onlyOf(await this.#tasks.start(call, { assistant: agent, threadId, body }))
+    const run = await this.#tasks.start(call, { assistant: agent, threadId, body, kwargs: push?.kwargs ?? {} })
+    return onlyOf(run)
   }
 
   async #goOn({ call }: Pick<Asked, 'call'>, task: Task, { text, data }: GivenMessage): Promise<Task> {
     const given = isObject(data) && data.resume !== undefined ? data.resume : data
     const resume: Json = given ?? formOf(await this.#tasks.questions(task.last)).said(text)
-    const last = await this.#tasks.answer(call, task, resume)
+    const context = task.first.metadata[CONTEXT]
+    const metadata: JsonObject = context === undefined ? {} : { [CONTEXT]: context }
+    const push = pushOf(task.first)
+    const more = { body: { metadata, ...push?.body }, kwargs: push?.kwargs ?? {} }
+    const last = await this.#tasks.answer(call, task, resume, more)
     return { ...task, last, answered: new Set([...task.answered, task.last.run_id]), runs: [...task.runs, last] }
   }
 
@@ -172,6 +180,19 @@ export class A2aMethods {
     if (taskStatus(task.last) !== 'working')
       throw a2aError('UNSUPPORTED_OPERATION', `There is nothing to subscribe to: ${stateOf(task.last)}`)
     return this.#services.registry.streams.hold(asked.call.user.id, (place) => this.#open(asked, task, place))
+  }
+
+  async #pushConfig({ call, params }: Asked): Promise<Answer> {
+    const { first } = await this.#taskIn(call, { id: params.taskId ?? null })
+    const config = pushView(first)
+    if (!config || config.id !== params.id) throw a2aError('TASK_NOT_FOUND', 'The task has no such configuration')
+    return config
+  }
+
+  async #pushConfigs({ call, params }: Asked): Promise<Answer> {
+    const { first } = await this.#taskIn(call, { id: params.taskId ?? null })
+    const config = pushView(first)
+    return { configs: config ? [config] : [], nextPageToken: '' }
   }
 
   async #list({ call, params }: Asked): Promise<Answer> {
@@ -233,7 +254,7 @@ export class A2aMethods {
     const snapshot = taskView(now, runs, { pieces: [...before, ...shown] })
     const text = (event: JsonObject) => `data: ${JSON.stringify(wrap(event))}\n\n`
     const encode = (run: Run, piece: Piece): string => {
-      const event = eventOf(first.run_id, named(run, first), piece)
+      const event = eventOf(first.run_id, run, piece)
       return event === null ? '' : text(event)
     }
     const opening = Buffer.from(text({ task: snapshot }))
@@ -242,16 +263,10 @@ export class A2aMethods {
   }
 }
 
-/** A run that goes on with a task has the name of its context from the first one. */
-function named(run: Run, { metadata }: Run): Run {
-  return metadata[CONTEXT] === undefined ? run : { ...run, metadata: { ...run.metadata, [CONTEXT]: metadata[CONTEXT] } }
-}
-
-/** @throws RpcError for what it asks and is not there */
+/** @throws RpcError for what is none */
 function configurationIn({ configuration }: JsonObject): JsonObject {
   if (configuration === undefined || configuration === null) return {}
   if (!isObject(configuration)) throw new RpcError(INVALID_PARAMS, 'configuration must be an object')
-  if (configuration.taskPushNotificationConfig) throw a2aError('PUSH_NOTIFICATION_NOT_SUPPORTED', NO_PUSH)
   return configuration
 }
 

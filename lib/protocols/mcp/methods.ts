@@ -150,11 +150,13 @@ export class McpMethods {
     const asking = threadId === null || message === null ? null : await this.#tasks.asking(call, threadId)
     if (asking) {
       const resume = formOf(await this.#tasks.questions(asking.last)).said(message!)
-      return { task: asking, run: await this.#tasks.answer(call, asking, resume, graceMs) }
+      return { task: asking, run: await this.#tasks.answer(call, asking, resume, { graceMs }) }
     }
     const input = { ...values, ...(message !== null && { messages: [{ role: 'user', content: message }] }) }
     const key: JsonObject = speaker.session === null ? {} : { [REQUEST]: requestKey(speaker.session, id) }
-    const asked: Asked = { assistant, threadId, body: { input, metadata: { ...key, ...metadata } }, graceMs }
+    // Progress cannot be taken back: only what is stored is told.
+    const body = { input, metadata: { ...key, ...metadata }, durability: 'sync' }
+    const asked: Asked = { assistant, threadId, body, graceMs }
     const run = await this.#tasks.start(call, asked)
     return { task: onlyOf(run), run }
   }
@@ -165,7 +167,7 @@ export class McpMethods {
     const form = formOf(await this.#tasks.questions(task.last))
     const { action, content } = isObject(response) ? response : {}
     const resume = action === 'accept' && isObject(content) ? form.read(content) : form.declined
-    return { task, run: await this.#tasks.answer(call, task, resume, graceMs) }
+    return { task, run: await this.#tasks.answer(call, task, resume, { graceMs }) }
   }
 
   #view(stream: StreamOf, { first, answered }: Task, run: Run): TaskView {
