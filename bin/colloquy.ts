@@ -15,6 +15,7 @@ import { createToken, listTokens, revokeToken } from './token.ts'
 import {
   createUser,
   deleteUser,
+  exportUser,
   disableUser,
   enableUser,
   inviteUser,
@@ -38,6 +39,7 @@ const COMMANDS: readonly Command[] = [
   disableUser,
   enableUser,
   deleteUser,
+  exportUser,
   setRole,
   setPassword,
   userSessions,

@@ -194,6 +194,18 @@ export const deleteUser = onUser({
   }
 })
 
+export const exportUser = onUser({
+  name: 'export',
+  words: ['FILE'],
+  summary:
+    'Writes everything that is kept of an account to a new ZIP archive: conversations as JSON and Markdown, and files. Example: colloquy user export ann@example.com ann.zip',
+  work: async (_people, user, { words: [file = ''], config, by }) => {
+    const { exportAccount } = await import('../lib/operator/people.ts')
+    await exportAccount(config, user, file, by)
+    return { text: `${file} has all of ${user.email}`, json: { ...shown(user), file } }
+  }
+})
+
 export const setRole = onUser({
   name: 'role',
   words: ['ROLE'],

@@ -11,6 +11,7 @@ import { ApiTokens, Invitations } from './auth/api-tokens.ts'
 import { Audit, userName } from './auth/audit.ts'
 import { Credentials, InnerCalls } from './auth/credentials.ts'
 import { GroupAccess } from './auth/group-access.ts'
+import { exportOf } from './auth/account-export.ts'
 import { People } from './auth/people.ts'
 import { SetupLink } from './auth/setup-link.ts'
 import { openTokens, type Revocation, Sessions } from './auth/session.ts'
@@ -360,7 +361,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       people,
       sso,
       setupLink,
-      limits
+      limits,
+      exportOf: (user) => exportOf({ store, folderOf: (userId) => paths.userDir(userId) }, user)
     },
     credentials,
     policy,

@@ -1,6 +1,8 @@
 // Responses that stay open: an event stream, or JSON that takes long.
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import type { Failure } from '../base/errors.ts'
 import type { StreamWriter } from '../base/stream-writer.ts'
 import type { Call } from './route.ts'
@@ -24,6 +26,35 @@ interface OpenOptions {
 export function openStream(call: Call, options: OpenOptions = {}): StreamWriter {
   writeOpenHead(call, { ...STREAM_HEADERS, ...options.headers })
   return writerOf(call)
+}
+
+/**
+ * Sends a file of which the length is not known, to be saved. When its making fails the response is reset, so that nobody takes a part of
+ * it for all.
+ */
+export async function sendDownload(
+  call: Call,
+  source: Readable,
+  { name, type }: { readonly name: string; readonly type: string }
+): Promise<void> {
+  const { req, res } = call
+  const headers = {
+    'Content-Type': type,
+    'Content-Disposition': `attachment; filename="${name}"`,
+    'Cache-Control': NO_STORE,
+    'X-Content-Type-Options': 'nosniff'
+  }
+  boundReading(res)
+  res.writeHead(200, headers)
+  if (req.method === 'HEAD') {
+    source.destroy()
+    res.end()
+    return
+  }
+  await pipeline(source, res).catch((error: unknown) => {
+    // Whoever leaves has made no error.
+    if (!req.aborted && !res.destroyed) throw error
+  })
 }
 
 /** A slow JSON response: spaces keep proxies from giving up, and JSON ignores them. */

@@ -112,14 +112,18 @@ export function countOld(
  * Works on the database of an installation, also beside a running server.
  * @throws Error when there is none
  */
-export async function beside<T>(config: Config, work: (store: Store, writer: Writer) => Promise<T>): Promise<T> {
+export async function beside<T>(
+  config: Config,
+  work: (store: Store, writer: Writer) => Promise<T>,
+  // Without events, which belong to the server that may be running.
+  open: typeof openDatabase = openDatabase
+): Promise<T> {
   if (config.database.backend === 'memory')
     throw new Error('database.backend is memory: only the server itself can reach its accounts')
   const { backend, sqlite_path } = config.database
   if (backend === 'sqlite' && !existsSync(sqlite_path))
     throw new Error(`There is no database ${sqlite_path}: name the server's --config or --home`)
-  // Without events, which belong to the server that may be running.
-  const store = await openDatabase(config, () => {})
+  const store = await open(config, () => {})
   const committer = new Committer((groups) => store.apply(groups), { flushMs: 0 })
   try {
     return await work(store, committer)

@@ -1,4 +1,9 @@
 // People on the command line: the same accounts, roles and sessions as the routes of administrators, with the operator as who did it.
+import { createWriteStream } from 'node:fs'
+import { pipeline } from 'node:stream/promises'
+import { exportOf } from '../auth/account-export.ts'
+import { Paths } from '../files/paths.ts'
+import { openStore } from '../store/open.ts'
 import { type Actor, Audit, OPERATOR, userName } from '../auth/audit.ts'
 import { isCommon, PASSWORD_BYTES_MAX } from '../auth/password.ts'
 import { readEmail } from '../auth/email.ts'
@@ -8,7 +13,7 @@ import type { Config } from '../config/config.ts'
 import { departureOf } from '../jobs/departures.ts'
 import { scopedStore, scopedWriter } from '../store/scoped.ts'
 import type { AuditSearch, Store, Writer } from '../store/store.ts'
-import type { AuditEntry } from '../base/types.ts'
+import type { AuditEntry, User } from '../base/types.ts'
 import { beside, tokensOf } from './operator.ts'
 
 const PASSWORD_MIN = 8
@@ -35,6 +40,22 @@ function peopleOf({ home }: Config, store: Store, writer: Writer): People {
     departureOf,
     onRevoked: () => {}
   })
+}
+
+/**
+ * Writes all that is kept of somebody to a new file, a ZIP archive that only its owner may read.
+ * @throws Error when there is such a file already, or no SQL database
+ */
+export async function exportAccount(config: Config, user: User, file: string, by: Actor): Promise<void> {
+  const folderOf = (userId: string) => new Paths(config.home).userDir(userId)
+  await beside(
+    config,
+    async (store, writer) => {
+      await pipeline(await exportOf({ store, folderOf }, user), createWriteStream(file, { flags: 'wx', mode: 0o600 }))
+      await new Audit({ writer, log: SILENT }).record('account_exported', by, userName(user.id))
+    },
+    openStore
+  )
 }
 
 /**

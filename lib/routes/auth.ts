@@ -1,5 +1,6 @@
 // Signing in and out, accounts, first set-up. The server sets a new csrf_token on every response of a CSRF-exempt route, also
 // on errors, so handlers simply throw [contract 1.4].
+import type { Readable } from 'node:stream'
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import type { ApiTokens, Invitations } from '../auth/api-tokens.ts'
@@ -20,7 +21,8 @@ import type { SetupLink } from '../auth/setup-link.ts'
 import type { Config } from '../config/config.ts'
 import { Failure, fail } from '../base/errors.ts'
 import { KeyedMutex } from '../base/keyed-mutex.ts'
-import { type Call, type Cookie, type Reply, requireUser, type Route, route } from '../http/route.ts'
+import { type Call, type Cookie, HANDLED, type Reply, requireUser, type Route, route } from '../http/route.ts'
+import { sendDownload } from '../http/streaming-response.ts'
 import { csrfCookie } from '../http/entry.ts'
 import { openSession, originOf, sessionCookie } from './open-session.ts'
 import { Allowance, Cooldown, LoginLimiter } from '../http/admission.ts'
@@ -28,7 +30,7 @@ import { describedAs, minCharacters, objectOf, queryBoolean } from '../http/sche
 import type { UserReads, Writer } from '../store/store.ts'
 import type { UserLimits } from '../thread/user-limits.ts'
 import { isObject, type JsonObject, timestamp, type User } from '../base/types.ts'
-import { int, int64, message, one, oneOf, ref, shaped, success, text, yesNo } from './answers.ts'
+import { file, int, int64, message, one, oneOf, ref, shaped, success, text, yesNo } from './answers.ts'
 
 export interface AuthServices {
   readonly config: Config
@@ -39,6 +41,8 @@ export interface AuthServices {
   readonly apiTokens: ApiTokens
   readonly invitations: Invitations
   readonly limits: Pick<UserLimits, 'view'>
+  /** All that is kept of somebody, as a ZIP archive. */
+  readonly exportOf: (user: User) => Promise<Readable>
   readonly people: People
   readonly audit: Audit
   /** null: there are no providers of sign-ins. */
@@ -291,6 +295,13 @@ export function authRoutes(services: AuthServices): Route[] {
     return updated
   }
 
+  const exportAccount = async (call: Call): Promise<typeof HANDLED> => {
+    const user = requireUser(call)
+    await audit.record('account_exported', actorOf(call), userName(user.id))
+    await sendDownload(call, await services.exportOf(user), { name: 'colloquy-export.zip', type: 'application/zip' })
+    return HANDLED
+  }
+
   const changePassword = async (call: Call<v.InferOutput<typeof changeBody>>): Promise<Reply> => {
     const user = requireUser(call)
     refuseLocal()
@@ -431,6 +442,14 @@ export function authRoutes(services: AuthServices): Route[] {
       summary: 'What is stored of the caller, and how much may be; `max` null: no limit',
       answers: one(shaped({ threads: counted, bytes: counted, crons: counted, webhooks: counted })),
       handler: async (call) => ({ json: await services.limits.view(requireUser(call).id) })
+    }),
+    route({
+      method: 'GET',
+      path: at('/export'),
+      rule: null,
+      summary: 'Everything that is kept of the caller, as a ZIP archive: conversations as JSON and Markdown, and files',
+      answers: file('application/zip'),
+      handler: exportAccount
     }),
     route({
       method: 'DELETE',

@@ -1,0 +1,118 @@
+// All that is kept of somebody, as a ZIP archive: JSON and Markdown of conversations, and files. Made while it is read: one thread at a
+// time is in memory.
+import { readdir } from 'node:fs/promises'
+import { join, relative, sep } from 'node:path'
+import { Readable } from 'node:stream'
+import { isObject, type Json, type RunEvent, type Thread, type User } from '../base/types.ts'
+import type { Store } from '../store/store.ts'
+
+type Kept = Pick<Store, 'threads' | 'events' | 'runs' | 'items' | 'crons' | 'assistants' | 'apiTokens' | 'feedback'>
+
+interface ExportParts {
+  readonly store: Kept
+  /** Below it lies what somebody has in files. */
+  readonly folderOf: (userId: string) => string
+}
+
+const THREADS_MAX = 1_000_000
+const PAGE = 500
+/** Of incomplete uploads nothing is theirs yet. */
+const NOT_THEIRS = 'incoming'
+
+/** Reads the archive; a read that fails destroys the stream. */
+export async function exportOf({ store, folderOf }: ExportParts, user: User): Promise<Readable> {
+  const { ZipFile } = await import('yazl')
+  const zip = new ZipFile()
+  const add = (name: string, make: () => Promise<string>) =>
+    zip.addReadStreamLazy(name, { compress: true }, (given) => {
+      make().then(
+        (text) => given(null, Readable.from([Buffer.from(text)])),
+        (error: Error) => given(error, Readable.from([]))
+      )
+    })
+  const addJson = (name: string, read: () => Promise<unknown>) =>
+    add(name, async () => `${JSON.stringify(await read(), null, 2)}\n`)
+  const { id, email, system_role, created_at } = user
+
+  addJson('account.json', async () => {
+    const tokens = (await store.apiTokens.list(id)).map(({ digest: _, ...token }) => token)
+    return { id, email, system_role, created_at, tokens }
+  })
+  addJson('schedules.json', () => store.crons.list(id))
+  addJson('assistants.json', () => store.assistants.list(id))
+  addJson('items.json', () => allItems(store, id))
+  for (const threadId of await store.threads.idsOf(id, THREADS_MAX)) {
+    const folder = `threads/${threadId}`
+    addJson(`${folder}/thread.json`, async () => ({
+      ...(await store.threads.get(threadId, id)),
+      runs: await pages((offset) => store.runs.list(threadId, { limit: PAGE, offset }, id))
+    }))
+    addJson(`${folder}/messages.json`, () => messagesOf(store, threadId, id))
+    add(`${folder}/conversation.md`, async () => {
+      const [thread, messages] = [await store.threads.get(threadId, id), await messagesOf(store, threadId, id)]
+      return markdownOf(thread, messages)
+    })
+  }
+  const root = folderOf(id)
+  for (const path of await filesBelow(root)) {
+    const name = relative(root, path).split(sep).join('/')
+    if (!name.startsWith(`${NOT_THEIRS}/`)) zip.addFile(path, `files/${name}`)
+  }
+  zip.end()
+  // A file that has gone meanwhile, or a read that has failed: nobody takes half of it for all.
+  const archive = Readable.from(zip.outputStream)
+  zip.on('error', (error: Error) => archive.destroy(error))
+  return archive
+}
+
+async function pages<T>(read: (offset: number) => Promise<T[]>): Promise<T[]> {
+  const all: T[] = []
+  for (;;) {
+    const page = await read(all.length)
+    all.push(...page)
+    if (page.length < PAGE) return all
+  }
+}
+
+function allItems({ items }: Kept, userId: string) {
+  return pages((offset) => items.search({ prefix: [], limit: PAGE, offset }, userId))
+}
+
+async function messagesOf({ events }: Kept, threadId: string, userId: string): Promise<RunEvent[]> {
+  const all: RunEvent[] = []
+  for (;;) {
+    const page = await events.listMessages(threadId, { limit: PAGE, after: all.at(-1)?.seq ?? 0 }, userId)
+    all.push(...page)
+    if (page.length < PAGE) return all
+  }
+}
+
+function markdownOf(thread: Thread | null, messages: readonly RunEvent[]): string {
+  const title = thread?.display_name ?? 'Conversation'
+  const parts = messages.flatMap(({ content, created_at }) => {
+    const [who, text] = saidIn(content)
+    return text === '' ? [] : [`## ${who}, ${created_at}\n\n${text}\n`]
+  })
+  return [`# ${title}\n`, ...parts].join('\n')
+}
+
+/** Who has said what in a message as it is kept. */
+function saidIn(message: Json): readonly [who: string, text: string] {
+  if (!isObject(message)) return ['', '']
+  const { type, content } = message
+  const who = type === 'human' ? 'You' : type === 'ai' ? 'Assistant' : String(type ?? '')
+  if (typeof content === 'string') return [who, content]
+  const blocks = Array.isArray(content) ? content.filter(isObject) : []
+  return [who, blocks.flatMap(({ text }) => (typeof text === 'string' ? [text] : [])).join('\n\n')]
+}
+
+async function filesBelow(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true, recursive: true }).catch((error: unknown) => {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return []
+    throw error
+  })
+  return entries
+    .filter((one) => one.isFile())
+    .map((one) => join(one.parentPath ?? one.path, one.name))
+    .sort()
+}
