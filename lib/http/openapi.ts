@@ -154,8 +154,16 @@ function bodyOf({ body, bodyLimit, bodyOptional, form }: Route): JsonObject | nu
 function responsesOf(one: Route): JsonObject {
   const responses: Record<string, Json> = {}
   for (const [status, answer] of Object.entries(one.answers)) responses[status] = contentOf(status, answer)
-  for (const status of refusalsOf(one)) responses[status] ??= { $ref: `#/components/responses/${status}` }
+  for (const status of refusalsOf(one))
+    responses[status] ??=
+      one.errors === 'contract' ? { $ref: `#/components/responses/${status}` } : ofProtocol(REFUSALS[status] ?? status)
   return responses
+}
+
+/** A refusal in the form of a protocol that is not ours, and has a description of its own. */
+function ofProtocol(description: string): JsonObject {
+  const schema = { type: 'object', properties: { error: {} }, required: ['error'], additionalProperties: true }
+  return { description: `${description}; in the protocol's own form`, content: { 'application/json': { schema } } }
 }
 
 /** Error responses, which all routes share. */
@@ -194,7 +202,7 @@ function contentOf(status: string, answer: Answer | null): JsonObject {
   // A redirect: all that it says is in its head.
   if (status.startsWith('3') && headers) return { description, headers: headersOf(headers) }
   const forms: Readonly<Record<string, JsonObject>> = {
-    ...((schema || !events) && { [type]: schema ?? {} }),
+    ...(schema && { [type]: schema }),
     ...also,
     ...(events && { 'text/event-stream': { $ref: '#/components/schemas/Event' } })
   }
@@ -217,6 +225,7 @@ const REFUSALS: Readonly<Record<string, string>> = {
   426: 'This address needs a WebSocket upgrade',
   429: 'Too many requests; try again after Retry-After',
   500: 'It failed; the log says why',
+  501: 'Not set up here',
   503: 'Temporarily unavailable; try again after Retry-After'
 }
 

@@ -138,7 +138,7 @@ export function ssoRoutes(services: AuthServices): Route[] {
       body: logoutBody,
       summary: 'Ends sessions by the logout token of a provider (OpenID Connect Back-Channel Logout)',
       answers: one(shaped({ success: { const: true } })),
-      refusals: [400],
+      refusals: [400, 501],
       handler: backChannel
     })
   ]

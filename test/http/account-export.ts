@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { openPromise } from 'yauzl'
 import { command } from '../fixtures/child.ts'
+import { upload } from '../fixtures/form.ts'
 import { asked, openSite, signIn, textIn } from '../fixtures/gateway.ts'
 
 /** Texts of an archive by name. */
@@ -23,9 +24,7 @@ for (const events of ['db', 'jsonl'])
     const [hers, his] = [await ann.thread(), await ben.thread()]
     await ann.post(`/api/threads/${hers}/runs/wait`, asked('What about Zürich? <b>'))
     await ben.post(`/api/threads/${his}/runs/wait`, asked('my own secret'))
-    const form = new FormData()
-    form.append('files', new Blob(['twelve']), 'notes.txt')
-    await ann.ask('POST', `/api/threads/${hers}/uploads`, { body: form })
+    await upload(ann, hers, [['notes.txt', 'twelve']])
     await ann.ask('PUT', '/api/store/items', { body: { namespace: ['a'], key: 'k', value: { kept: true } } })
     const account = (await ann.get('/api/v1/auth/me')).body
     const email = textIn(account, 'email')

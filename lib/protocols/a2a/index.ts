@@ -3,7 +3,7 @@ import { fail } from '../../base/errors.ts'
 import { type Call, HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { searchParams } from '../../http/request.ts'
 import { jsonObject } from '../../http/schema.ts'
-import { anObject, text as string } from '../../routes/answers.ts'
+import { anObject, anything, arrayOf, oneOf, openly, text as string } from '../../routes/answers.ts'
 import type { Services } from '../../routes/services.ts'
 import type { Assistant, JsonObject } from '../../base/types.ts'
 import { throughDoor } from '../door.ts'
@@ -95,14 +95,18 @@ export function a2aRoutes(services: Services): Route[] {
       access: 'public',
       rule: null,
       summary: `The card of ${whose}, for Agent2Agent`,
-      answers: { 200: { schema: anObject } },
-      refusals: [404],
+      answers: { 200: { schema: openly({ name: string, version: string, skills: arrayOf(anObject) }) } },
+      refusals: [401, 404],
       handler: card
     })
   const common = { permission: 'runs:read', rule: null } as const
   const sending = { ...common, method: 'POST', body: jsonObject, bodyLimit: config.server.body_bytes } as const
-  const either = { 200: { schema: anObject, also: { 'text/event-stream': string } } }
-  const one = { 200: { schema: anObject } }
+  const answered = openly({ jsonrpc: oneOf('2.0') }, { id: anything, result: anything, error: anObject })
+  const either = { 200: { schema: answered, also: { 'text/event-stream': string } } }
+  /** A task, tasks, or a message: named by its member. */
+  const one = {
+    200: { schema: openly({}, { id: string, task: anObject, message: anObject, tasks: arrayOf(anObject) }) }
+  }
   return [
     ...throughDoor({ errors: rpcForm, part: PART }, [
       route({

@@ -3,7 +3,7 @@
 import { type Failure, fail } from '../../base/errors.ts'
 import { type HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { jsonObject } from '../../http/schema.ts'
-import { anObject, text as string } from '../../routes/answers.ts'
+import { anObject, anything, oneOf, openly, text as string } from '../../routes/answers.ts'
 import type { Services } from '../../routes/services.ts'
 import { isObject, type JsonObject } from '../../base/types.ts'
 import { throughDoor } from '../door.ts'
@@ -56,7 +56,9 @@ export function mcpRoutes(services: Services): Route[] {
     return methods.resume(call, event)
   }
 
-  const stream = { 200: { type: 'text/event-stream', schema: string, also: { 'application/json': anObject } } }
+  const refused = openly({ jsonrpc: oneOf('2.0'), error: anObject }, { id: anything })
+  const rpcAnswer = openly({ jsonrpc: oneOf('2.0') }, { id: anything, result: anything, error: anObject })
+  const stream = { 200: { type: 'text/event-stream', schema: string, also: { 'application/json': rpcAnswer } } }
   return throughDoor({ errors, part: 'mcp' }, [
     route({
       method: 'POST',
@@ -81,7 +83,7 @@ export function mcpRoutes(services: Services): Route[] {
       summary: 'Resume a stream of the Model Context Protocol',
       answers: {
         200: { type: 'text/event-stream', schema: string },
-        405: { description: 'Without a position', schema: anObject }
+        405: { description: 'Without a position', schema: refused }
       },
       reads: { headers: { 'Last-Event-ID': 'Resume after this event; without it nothing is streamed' } },
       refusals: [400, 404, 429],
