@@ -5,6 +5,7 @@ import { Dialog } from './dialog.ts'
 import { html, Icon } from './html.ts'
 import { copyText } from './markdown.ts'
 import { changePassword, me, PASSWORD_RULES, signOut } from './session.ts'
+import { EndOfAccount, Files, Sessions, Sure } from './own-account.ts'
 import { setTheme, type Theme, theme } from './theme.ts'
 import { ago } from './time.ts'
 import { notify, notifyFailure } from './toast.ts'
@@ -37,7 +38,10 @@ export function View({ onClose }: { readonly onClose: () => void }) {
     <${Password} />
     ${canNotify() && html`<${Notifications} />`}
     <${Memory} />
+    <${Sessions} />
     <${Tokens} />
+    <${Files} />
+    <${EndOfAccount} />
     <footer><button class="plain" onClick=${() => void signOut()}><${Icon} name="out" /> Sign out</button></footer>
   <//>`
 }
@@ -144,6 +148,7 @@ function Tokens() {
     const data = new FormData(form)
     const scopes = data.getAll('scope').map(String)
     const days = Number(data.get('days'))
+    if (scopes.length === 0) return setProblem('Choose what the token may do: without a scope it may do nothing.')
     try {
       const made = await call<{ token: string }>('POST', '/api/v1/auth/tokens', {
         name: String(data.get('name')) || 'unnamed',
@@ -151,7 +156,7 @@ function Tokens() {
         expires_in_days: days > 0 ? days : null
       })
       setShown(made.token)
-      setProblem(scopes.length === 0 ? 'This token may do nothing: no scope was chosen.' : null)
+      setProblem(null)
       form.reset()
       await load()
     } catch (error) {
@@ -180,7 +185,7 @@ function Tokens() {
         (token) => html`<li key=${token.token_id}>
           <div><b>${token.name}</b><small>${token.scopes.join(', ') || 'no scopes'}</small></div>
           <small>${token.last_used_at ? `used ${ago(token.last_used_at)}` : 'never used'}</small>
-          <button class="quiet" aria-label=${`Revoke ${token.name}`} onClick=${() => void revoke(token.token_id)}><${Icon} name="bin" /></button>
+          <${Sure} name=${`Revoke ${token.name}`} label="Revoke it" onSure=${() => void revoke(token.token_id)} />
         </li>`
       )}
     </ul>

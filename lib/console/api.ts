@@ -1,5 +1,6 @@
 // The page's API client, and its handling of ended sessions.
 import { ApiError, Colloquy, csrfToken, type Sending } from '../client/colloquy.ts'
+import { duration } from './time.ts'
 import { endLive, liveStream } from './live.ts'
 
 let onSignedOut: () => void = () => {}
@@ -43,6 +44,10 @@ export function call<T>(method: string, path: string, body?: unknown, signal?: A
 
 /** An error as a sentence for the user. */
 export function textOf(error: unknown): string {
+  if (error instanceof ApiError && error.status === 403 && /^Permission denied\b/.test(error.message))
+    return 'You have no right to do this. An administrator of this installation can give it.'
+  if (error instanceof ApiError && error.status === 429 && error.retryAfterMs)
+    return `${error.message.replace(/[.!]?$/, '.')} It can be tried again in ${duration(error.retryAfterMs)}.`
   if (error instanceof ApiError) return error.message
   return navigator.onLine ? 'The server does not answer.' : 'You are offline.'
 }

@@ -3,6 +3,7 @@ import { signal, useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef, useState, useLayoutEffect } from 'preact/hooks'
 import type { TranscriptMessage } from '../client/colloquy.ts'
 import { call } from './api.ts'
+import { choice } from './choice.ts'
 import { Composer } from './composer.ts'
 import { Connecting } from './connecting.ts'
 import type { Conversation } from './conversation.ts'
@@ -65,7 +66,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
   const rows = useMemo(() => rowsOf(messages), [messages])
   const wantedId = place.value.view === 'thread' ? place.value.messageId : null
   useWanted(wantedId, state === 'ready')
-  const send = (text: string) => conversation.outbox.send(text, [], null).catch(notifyFailure)
+  const send = (text: string) => conversation.outbox.send(text, [], choice.value).catch(notifyFailure)
 
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {

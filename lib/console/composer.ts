@@ -1,6 +1,6 @@
-// The composer: text, files, model, and a stop button while a run is active.
+// The composer: text, files, what to ask, and a stop button while a run is active.
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { call } from './api.ts'
+import { Choices, choice, loadChoices } from './choice.ts'
 import type { Conversation } from './conversation.ts'
 import { html, Icon } from './html.ts'
 import type { Attached } from './records.ts'
@@ -9,12 +9,6 @@ import { bytes } from './time.ts'
 import { notifyFailure } from './toast.ts'
 import type { Uploads } from './uploads.ts'
 
-interface Model {
-  readonly name: string
-  readonly display_name: string | null
-}
-
-const MODEL_KEY = 'colloquy.model'
 const draftKey = (threadId: string) => `colloquy.draft.${threadId}`
 
 interface ComposerProps {
@@ -28,8 +22,6 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
   const { threadId, state } = conversation
   const key = draftKey(state.value === 'new' ? 'new' : threadId)
   const [text, setText] = useState(() => kept(key) ?? '')
-  const [models, setModels] = useState<readonly Model[]>([])
-  const [model, setModel] = useState(() => localStorage.getItem(MODEL_KEY))
   const area = useRef<HTMLTextAreaElement>(null)
   const picker = useRef<HTMLInputElement>(null)
   const isRunning = conversation.active.value !== null
@@ -37,10 +29,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
   const isEmpty = text.trim() === '' && uploads.list.value.length === 0
 
   useEffect(() => {
-    call<{ models: Model[] }>('GET', '/api/models').then(
-      ({ models }) => setModels(models),
-      () => {}
-    )
+    loadChoices()
     if (matchMedia('(pointer: fine)').matches) area.current?.focus()
   }, [])
   useEffect(() => {
@@ -60,8 +49,6 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
     area.current?.focus()
   }, [recalled])
 
-  const known = models.length > 1 && models.some(({ name }) => name === model) ? model : null
-
   /** While a run is active: behind it, or to the agent at work. */
   const sendBeside = async (isForNow: boolean) => {
     // Until it is started there is nothing to follow.
@@ -69,7 +56,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
     const files = uploads.done
     setText('')
     uploads.clear()
-    await conversation.outbox.sendBeside(text.trim(), files, known, isForNow).catch((error) => {
+    await conversation.outbox.sendBeside(text.trim(), files, choice.value, isForNow).catch((error) => {
       setText((later) => [text, later].filter(Boolean).join('\n\n'))
       uploads.restore(files)
       notifyFailure(error)
@@ -87,7 +74,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
       setText('')
       uploads.clear()
       const isNew = state.value === 'new'
-      const sending = conversation.outbox.send(text.trim(), files, known)
+      const sending = conversation.outbox.send(text.trim(), files, choice.value)
       if (isNew) onSent()
       await sending
     } catch (error) {
@@ -146,15 +133,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
         if (picker.current) picker.current.value = ''
       }} />
       <button type="button" class="quiet" title="Attach files" aria-label="Attach files" onClick=${() => picker.current?.click()}><${Icon} name="clip" /></button>
-      ${
-        models.length > 1 &&
-        html`<select aria-label="Model" value=${model ?? models[0]?.name} onChange=${(event: Event) => {
-          const { value } = event.currentTarget as HTMLSelectElement
-          localStorage.setItem(MODEL_KEY, value)
-          setModel(value)
-        }}>${models.map(({ name, display_name }) => html`<option value=${name}>${display_name ?? name}</option>`)}</select>`
-      }
-      ${models.length === 1 && html`<small class="model">${models[0]?.display_name ?? models[0]?.name}</small>`}
+      <${Choices} />
       <span class="space"></span>
       ${
         isRunning

@@ -56,6 +56,13 @@ export const linkOf = ({ thread_id, message_id }: Hit): string =>
 
 export const nameOfHit = ({ title }: Hit): string => title || 'New conversation'
 
+/** Hits beside conversations that are listed already: a title says nothing new where its thread or a message of it is shown. */
+export function hitsBeside(known: ReadonlySet<string>): readonly Hit[] {
+  const { hits } = page.value
+  const shown = new Set([...known, ...hits.filter(({ type }) => type !== 'title').map(({ thread_id }) => thread_id)])
+  return hits.filter(({ type, thread_id }) => type !== 'title' || !shown.has(thread_id))
+}
+
 /** Text around what was found. */
 export function Snippet({ hit }: { readonly hit: Hit }) {
   return html`<span class="snippet" dir="auto">${hit.snippet.map(({ text, hit }) => (hit ? html`<mark>${text}</mark>` : text))}</span>`
@@ -64,7 +71,7 @@ export function Snippet({ hit }: { readonly hit: Hit }) {
 /** Messages that were found, below the conversations whose titles were. `known`: conversations that are listed already. */
 export function View({ known }: { readonly known: ReadonlySet<string> }) {
   const { hits, total, waiting } = page.value
-  const shown = hits.filter(({ type, thread_id }) => type !== 'title' || !known.has(thread_id))
+  const shown = hitsBeside(known)
   if (shown.length === 0) return null
   return html`<section aria-label="Messages found">
     <p class="when">In messages: ${hits.length < total ? `${hits.length} of ${total}` : total}</p>

@@ -11,6 +11,7 @@ import {
   hasPasswords,
   hasEnded,
   invitation,
+  me,
   needsInvitation,
   passwordToken,
   PASSWORD_RULES,
@@ -80,6 +81,7 @@ function SignIn() {
   const [chosen, choose] = useState<Form>(passwordToken ? 'password' : invitation ? 'sign-up' : 'sign-in')
   const [problem, setProblem] = useState<string | null>(providerProblem)
   const [isBusy, setBusy] = useState(false)
+  const [isShown, setShown] = useState(false)
   const form: Form = stage.value === 'setup' ? 'setup' : chosen
   const { title, lead, button } = WORDS[form]
   const isNew = form !== 'sign-in'
@@ -105,26 +107,31 @@ function SignIn() {
     return html`<main class="door"><div class="card"><h1>${title}</h1><p class="lead">${lead}</p>${problem && html`<p class="problem" role="alert">${problem}</p>`}${ways}</div></main>`
 
   const other = form === 'sign-in' ? 'sign-up' : 'sign-in'
+  // Whose session has ended in this tab.
+  const known = form === 'sign-in' ? (me.value?.email ?? '') : ''
   return html`<main class="door">
     <form class="card" onSubmit=${submit}>
       <img class="mark" src=${new URL('icon.svg', import.meta.url).href} alt="" width="44" height="44" />
       <h1>${title}</h1>
       <p class="lead">${hasEnded.value && form === 'sign-in' ? 'Your session has ended. Sign in, and you are back where you were.' : lead}</p>
-      <label>E-mail<input name="email" type="email" required autocomplete="username" autofocus placeholder="you@example.com" /></label>
+      <label>E-mail<input name="email" type="email" required autocomplete="username" autofocus=${known === ''} defaultValue=${known} placeholder="you@example.com" /></label>
       <label>
         Password
         <input
           name="password"
-          type="password"
+          type=${isShown ? 'text' : 'password'}
           required
+          autofocus=${known !== ''}
           minlength=${isNew ? 8 : undefined}
           autocomplete=${isNew ? 'new-password' : 'current-password'}
           aria-describedby=${isNew ? 'rules' : undefined}
         />
       </label>
+      <button type="button" class="link" aria-pressed=${isShown} onClick=${() => setShown(!isShown)}>${isShown ? 'Hide what is typed' : 'Show what is typed'}</button>
       ${form === 'sign-up' && needsInvitation.value && html`<label>Invitation<input name="invitation" required autocomplete="off" defaultValue=${invitation} placeholder="clq_…" /></label>`}
       ${isNew && html`<p class="hint" id="rules">${PASSWORD_RULES}</p>`}
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+      ${problem && form === 'sign-in' && html`<p class="hint">Forgotten your password? An administrator can send you a link to set a new one.</p>`}
       <button class="primary wide" disabled=${isBusy}>${button}</button>
       ${ways}
       ${

@@ -131,10 +131,10 @@ const ENDINGS: Readonly<Record<string, string>> = {
 }
 
 /** Saves a text as a file of this name. */
-function saveText(text: string, name: string): void {
+export function saveText(text: string, name: string): void {
   const link = document.createElement('a')
   link.href = URL.createObjectURL(new Blob([text], { type: 'text/plain' }))
-  link.download = name.replace(/[^\w.-]+/g, '_')
+  link.download = name.replace(/[^\p{L}\p{N}.-]+/gu, '_')
   link.click()
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
 }

@@ -1,6 +1,7 @@
 // What a user sends to a conversation: messages, edits and answers. The start of a run is kept until the gateway has answered, also
 // across a reload; its idempotency key prevents a second run.
 import type { ReadonlySignal, Signal } from '@preact/signals'
+import { type Choice, membersOf } from './choice.ts'
 import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
 import type { Branches } from './branches.ts'
 import type { Queue } from './queue.ts'
@@ -36,7 +37,7 @@ interface Target {
 }
 
 interface StartOptions {
-  readonly model?: string | null
+  readonly choice?: Choice
   /** The checkpoint to start from; none: the newest. */
   readonly base?: string
   /** The run it follows. */
@@ -66,15 +67,15 @@ export class Outbox {
   }
 
   /** Sends a message; the conversation must be loaded, and no run active. */
-  async send(text: string, files: readonly Attached[], model: string | null): Promise<void> {
-    await this.#start(humanMessage(text, files), { model, parent: this.#lastRun() })
+  async send(text: string, files: readonly Attached[], choice: Choice): Promise<void> {
+    await this.#start(humanMessage(text, files), { choice, parent: this.#lastRun() })
   }
 
   /** Sends a message while a run is active: behind it, or to the agent at work. */
-  async sendBeside(text: string, files: readonly Attached[], model: string | null, isForNow: boolean): Promise<void> {
+  async sendBeside(text: string, files: readonly Attached[], choice: Choice, isForNow: boolean): Promise<void> {
     const { queue } = this.#target
     const message = humanMessage(text, files)
-    await (isForNow ? queue.steer(message, model) : queue.add(message, model))
+    await (isForNow ? queue.steer(message, choice) : queue.add(message, choice))
   }
 
   /** Replaces a message by another; what followed it stays as another branch. */
@@ -119,13 +120,13 @@ export class Outbox {
     await this.#start(next, { base, parent, branchOf: branches.rootOf(runId) })
   }
 
-  async #start(message: Message, { model, base, parent, branchOf }: StartOptions): Promise<void> {
+  async #start(message: Message, { choice, base, parent, branchOf }: StartOptions): Promise<void> {
     const body = {
       input: { messages: [message] },
       ...(this.#target.state.value === 'new' && { if_not_exists: 'create' }),
       metadata: { parent_run: parent, ...(branchOf && { branch_of: branchOf }) },
       ...(base && { checkpoint_id: base }),
-      ...(model && { context: { model_name: model } })
+      ...(choice && membersOf(choice))
     }
     await this.#deliver({ key: newId(), message, body })
   }

@@ -3,7 +3,7 @@ import type { Signal } from '@preact/signals'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Dialog } from './dialog.ts'
 import { classes, html, Icon } from './html.ts'
-import { type Hit, linkOf, nameOfHit, page, Snippet } from './hits.ts'
+import { type Hit, hitsBeside, linkOf, nameOfHit, Snippet } from './hits.ts'
 import { go, threadLink } from './router.ts'
 import { me } from './session.ts'
 import { setTheme } from './theme.ts'
@@ -36,7 +36,7 @@ export function View({ onClose, isAccountOpen, areKeysShown }: PaletteProps) {
   const commands = commandsOf({ isAccountOpen, areKeysShown }).filter(({ name }) => holds(name, words))
   const shown = (query.value ? found.value : threads.value).slice(0, THREADS_MAX)
   const known = new Set(shown.map(({ thread_id }) => thread_id))
-  const texts = words ? page.value.hits.filter(({ type, thread_id }) => type !== 'title' || !known.has(thread_id)) : []
+  const texts = words ? hitsBeside(known) : []
   const entries: readonly Entry[] = [
     ...(words ? [] : commands.slice(0, 1)),
     ...shown.map((thread) => ({

@@ -2,6 +2,7 @@
 import { type ReadonlySignal, signal } from '@preact/signals'
 import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
 import { call, colloquy } from './api.ts'
+import { type Choice, membersOf } from './choice.ts'
 import { html, Icon } from './html.ts'
 import { type Attached, filesIn, isInFlight, newId, plainText, type Run } from './records.ts'
 import { notifyFailure } from './toast.ts'
@@ -43,21 +44,21 @@ export class Queue {
   }
 
   /** Queues a message behind everything that waits already. */
-  async add(message: Message, model: string | null): Promise<void> {
+  async add(message: Message, choice: Choice): Promise<void> {
     const parent_run = this.runs.value.at(-1)?.run_id ?? this.#active.value
     const body = {
       input: { messages: [message] },
       multitask_strategy: 'enqueue',
       metadata: { parent_run },
       on_disconnect: 'continue',
-      ...(model && { context: { model_name: model } })
+      ...membersOf(choice)
     }
     await colloquy.send('POST', this.#path, { body, headers: { 'Idempotency-Key': newId() } })
     await this.refresh()
   }
 
   /** Gives a message to the agent at work; queues it where the agent takes none, or has ended. */
-  async steer(message: Message, model: string | null): Promise<void> {
+  async steer(message: Message, choice: Choice): Promise<void> {
     const runId = this.#active.value
     this.steering.value = [...this.steering.value, message]
     try {
@@ -65,7 +66,7 @@ export class Queue {
       await colloquy.send('POST', `${this.#path}/${runId}/input`, { body: { messages: [message] } })
     } catch (error) {
       if (error instanceof ApiError && error.status !== 409 && error.status !== 404) throw error
-      await this.add(message, model)
+      await this.add(message, choice)
     } finally {
       this.steering.value = this.steering.value.filter((one) => one !== message)
     }

@@ -94,6 +94,10 @@ export function ThreadList() {
     ${deleting.value && html`<${Delete} thread=${deleting.value} onClose=${() => (deleting.value = null)} />`}`
 }
 
+function toFile(thread: Thread, form: 'markdown' | 'json'): void {
+  import('./transfer.ts').then(({ exportThread }) => exportThread(thread, form)).catch(notifyFailure)
+}
+
 const hits = () => import('./hits.ts')
 
 /** The heading under which a thread stands. */
@@ -168,6 +172,8 @@ function Item({ thread, isOpen, isStop, menu, onRename, onDelete }: ItemProps) {
         <button role="menuitem" onClick=${choose(() => void pin(thread, !isPinned(thread)).catch(notifyFailure))}><${Icon} name="pin" /> ${isPinned(thread) ? 'Unpin' : 'Pin'}</button>
         <button role="menuitem" onClick=${choose(onRename)}><${Icon} name="pen" /> Rename</button>
         <button role="menuitem" onClick=${choose(() => void archive(thread, !isArchived(thread)).catch(notifyFailure))}><${Icon} name="box" /> ${isArchived(thread) ? 'Take out of the archive' : 'Archive'}</button>
+        <button role="menuitem" onClick=${choose(() => toFile(thread, 'markdown'))}><${Icon} name="save" /> Export as Markdown</button>
+        <button role="menuitem" onClick=${choose(() => toFile(thread, 'json'))}><${Icon} name="save" /> Export as JSON</button>
         <button role="menuitem" class="bad" onClick=${choose(onDelete)}><${Icon} name="bin" /> Delete</button>
       </div>`
     }

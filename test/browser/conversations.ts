@@ -520,3 +520,24 @@ browserTest('a browser that keeps nothing more sends as ever', async (t) => {
   await visitor.answered()
   t.equal(await visitor.lastAnswer(), 'w0000 w0001 w0002')
 })
+
+browserTest('an assistant is chosen for the next message', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const { body } = await person.post('/api/assistants', {
+    graph_id: 'lead_agent',
+    name: 'Poet',
+    description: 'Writes in verse'
+  })
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  const poet = String((body as { assistant_id: string }).assistant_id)
+  await page.getByLabel('Assistant').selectOption({ label: 'Poet' })
+  await page.getByTitle('Writes in verse').first().waitFor({ state: 'attached' })
+  await visitor.say('/demo deltas=3 rate=0')
+  await visitor.answered()
+  const threadId = page.url().split('/t/')[1]!
+  const [run] = listIn((await person.get(`/api/threads/${threadId}/runs`)).body)
+  t.match(run, { assistant_id: poet })
+})

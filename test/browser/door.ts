@@ -36,6 +36,21 @@ browserTest('a wrong password is said and lets nobody in; the right one does', a
   await page.getByLabel('Password').fill('not-the-password')
   await page.getByRole('button', { name: 'Sign in' }).click()
   t.equal(await page.getByRole('alert').innerText(), 'Incorrect email or password')
+  await page.getByText('An administrator can send you a link').waitFor()
+  await page.getByRole('button', { name: 'Show what is typed' }).click()
+  t.equal(await page.getByLabel('Password').getAttribute('type'), 'text')
+  await page.getByRole('button', { name: 'Hide what is typed' }).click()
+  await page.route('**/login/local', (route) =>
+    route.fulfill({
+      status: 429,
+      headers: { 'retry-after': '120' },
+      json: { detail: 'Too many login attempts. Try again later.' }
+    })
+  )
+  visitor.expect(/status of 429/)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('alert').filter({ hasText: 'tried again in 2 min' }).waitFor()
+  await page.unroute('**/login/local')
   await page.getByLabel('Password').fill(PASSWORD)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.locator('.welcome').waitFor()
@@ -71,7 +86,7 @@ browserTest('a session that is revoked leads to the sign-in, and from there back
   await person.post('/api/v1/auth/change-password', { current_password: PASSWORD, new_password: 'another-horse-43' })
   // Nobody has to send anything first: the connection of the page is closed.
   await page.getByText('Your session has ended').waitFor()
-  await page.getByLabel('E-mail').fill('ada@example.com')
+  t.equal(await page.getByLabel('E-mail').inputValue(), 'ada@example.com', 'who was here is known')
   await page.getByLabel('Password').fill('another-horse-43')
   await page.getByRole('button', { name: 'Sign in' }).click()
   await visitor.hasWords('w0004')
@@ -139,6 +154,7 @@ browserTest('a token is shown once and works within its scopes; a changed passwo
   await page.getByRole('button', { name: 'Change', exact: true }).click()
   await page.getByText('The password is changed').first().waitFor()
   await page.getByRole('button', { name: 'Revoke script' }).click()
+  await page.getByRole('button', { name: 'Revoke script, really' }).click()
   await until(async () => (await ask('/api/threads/none/state')).status === 401, 'the revocation')
   await page.getByRole('button', { name: 'Close' }).click()
   await visitor.say('/demo deltas=3 rate=0')
@@ -263,3 +279,30 @@ browserTest('who signs in where another was signed in finds nothing of the other
     t.equal(await tab.inputValue('#composer'), '')
   }
 })
+
+browserTest(
+  'an account shows where it is signed in, ends another session, and ends itself by its password',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const other = new Person(site.url)
+    await other.post('/api/v1/auth/login/local', { email: 'ada@example.com', password: PASSWORD })
+    const visitor = await visit(t, site.url, { person })
+    const { page } = visitor
+    await visitor.open()
+    await page.getByRole('button', { name: 'ada@example.com', exact: true }).click()
+    await page.getByText('this one').waitFor()
+    const end = page.getByRole('button', { name: /^End the session of/ })
+    await end.first().press('Enter')
+    await page.getByRole('button', { name: /, really$/ }).press('Enter')
+    await until(async () => (await other.get('/api/v1/auth/me')).status === 401, 'the other session has ended')
+    visitor.expect(/status of 40[01]/)
+    await page.getByRole('button', { name: 'Delete this account' }).press('Enter')
+    await page.getByLabel('Your password').fill('not-the-password')
+    await page.getByRole('button', { name: 'Delete everything' }).press('Enter')
+    t.match(await page.locator('dialog').getByRole('alert').innerText(), /password/i)
+    await page.getByLabel('Your password').fill(PASSWORD)
+    await page.getByRole('button', { name: 'Delete everything' }).press('Enter')
+    await page.getByLabel('E-mail').waitFor()
+  }
+)

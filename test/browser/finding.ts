@@ -1,4 +1,5 @@
 // Finding one's way: the palette, groups by day, the archive, an undone deletion, light and dark.
+import { readFileSync } from 'node:fs'
 import { isAccessible } from '../fixtures/axe.ts'
 import { account, browserTest, visit } from '../fixtures/browser.ts'
 import { asked, openSite, type Person, until } from '../fixtures/gateway.ts'
@@ -70,6 +71,47 @@ browserTest('a word of a message is found in the list and the palette, and opens
   await isAccessible(t, visitor, 'messages found in the palette')
 })
 
+browserTest('a conversation is exported as Markdown and as JSON, and the JSON is imported again', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const threadId = await person.thread()
+  await person.post(`/api/threads/${threadId}/runs/wait`, asked('Say ```code``` /demo deltas=3 rate=0'))
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  const exported = async (form: string) => {
+    await page
+      .getByRole('button', { name: /^Actions for/ })
+      .first()
+      .press('Enter')
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('menuitem', { name: `Export as ${form}` }).press('Enter')
+    ])
+    return { name: download.suggestedFilename(), text: readFileSync(await download.path(), 'utf8') }
+  }
+  const markdown = await exported('Markdown')
+  t.match(markdown.name, /\.md$/)
+  t.match(markdown.text, /^# .*\n[\s\S]*## You\n\nSay ```code```[\s\S]*## Answer\n\nw0000 w0001 w0002\n/)
+  const json = await exported('JSON')
+  t.match(JSON.parse(json.text), {
+    kind: 'colloquy/conversation',
+    version: 1,
+    messages: [{ type: 'human' }, { type: 'ai' }]
+  })
+
+  await page.getByRole('button', { name: 'ada@example.com', exact: true }).click()
+  const file = (name: string, text: string) => ({ name, mimeType: 'application/json', buffer: Buffer.from(text) })
+  await page.getByLabel('Import what this page').setInputFiles(file('other.json', '{"a":1}'))
+  await page.getByText('other.json has no conversations of this page').waitFor()
+  await page.getByLabel('Import what this page').setInputFiles(file('ours.json', json.text))
+  await page.getByText('1 conversation is here.').waitFor()
+  await page.keyboard.press('Escape')
+  t.match(await visitor.lastAnswer(), 'w0000 w0001 w0002')
+  t.notMatch(page.url(), threadId)
+  await until(async () => (await page.locator('.thread').count()) === 2, 'it is in the list')
+})
+
 browserTest('a conversation is archived, found again and taken back; a deletion is undone', async (t) => {
   const site = await openSite(t)
   const person = await account(site.url, 'ada@example.com')
@@ -91,6 +133,13 @@ browserTest('a conversation is archived, found again and taken back; a deletion 
   await act('About tea', 'Take out of the archive')
   await page.locator('#search').fill('')
   await isListed('About tea', 1)
+  await page.route('**/api/threads/*', (route) =>
+    route.fulfill({ status: 403, json: { detail: 'Permission denied: threads:write' } })
+  )
+  visitor.expect(/status of 403/)
+  await act('About tea', 'Archive')
+  await page.locator('.toast').filter({ hasText: 'You have no right to do this' }).waitFor()
+  await page.unroute('**/api/threads/*')
   await act('About coffee', 'Delete')
   await page.getByRole('button', { name: 'Delete', exact: true }).press('Enter')
   await isListed('About coffee', 0)

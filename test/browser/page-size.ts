@@ -37,6 +37,26 @@ browserTest('the first picture is there within the time of a blink', async (t) =
   t.ok(first < 300 * SLACK)
 })
 
+/** Of all that comes until the composer takes keys, compressed, in bytes. */
+const WEIGHT_MAX = 110 * 1024
+
+browserTest('the page weighs at most 110 KB until the composer takes keys', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  await visitor.open()
+  await visitor.page.locator('#composer').fill('keys')
+  const worker = await fetch(`${site.url}/sw.js`, { headers: { 'accept-encoding': 'br' } })
+  const loaded = await visitor.page.evaluate(`performance
+    .getEntriesByType('resource')
+    .concat(performance.getEntriesByType('navigation'))
+    .filter(({ name }) => !name.includes('/api/'))
+    .map(({ name, encodedBodySize }) => [name.replace(/.*\\//, ''), encodedBodySize])`)
+  const sizes = listIn(loaded).map((one) => listIn(one))
+  const bytes = sizes.reduce((sum, [, size]) => sum + Number(size), Number(worker.headers.get('content-length')))
+  t.comment(`${sizes.length} files, ${(bytes / 1024).toFixed(1)} KB`)
+  t.ok(bytes < WEIGHT_MAX, `${bytes} bytes: ${sizes.map((one) => one.join(' ')).join(', ')}`)
+})
+
 browserTest('of 5,000 messages those in sight are drawn, and scrolling through them does not stutter', async (t) => {
   const site = await openSite(t)
   const person = await account(site.url, 'ada@example.com')

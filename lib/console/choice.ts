@@ -1,0 +1,107 @@
+// What a message is for: the model and the assistant that its writer has chosen.
+import { computed, signal } from '@preact/signals'
+import { call } from './api.ts'
+import { html } from './html.ts'
+
+export interface Choice {
+  readonly model: string | null
+  readonly assistant: string | null
+}
+
+interface Option {
+  readonly id: string
+  readonly name: string
+  readonly description: string | null
+}
+
+interface Model {
+  readonly name: string
+  readonly display_name: string | null
+  readonly description?: string | null
+}
+
+interface Assistant {
+  readonly assistant_id: string
+  readonly name: string
+  readonly description?: string | null
+}
+
+const MODEL_KEY = 'colloquy.model'
+const ASSISTANT_KEY = 'colloquy.assistant'
+/** Assistants to choose from. */
+const LISTED = 100
+
+const models = signal<readonly Option[]>([])
+const assistants = signal<readonly Option[]>([])
+const model = signal(localStorage.getItem(MODEL_KEY))
+const assistant = signal(localStorage.getItem(ASSISTANT_KEY))
+let isAsked = false
+
+/** Chosen, and still there: without a choice the installation decides. */
+const chosenOf = (options: readonly Option[], id: string | null) =>
+  options.length > 1 && options.some((one) => one.id === id) ? id : null
+export const choice = computed<Choice>(() => ({
+  model: chosenOf(models.value, model.value),
+  assistant: chosenOf(assistants.value, assistant.value)
+}))
+
+/** The choice as members of a new run. */
+export function membersOf({ model, assistant }: Choice): object {
+  return { ...(model && { context: { model_name: model } }), ...(assistant && { assistant_id: assistant }) }
+}
+
+/** Asks once what there is to choose from. */
+export function loadChoices(): void {
+  if (isAsked) return
+  isAsked = true
+  const missing = () => {
+    isAsked = false
+  }
+  call<{ models: Model[] }>('GET', '/api/models').then(({ models: all }) => {
+    models.value = all.map(({ name, display_name, description }) => ({
+      id: name,
+      name: display_name ?? name,
+      description: description ?? null
+    }))
+  }, missing)
+  call<Assistant[]>('POST', '/api/assistants/search', { limit: LISTED }).then((all) => {
+    assistants.value = all.map(({ assistant_id, name, description }) => ({
+      id: assistant_id,
+      name,
+      description: description ?? null
+    }))
+  }, missing)
+}
+
+interface PickProps {
+  readonly label: string
+  readonly options: readonly Option[]
+  readonly chosen: string | null
+  readonly onChoose: (id: string) => void
+}
+
+function Pick({ label, options, chosen, onChoose }: PickProps) {
+  if (options.length < 2) return null
+  const current = options.find(({ id }) => id === chosen) ?? options[0]!
+  return html`<select aria-label=${label} title=${current.description ?? label} value=${current.id} onChange=${(
+    event: Event
+  ) => onChoose((event.currentTarget as HTMLSelectElement).value)}>
+    ${options.map(({ id, name, description }) => html`<option key=${id} value=${id} title=${description ?? ''}>${name}</option>`)}
+  </select>`
+}
+
+/** What there is to choose, if there is more than one of it. */
+export function Choices() {
+  const [only] = models.value
+  return html`<${Pick} label="Assistant" options=${assistants.value} chosen=${assistant.value} onChoose=${(
+    id: string
+  ) => {
+    localStorage.setItem(ASSISTANT_KEY, id)
+    assistant.value = id
+  }} />
+  <${Pick} label="Model" options=${models.value} chosen=${model.value} onChoose=${(id: string) => {
+    localStorage.setItem(MODEL_KEY, id)
+    model.value = id
+  }} />
+  ${models.value.length === 1 && html`<small class="model">${only!.name}</small>`}`
+}

@@ -1,0 +1,115 @@
+// Parts of the account's dialog: where its user is signed in, conversations as files, and the end of the account.
+import { useEffect, useState } from 'preact/hooks'
+import { call, textOf } from './api.ts'
+import { html, Icon } from './html.ts'
+import { go, threadLink } from './router.ts'
+import { keepFor } from './tab-storage.ts'
+import { ago } from './time.ts'
+import { notify, notifyFailure } from './toast.ts'
+
+interface Session {
+  readonly session_id: string
+  readonly last_used_at: string
+  readonly device: string | null
+  readonly address: string | null
+  readonly is_current: boolean
+}
+
+/** A button that asks once more before it acts. */
+export function Sure({
+  name,
+  label,
+  onSure
+}: {
+  readonly name: string
+  readonly label: string
+  readonly onSure: () => void
+}) {
+  const [isAsked, setAsked] = useState(false)
+  return isAsked
+    ? html`<button class="danger" aria-label=${`${name}, really`} onClick=${onSure} onBlur=${() => setAsked(false)}>${label}?</button>`
+    : html`<button class="quiet" aria-label=${name} onClick=${() => setAsked(true)}><${Icon} name="bin" /></button>`
+}
+
+export function Sessions() {
+  const [sessions, setSessions] = useState<readonly Session[]>([])
+  const load = () =>
+    call<{ sessions: Session[] }>('GET', '/api/v1/auth/sessions').then(
+      ({ sessions }) => setSessions(sessions),
+      notifyFailure
+    )
+  useEffect(() => void load(), [])
+  const end = (id: string) => call('DELETE', `/api/v1/auth/sessions/${id}`).then(load, notifyFailure)
+  return html`<section>
+    <h3>Where you are signed in</h3>
+    <ul class="tokens">
+      ${sessions.map(
+        ({ session_id, device, address, last_used_at, is_current }) => html`<li key=${session_id}>
+          <div><b>${deviceOf(device)}</b><small>${[address, is_current ? 'this one' : `used ${ago(last_used_at)}`].filter(Boolean).join(' · ')}</small></div>
+          ${!is_current && html`<${Sure} name=${`End the session of ${deviceOf(device)}`} label="End it" onSure=${() => void end(session_id)} />`}
+        </li>`
+      )}
+    </ul>
+  </section>`
+}
+
+/** Browser and system in a header that has both in many words. */
+export function deviceOf(userAgent: string | null): string {
+  const text = userAgent ?? ''
+  const browser = /(Firefox|Edg|OPR|Chrome|Safari)\//.exec(text)?.[1]
+  const system = /(Windows|Android|iPhone|iPad|Mac OS X|Linux)/.exec(text)?.[1]
+  const names: Readonly<Record<string, string>> = { Edg: 'Edge', OPR: 'Opera', 'Mac OS X': 'macOS' }
+  const shown = [browser, system].filter((one) => one !== undefined).map((one) => names[one] ?? one)
+  return shown.length > 0 ? shown.join(', ') : text.slice(0, 40) || 'Unknown device'
+}
+
+export function Files() {
+  const read = async (event: Event) => {
+    const input = event.currentTarget as HTMLInputElement
+    try {
+      const { importFiles } = await import('./transfer.ts')
+      const ids = await importFiles(input.files ?? [])
+      notify(`${ids.length} ${ids.length === 1 ? 'conversation is' : 'conversations are'} here.`)
+      if (ids[0]) go(threadLink(ids[0]))
+    } catch (error) {
+      notify(error instanceof Error && error.name === 'Error' ? error.message : textOf(error), true)
+    } finally {
+      input.value = ''
+    }
+  }
+  return html`<section>
+    <h3>Conversations as files</h3>
+    <label>Import what this page has exported as JSON<input type="file" accept=".json,application/json" multiple onChange=${read} /></label>
+    <p class="hint">Each conversation is exported from its menu in the list.</p>
+  </section>`
+}
+
+export function EndOfAccount() {
+  const [problem, setProblem] = useState<string | null>(null)
+  const [isAsked, setAsked] = useState(false)
+  const remove = async (event: SubmitEvent) => {
+    event.preventDefault()
+    const current_password = String(new FormData(event.currentTarget as HTMLFormElement).get('confirm'))
+    try {
+      await call('DELETE', '/api/v1/auth/me', { current_password })
+      keepFor('')
+      location.hash = ''
+      location.reload()
+    } catch (error) {
+      setProblem(textOf(error))
+    }
+  }
+  return html`<section>
+    <h3>End of the account</h3>
+    ${
+      isAsked
+        ? html`<form class="row" onSubmit=${remove}>
+            <label>Your password<input name="confirm" type="password" required autocomplete="current-password" /></label>
+            <button class="danger">Delete everything</button>
+          </form>`
+        : html`<button class="plain" onClick=${() => setAsked(true)}><${Icon} name="bin" /> Delete this account</button>`
+    }
+    <p class="hint">All conversations, files and what is remembered of you go with it, for good.</p>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+  </section>`
+}
