@@ -62,9 +62,9 @@ export function Chat({ conversation, onSent }: ChatProps) {
   const messages = conversation.messages.value
   const state = conversation.state.value
   const isRunning = conversation.active.value !== null
-  const { isAway, toEnd } = useEnd(scroller, messages)
-  const rows = useMemo(() => rowsOf(messages), [messages])
   const wantedId = place.value.view === 'thread' ? place.value.messageId : null
+  const { isAway, toEnd } = useEnd(scroller, messages, wantedId)
+  const rows = useMemo(() => rowsOf(messages), [messages])
   useWanted(wantedId, state === 'ready')
   const send = (text: string) => conversation.outbox.send(text, [], choice.value).catch(notifyFailure)
 
@@ -301,22 +301,38 @@ function Group({ size, isDrawn, render }: GroupProps) {
   return html`<div class="group" ref=${box}>${shown ? render() : null}</div>`
 }
 
+/** Heights settle when what is near has been drawn, in ms. */
+const SETTLED_MS = 300
+
 /** Shows the message that an address names, once its conversation is there. */
 function useWanted(messageId: string | null, isThere: boolean): void {
   useEffect(() => {
     if (messageId === null || !isThere) return
-    const frame = requestAnimationFrame(() => {
+    const show = () => {
       const message = document.querySelector(`[data-message="${CSS.escape(messageId)}"]`)
       message?.scrollIntoView({ block: 'center' })
       message?.classList.add('wanted')
-    })
-    return () => cancelAnimationFrame(frame)
+    }
+    const frame = requestAnimationFrame(show)
+    const timer = setTimeout(show, SETTLED_MS)
+    return () => {
+      cancelAnimationFrame(frame)
+      clearTimeout(timer)
+    }
   }, [messageId, isThere])
 }
 
 /** Follows the end while the reader is there. @returns whether the end is out of view, and a function to scroll there */
-function useEnd(box: RefObject<HTMLElement | null>, changed: unknown): { isAway: boolean; toEnd: () => void } {
+function useEnd(
+  box: RefObject<HTMLElement | null>,
+  changed: unknown,
+  wantedId: string | null
+): { isAway: boolean; toEnd: () => void } {
   const isAtEnd = useRef(true)
+  // Who is led to a message is not at the end.
+  useLayoutEffect(() => {
+    if (wantedId !== null) isAtEnd.current = false
+  }, [wantedId])
   const [isAway, setAway] = useState(false)
   const toEnd = () => {
     const { current } = box

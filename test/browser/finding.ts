@@ -60,7 +60,9 @@ browserTest('a word of a message is found in the list and the palette, and opens
   const message = page.locator('.message.wanted').getByText('Where do Züge go?')
   await message.waitFor()
   await until(() => message.isVisible(), 'it is there')
-  t.ok(await message.evaluate('(box) => box.getBoundingClientRect().top > 0'), 'and in sight')
+  const inSight =
+    "(() => { const { top } = document.querySelector('.wanted').getBoundingClientRect(); return top > 0 && top < innerHeight })()"
+  await until(async () => (await page.evaluate(inSight)) === true, 'and in sight')
   await page.keyboard.press('Control+k')
   await page.locator('#palette').fill('züge')
   await page
