@@ -65,7 +65,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
   const wantedId = place.value.view === 'thread' ? place.value.messageId : null
   const { isAway, toEnd } = useEnd(scroller, messages, wantedId)
   const rows = useMemo(() => rowsOf(messages), [messages])
-  useWanted(wantedId, state === 'ready')
+  useWanted(wantedId, state === 'ready', toEnd)
   const send = (text: string) => conversation.outbox.send(text, [], choice.value).catch(notifyFailure)
 
   useEffect(() => {
@@ -305,13 +305,15 @@ function Group({ size, isDrawn, render }: GroupProps) {
 const SETTLED_MS = 300
 
 /** Shows the message that an address names, once its conversation is there. */
-function useWanted(messageId: string | null, isThere: boolean): void {
+function useWanted(messageId: string | null, isThere: boolean, toEnd: () => void): void {
   useEffect(() => {
     if (messageId === null || !isThere) return
     const show = () => {
       const message = document.querySelector(`[data-message="${CSS.escape(messageId)}"]`)
-      message?.scrollIntoView({ block: 'center' })
-      message?.classList.add('wanted')
+      // Of a branch that is not shown, or of what was taken back.
+      if (!message) return toEnd()
+      message.scrollIntoView({ block: 'center' })
+      message.classList.add('wanted')
     }
     const frame = requestAnimationFrame(show)
     const timer = setTimeout(show, SETTLED_MS)
