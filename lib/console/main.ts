@@ -6,12 +6,12 @@ import { providerProblem, Providers } from './providers.ts'
 import { Shell } from './shell.ts'
 import {
   begin,
+  endedFor,
   stage,
   canRegister,
   hasPasswords,
   hasEnded,
   invitation,
-  me,
   needsInvitation,
   passwordToken,
   PASSWORD_RULES,
@@ -108,7 +108,7 @@ function SignIn() {
 
   const other = form === 'sign-in' ? 'sign-up' : 'sign-in'
   // Whose session has ended in this tab.
-  const known = form === 'sign-in' ? (me.value?.email ?? '') : ''
+  const known = form === 'sign-in' ? endedFor.value : ''
   return html`<main class="door">
     <form class="card" onSubmit=${submit}>
       <img class="mark" src=${new URL('icon.svg', import.meta.url).href} alt="" width="44" height="44" />

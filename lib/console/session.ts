@@ -35,6 +35,8 @@ const setupToken = /^#\/setup\/(.+)$/.exec(location.hash)?.[1] ?? ''
 export const needsInvitation = signal(invitation !== '')
 /** The session ended while the page was open; shown above the form. */
 export const hasEnded = signal(false)
+/** Whose session it was, for the form. */
+export const endedFor = signal('')
 
 const STATUS_KEY = 'colloquy.setup-status'
 
@@ -55,6 +57,7 @@ let isChanging = false
 whenSignedOut(() => {
   if (stage.value !== 'in' || isChanging) return
   hasEnded.value = true
+  endedFor.value = me.value?.email ?? ''
   me.value = null
   stage.value = 'out'
 })
