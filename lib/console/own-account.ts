@@ -80,6 +80,7 @@ export function Files() {
   return html`<section>
     <h3>Conversations as files</h3>
     <label>Import what this page has exported as JSON<input type="file" accept=".json,application/json" multiple onChange=${read} /></label>
+    <p><a class="plain button" href="/api/v1/auth/export" download><${Icon} name="save" /> Everything that is kept of you</a></p>
     <p class="hint">Each conversation is exported from its menu in the list.</p>
   </section>`
 }
