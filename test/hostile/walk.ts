@@ -28,6 +28,20 @@ const DEEPER: Readonly<Record<string, readonly string[]>> = {
   mcp_servers: ['a', 'a.args', 'a.env', 'a.url', 'a.command']
 }
 
+/** Of bodies that are any object: members that their protocols read. */
+const OF_PROTOCOLS = [
+  'id',
+  'method',
+  'params',
+  'params.message',
+  'params.message.parts',
+  'params.arguments',
+  'params.arguments.message',
+  'params._meta',
+  'message',
+  'message.parts'
+]
+
 /** The names that a schema of a body knows, also where it is wrapped in others. */
 function fieldsOf(schema: unknown): string[] {
   if (typeof schema !== 'object' || schema === null) return []
@@ -111,7 +125,8 @@ interface Stop {
 function stops(): Stop[] {
   const found = table.flatMap((route) => {
     if (route.body === null) return []
-    const fields = fieldsOf(route.body)
+    const known = fieldsOf(route.body)
+    const fields = known.length === 0 && route.errors !== 'contract' ? OF_PROTOCOLS : known
     const deeper = fields.flatMap((field) => (DEEPER[field] ?? []).map((inner) => `${field}.${inner}`))
     return [{ name: `${route.method} ${route.path}`, route, fields: [...fields, ...deeper] }]
   })
@@ -174,7 +189,9 @@ async function send(person: Person, name: string, body: string): Promise<void> {
   const place = { ...nowhere(), thread_id }
   const filled = path.replace(/\{(\w+)\}/g, (_, part: string) => textIn(place, part))
   const answer = await person.ask(method, filled, { body })
-  if (answer.status >= 500) throw new Error(`${name} answered ${answer.status}: ${answer.text.slice(0, 200)}`)
+  // 501: it is not set up here.
+  if (answer.status >= 500 && answer.status !== 501)
+    throw new Error(`${name} answered ${answer.status}: ${answer.text.slice(0, 200)}`)
 }
 
 t.test('[18.A.2] names of uploads that are long, or heaped up with accents, are passed over at once', async (t) => {
