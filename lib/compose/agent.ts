@@ -15,8 +15,9 @@ import { summarizeMiddleware } from '../agent/middleware/summarize.ts'
 import { titleMiddleware } from '../agent/middleware/title.ts'
 import type { Models } from '../agent/model.ts'
 import { chatModels } from '../agent/http/chat-model.ts'
-import { type AuthHandlers, loadAuth } from '../langgraph/project/auth-handlers.ts'
-import { loadApp, type ProjectSettings, watchGraphs } from '../langgraph/project/config-file.ts'
+import type { AccessRules } from '../langgraph/project/access-policy.ts'
+import { loadFront } from '../langgraph/project/front.ts'
+import { type ProjectSettings, watchGraphs } from '../langgraph/project/config-file.ts'
 import { registerSdkLogger } from '../langgraph/project/sdk-logger.ts'
 import { GraphSet, isCompiledGraph } from '../langgraph/project/graph-set.ts'
 import type { GraphPorts } from '../langgraph/project/graph-ports.ts'
@@ -55,7 +56,7 @@ import { loadedGraph } from '../langgraph/project/graph-files.ts'
 interface AgentServices {
   readonly agent: Agent
   /** The operator's own auth rules; null: none. */
-  readonly rules: AuthHandlers | null
+  readonly rules: AccessRules | null
   /** The operator's own routes; null: none. */
   readonly app: CustomApp | null
   readonly services: Pick<Services, 'memories' | 'skills' | 'extensions' | 'toolServers' | 'completeOnce' | 'ui'>
@@ -136,8 +137,8 @@ export async function composeAgent({
   registerLoopback(graphs.door)
   const place = config.agent.config ?? ''
   const own = config.agent.runtime === 'graphs' ? await ProjectAgent.load(place, graphs, projectOptions(config)) : null
-  const rules = project?.auth ? await loadAuth(place, project.auth) : null
-  const app = project?.http.app ? customApp(await loadApp(place, project.http.app), project, config) : null
+  const front = await loadFront(place, project, graphs.log, projectOptions(config))
+  const app = project && front.app && customApp(front.app, project, config)
   for (const what of project?.unsupported ?? [])
     log.warn({ what }, 'langgraph.json has a setting that is not supported')
   const ui = project && Object.keys(project.ui).length > 0 ? uiOf(place, project, log) : null
@@ -146,11 +147,11 @@ export async function composeAgent({
   const stop = new AbortController()
   return {
     agent,
-    rules,
+    rules: front.rules,
     app,
     services: { memories, skills, extensions, toolServers, completeOnce, ui: ui && (() => ui) },
     start: async () => {
-      if (own && config.agent.watch) unwatch = watchGraphs(place, () => own.reload(), log)
+      if (own && config.agent.watch) unwatch = watchGraphs(place, () => front.reload().then(() => own.reload()), log)
       // In the background: the agent's server may be slow, or down.
       adopt(agent, adminId, log, stop.signal).catch((error: unknown) =>
         log.warn({ err: error }, 'assistants could not be adopted')
@@ -170,7 +171,7 @@ export async function composeAgent({
     stop: async () => {
       stop.abort()
       unwatch()
-      await Promise.all([queue.flush(MEMORY_FLUSH_MS), toolServers.close(), own?.close()])
+      await Promise.all([queue.flush(MEMORY_FLUSH_MS), toolServers.close(), own?.close(), front.close()])
     }
   }
 }

@@ -14,9 +14,13 @@ import { timestamp } from '../../lib/base/types.ts'
 import { at, listIn, openSite, textIn, until } from '../fixtures/gateway.ts'
 import { type GraphSite, graphSite, graphsFolder } from '../fixtures/graphs.ts'
 import { table } from '../fixtures/openapi.ts'
+import { PYTHON_MISSING, pythonFiles, pythonSite } from '../fixtures/python-graphs.ts'
+import { IS_LONG } from '../fixtures/size.ts'
 import { eventsPath, ProtocolClient } from '../fixtures/protocol.ts'
 
 const AUTH = { auth: { path: './auth.mjs:auth', disable_studio_auth: true } }
+/** The same rules in Python. */
+const PYTHON_AUTH = { auth: { path: './auth.py:auth', disable_studio_auth: true } }
 const FOO = { messages: [{ role: 'human', content: 'foo' }] }
 
 /** Somebody whom only the project's own rules know. */
@@ -25,10 +29,18 @@ function caller({ site }: Pick<GraphSite, 'site'>, name: string, ...permissions:
   return new Client({ apiUrl: site.url, apiKey: null, defaultHeaders: { authorization } })
 }
 
+/** A rule that holds in whichever language the project has written its own. */
+function rule(name: string, work: (t: Test, site: GraphSite) => Promise<void>): void {
+  t.test(name, async (t) => work(t, await graphSite(t, { settings: AUTH })))
+  if (!IS_LONG) return
+  t.test(`${name}: in Python`, { skip: PYTHON_MISSING }, async (t) =>
+    work(t, await pythonSite(t, pythonFiles(graphsFolder(t, 'newest', undefined, PYTHON_AUTH))))
+  )
+}
+
 const refused = (t: Test, doing: Promise<unknown>, status: number) => t.rejects(doing, new RegExp(`HTTP ${status}`))
 
-t.test('rules of the project say who calls where nobody has signed in', async (t) => {
-  const site = await graphSite(t, { settings: AUTH })
+rule('rules of the project say who calls where nobody has signed in', async (t, site) => {
   const john = caller(site, 'john', 'me')
   const thread = await john.threads.create()
   t.equal(thread.metadata?.owner, 'john')
@@ -54,8 +66,7 @@ t.test('rules of the project say who calls where nobody has signed in', async (t
   await refused(t, john.threads.get(own.thread_id), 404)
 })
 
-t.test('nobody becomes one of our users by an identity, and no account is changed by one', async (t) => {
-  const site = await graphSite(t, { settings: AUTH })
+rule('nobody becomes one of our users by an identity, and no account is changed by one', async (t, site) => {
   const me = await site.person.get('/api/v1/auth/me')
   const authorization = 'Bearer john:me'
   const john = await fetch(`${site.site.url}/api/v1/auth/me`, { headers: { authorization } })
@@ -67,8 +78,7 @@ t.test('nobody becomes one of our users by an identity, and no account is change
   }
 })
 
-t.test('a page of another site does nothing in the name of whom the rules know', async (t) => {
-  const site = await graphSite(t, { settings: AUTH })
+rule('a page of another site does nothing in the name of whom the rules know', async (t, site) => {
   const ask = (headers: Record<string, string>) =>
     fetch(`${site.site.url}/threads`, {
       method: 'POST',
@@ -81,8 +91,7 @@ t.test('a page of another site does nothing in the name of whom the rules know',
   t.equal((await ask({ cookie: 'access_token=none' })).status, 403)
 })
 
-t.test('what a rule refuses is refused, and what it lets through it may change', async (t) => {
-  const site = await graphSite(t, { settings: AUTH })
+rule('what a rule refuses is refused, and what it lets through it may change', async (t, site) => {
   const [john, jane] = [caller(site, 'john', 'me'), caller(site, 'jane', 'me', 'assistants')]
   await refused(t, john.assistants.create({ graphId: 'agent' }), 403)
   await refused(t, caller(site, 'jane', 'none').crons.search(), 403)
@@ -96,8 +105,7 @@ t.test('what a rule refuses is refused, and what it lets through it may change',
   t.strictSame(listIn(values, 'steps'), ['word hello heard'])
 })
 
-t.test('a filter holds for what is found, read, changed and removed, and stands in what is made', async (t) => {
-  const site = await graphSite(t, { settings: AUTH })
+rule('a filter holds for what is found, read, changed and removed, and stands in what is made', async (t, site) => {
   const john = caller(site, 'john', 'me', 'assistants')
   const jane = caller(site, 'jane', 'me', 'assistants')
   const [his, hers] = [
@@ -182,8 +190,7 @@ t.test('of several rules the nearest is asked', async (t) => {
   t.strictSame(asked, ['threads:create', 'threads', '*:create', '*'])
 })
 
-t.test('a graph knows who asks as the rules do', async (t) => {
-  const site = await graphSite(t, { settings: AUTH })
+rule('a graph knows who asks as the rules do', async (t, site) => {
   const john = caller(site, 'john', 'me', 'more')
   const values = await john.runs.wait(null, 'asker', { input: { steps: [] } })
   t.match(JSON.parse(String(listIn(values, 'steps')[0])), {
@@ -198,8 +205,7 @@ t.test('a graph knows who asks as the rules do', async (t) => {
   t.match(JSON.parse(String(listIn(again, 'steps')[0])), { langgraph_auth_user_id: 'john' })
 })
 
-t.test('items lie where the rules put them', async (t) => {
-  const site = await graphSite(t, { settings: AUTH })
+rule('items lie where the rules put them', async (t, site) => {
   const john = caller(site, 'john', 'me')
   await john.store.putItem(['john', 'notes'], 'a', { text: 'one' })
   await refused(t, john.store.putItem(['jane'], 'a', { text: 'one' }), 403)

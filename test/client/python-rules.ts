@@ -8,7 +8,7 @@ import t from 'tap'
 import { PERMISSIONS } from '../../lib/base/types.ts'
 import { homeOf, textIn } from '../fixtures/gateway.ts'
 import { graphSite } from '../fixtures/graphs.ts'
-import { pythonWith } from '../fixtures/python.ts'
+import { pythonWithGraphs } from '../fixtures/python.ts'
 
 /** The script lies beside the build this file was compiled into. */
 const SCRIPT = fileURLToPath(new URL('../../../test/client/python/rules.py', import.meta.url))
@@ -20,7 +20,7 @@ type Results = Readonly<Record<string, string | null>>
 
 const run = promisify(execFile)
 const folder = homeOf(t)
-const client = await pythonWith('python', 'langgraph-sdk', 'langgraph')
+const client = await pythonWithGraphs()
 const python = 'bin' in client ? join(client.bin, 'python') : ''
 
 /** @returns null, or why there is no client */

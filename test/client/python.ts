@@ -8,13 +8,13 @@ import t, { type Test } from 'tap'
 import { demoWord } from '../../lib/agent/demo.ts'
 import { asked, at, listIn, openSite, type Person, signIn } from '../fixtures/gateway.ts'
 import { type CuttingProxy, openProxy } from '../fixtures/proxy.ts'
-import { pythonWith } from '../fixtures/python.ts'
+import { pythonWithGraphs } from '../fixtures/python.ts'
 
 /** The script lies beside the build this file was compiled into. */
 const SCRIPT = fileURLToPath(new URL('../../../test/client/python/client.py', import.meta.url))
 const run = promisify(execFile)
 
-const client = await pythonWith('python', 'langgraph-sdk', 'langgraph')
+const client = await pythonWithGraphs()
 const options = { skip: 'reason' in client && client.reason, timeout: 120_000 }
 const python = 'bin' in client ? join(client.bin, 'python') : ''
 

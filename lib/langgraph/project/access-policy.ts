@@ -7,7 +7,7 @@ import { type Grant, isObject, type Json, type JsonObject, type Principal, type 
 import { withTimeout } from '../../base/waiting.ts'
 
 /** As LangGraph's Auth object has them. */
-interface AccessRules {
+export interface AccessRules {
   readonly authenticates: boolean
   authenticate(request: Request): unknown
   authorize(question: {

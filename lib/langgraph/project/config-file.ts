@@ -7,7 +7,7 @@ import { AgentFileError, exportOf, imported, memberOf, sentenceOf } from '../../
 import { objectOr, parseJson, textOr, textsIn } from '../../base/json.ts'
 import { type GraphSpec, loadGraph } from './graph-files.ts'
 import type { LoadedGraph } from './graph-set.ts'
-import type { PythonProjectSpec } from './python-process.ts'
+import type { PythonPlace, PythonProjectSpec } from './python-process.ts'
 
 const NAME = 'langgraph.json'
 /** Debounce in ms: editors write a file in several steps. */
@@ -50,11 +50,6 @@ export function projectSettings(path: string): ProjectSettings {
   const [auth, http, store] = [objectOr(config.auth), objectOr(config.http), objectOr(config.store)]
   const [ttl, cors] = [objectOr(store.ttl), objectOr(http.cors)]
   const app = textOr(http.app)
-  // Without its rules the project would be open.
-  if (isPythonFile(textOr(auth.path)))
-    throw new AgentFileError(
-      `${file}: auth.path is Python, whose rules cannot be asked here: write them in JavaScript, or leave them out`
-    )
   const parts: readonly (readonly [part: string, segments: readonly string[]])[] = [
     ['assistants', ['assistants']],
     ['threads', ['threads']],
@@ -65,7 +60,7 @@ export function projectSettings(path: string): ProjectSettings {
   return {
     auth: textOr(auth.path),
     http: {
-      app: isPythonFile(app) ? null : app,
+      app,
       appNeedsUser: http.enable_custom_route_auth !== false,
       disabled: parts.flatMap(([part, segments]) => (http[`disable_${part}`] === true ? segments : [])),
       origins: textsIn(cors.allow_origins),
@@ -81,7 +76,6 @@ export function projectSettings(path: string): ProjectSettings {
       ...(ttl.default_ttl !== undefined && ttl.refresh_on_read !== false
         ? ['store.ttl.refresh_on_read: an item is kept so long from when it was written last']
         : []),
-      ...(isPythonFile(app) ? ['http.app: its routes are Python, and are not served'] : []),
       ...(cors.allow_origin_regex === undefined ? [] : ['http.cors.allow_origin_regex: name the origins']),
       ...(isObject(config.checkpointer) ? ['checkpointer: states are kept in the database'] : [])
     ]
@@ -168,16 +162,31 @@ export function pythonProject(path: string): PythonProjectSpec | null {
   return { folder, name: projectName(folder), dependencies: textsIn(config.dependencies), graphs }
 }
 
+/** What of the file lies in front of the routes and is Python; null: nothing. @throws AgentFileError */
+export function pythonFront(path: string, { auth, http }: ProjectSettings): PythonProjectSpec | null {
+  const file = graphsFile(path)
+  const placed = (what: string, written: string | null): PythonPlace | null => {
+    if (written === null) return null
+    const [place, name] = placeIn(file, what, written)
+    if (!isPythonPlace(place)) return null
+    if (name === 'default')
+      throw new AgentFileError(`${file} does not say what ${what} is called in ${place}: write "${place}:name"`)
+    return { place, name }
+  }
+  const found = { auth: placed('auth.path', auth), app: placed('http.app', http.app) }
+  if (!found.auth && !found.app) return null
+  const config = read(file)
+  setEnvironment(file, config.env)
+  const folder = dirname(file)
+  return { folder, name: projectName(folder), dependencies: textsIn(config.dependencies), graphs: [], ...found }
+}
+
 /** As its own packaging calls it, wherever it lies; else its folder's. */
 function projectName(folder: string): string {
   const packaging = join(folder, 'pyproject.toml')
   const text = existsSync(packaging) ? readFileSync(packaging, 'utf8') : ''
   const [, section = ''] = /^\[project\]$(.*?)(?=^\[|$(?![\s\S]))/ms.exec(text) ?? []
   return /^name\s*=\s*["']([^"']+)["']/m.exec(section)?.[1] ?? basename(folder)
-}
-
-function isPythonFile(place: string | null): boolean {
-  return place !== null && /\.py(:|$)/.test(place)
 }
 
 /** A file of Python, or a module, which has no slash and no ending of JavaScript. */

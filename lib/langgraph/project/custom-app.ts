@@ -166,7 +166,7 @@ export class CustomApp implements ProjectApp {
 
 const NOT_FOUND = { status: 404 }
 /** Header that marks a response whose body we write. */
-const PLACE = 'x-colloquy-place'
+export const PLACE = 'x-colloquy-place'
 /** Headers that belong to the body. */
 const OF_BODY: ReadonlySet<string> = new Set([PLACE, 'content-type', 'content-length', 'transfer-encoding'])
 

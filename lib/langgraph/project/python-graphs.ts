@@ -9,6 +9,7 @@ import { runGraph } from './graph-run.ts'
 import { GraphSet, type LoadedGraph } from './graph-set.ts'
 import { GraphStates } from './graph-states.ts'
 import type { GraphsAgent } from './graphs-agent.ts'
+import { Renewed } from './renewed.ts'
 import { ChunkStreams, PythonGraph, remoteLibrary, type Stores } from './python-graph.ts'
 import { type Opened, type PythonOptions, PythonProcess, type PythonProjectSpec } from './python-process.ts'
 import { type CheckpointList, channelsOf, checkpointsOf, keepCheckpoint, type WrittenCheckpoint } from './saver.ts'
@@ -200,47 +201,35 @@ export class PythonGraphs {
   readonly #ports: GraphPorts
   readonly #options: PythonOptions
   #spec: PythonProjectSpec
-  #current: Promise<RunningProject>
+  readonly #current: Renewed<RunningProject>
 
   private constructor(spec: PythonProjectSpec, ports: GraphPorts, options: PythonOptions) {
     this.#ports = ports
     this.#options = options
     this.#spec = spec
-    this.#current = RunningProject.start(spec, ports, options)
+    this.#current = new Renewed(() => RunningProject.start(this.#spec, ports, options))
   }
 
   /** @throws AgentFileError for the first graph that cannot be loaded */
   static async load(spec: PythonProjectSpec, ports: GraphPorts, options: PythonOptions): Promise<PythonGraphs> {
     const graphs = new PythonGraphs(spec, ports, options)
-    await graphs.#current
+    await graphs.#current.first()
     return graphs
   }
 
   /** In a new process; active runs end in the old one. @throws AgentFileError, and the old one stays */
   async reload(spec: PythonProjectSpec): Promise<void> {
-    const next = await RunningProject.start(spec, this.#ports, this.#options)
-    const before = this.#current
+    await this.#current.replace(() => RunningProject.start(spec, this.#ports, this.#options))
     this.#spec = spec
-    this.#current = Promise.resolve(next)
-    await before.then(
-      (old) => old.retire(),
-      () => {}
-    )
   }
 
   /** Runs stop after the superstep they are in. */
   drain(): void {
-    this.#current.then(
-      (project) => project.drain(),
-      () => {}
-    )
+    this.#current.newest.then((project) => project?.drain(), warnUnexpected)
   }
 
   async close(): Promise<void> {
-    await this.#current.then(
-      (project) => project.close(),
-      () => {}
-    )
+    await (await this.#current.newest)?.close()
   }
 
   get infos(): readonly GraphInfo[] {
@@ -249,26 +238,15 @@ export class PythonGraphs {
 
   get agent(): GraphsAgent {
     return {
-      start: async (input, sink, signal) => (await this.#project()).start(input, sink, signal),
+      start: async (input, sink, signal) => (await this.#current.get()).start(input, sink, signal),
       models: () => [],
       states: this.#states()
     }
   }
 
-  /** A process that is gone is followed by another one. */
-  async #project(): Promise<RunningProject> {
-    const current = this.#current
-    const project = await current.catch(() => null)
-    if (project && !project.isGone) return project
-    // Others that have waited find the new one.
-    if (this.#current === current) this.#current = RunningProject.start(this.#spec, this.#ports, this.#options)
-    this.#current.catch(() => {})
-    return this.#current
-  }
-
   #states(): StatePort {
     const ask = async <T>(work: (states: GraphStates) => Promise<T>): Promise<T> => {
-      const project = await this.#project()
+      const project = await this.#current.get()
       return project.during(() => work(project.states))
     }
     const { reads, threads } = this.#ports

@@ -45,6 +45,9 @@ export interface PythonSpec {
   readonly name: string
 }
 
+/** Anything else that langgraph.json names. */
+export type PythonPlace = Pick<PythonSpec, 'place' | 'name'>
+
 export interface PythonProjectSpec {
   /** Absolute. */
   readonly folder: string
@@ -52,6 +55,9 @@ export interface PythonProjectSpec {
   readonly name: string
   readonly dependencies: readonly string[]
   readonly graphs: readonly PythonSpec[]
+  /** Of a process in front of the routes, which has no graphs. */
+  readonly auth?: PythonPlace | null
+  readonly app?: PythonPlace | null
 }
 
 /** What the process says of itself once it has loaded the project. */
@@ -60,6 +66,18 @@ export interface Opened {
   readonly python: string
   readonly pid: number
   readonly loadMs: number
+  /** Whether the project's rules say who calls. */
+  readonly authenticates?: boolean
+  readonly routes?: PythonRoutes
+}
+
+/** What the project's app declares. */
+export interface PythonRoutes {
+  /** It has a router; otherwise it is asked about all that is not ours. */
+  readonly isRouter: boolean
+  /** Its middlewares lie around ours. */
+  readonly isAround: boolean
+  readonly routes: readonly { readonly pattern: string; readonly methods: readonly string[] }[]
 }
 
 export class PythonProcess {
@@ -97,7 +115,7 @@ export class PythonProcess {
 
   /** Starts it and loads the project's graphs. @throws AgentFileError */
   static async start(
-    { folder, dependencies, graphs }: PythonProjectSpec,
+    { folder, dependencies, graphs, auth = null, app = null }: PythonProjectSpec,
     handlers: Handlers,
     options: PythonOptions,
     log: GraphLog
@@ -106,9 +124,9 @@ export class PythonProcess {
     const child = spawn(python, ARGUMENTS, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe', 'pipe'] })
     const started = new PythonProcess(child, handlers, options, log)
     try {
-      const about = { folder, dependencies, graphs, blockedMs: options.blockedMs }
+      const about = { folder, dependencies, graphs, auth, app, blockedMs: options.blockedMs }
       const late = () =>
-        new AgentFileError(`The Python graphs of ${folder} were not loaded in ${LOAD_MS / 1000} seconds`)
+        new AgentFileError(`The Python files of ${folder} were not loaded in ${LOAD_MS / 1000} seconds`)
       const opened = await withTimeout(started.call<Opened>('open', about), LOAD_MS, late)
       started.#answeredAt = performance.now()
       started.#watch.start()

@@ -11,6 +11,7 @@ from .pipe import Channel
 from .plain import plain
 from .project import Factory, Handle, Project, server_runtime
 from .saver import Saver
+from .user import User
 from .views import schemas_of, shown_chunk, snapshot_view
 
 # Of one run, sent and not acknowledged: from here on a graph waits at the end of its superstep,
@@ -23,28 +24,6 @@ _MESSAGES_MAX = 200_000
 
 class RunOutgrown(Exception):
     """The run produces more than can be taken."""
-
-
-class User(dict):
-    """The user under LangGraph's names: members are attributes too."""
-
-    def __getattr__(self, name):
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-    @property
-    def is_authenticated(self) -> bool:
-        return bool(self.get("is_authenticated", True))
-
-    @property
-    def display_name(self) -> str:
-        return self.get("display_name") or self.get("identity", "")
-
-    @property
-    def permissions(self):
-        return self.get("permissions") or []
 
 
 class Output:

@@ -56,18 +56,40 @@ async def _open(channel: Channel, about: dict) -> dict:
     """Loads the project. The gateway calls it once, first."""
     global _blocked_s
     versions = check_versions()
-    from .graphs import Graphs
 
     # Of the project's own modules, and not of ours.
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     project = Project(about["folder"], about["dependencies"])
     began = time.monotonic()
-    found = [project.load(one["id"], one["place"], one["name"]) for one in about["graphs"]]
-    graphs = Graphs(channel, project)
-    channel.handlers.update(graphs.handlers())
+    if about["graphs"]:
+        from .graphs import Graphs
+
+        for one in about["graphs"]:
+            project.load(one["id"], one["place"], one["name"])
+        channel.handlers.update(Graphs(channel, project).handlers())
+    front = await _front(channel, project, about)
     # Only now: an import may take long.
     _blocked_s = about["blockedMs"] / 1000
-    return {**versions, "pid": os.getpid(), "graphs": found, "loadMs": round((time.monotonic() - began) * 1000)}
+    return {**versions, **front, "pid": os.getpid(), "loadMs": round((time.monotonic() - began) * 1000)}
+
+
+async def _front(channel: Channel, project: Project, about: dict) -> dict:
+    """The rules and the app of the project, in a process that has no graphs."""
+    found: dict = {}
+    if about.get("auth"):
+        from .rules import Rules
+
+        rules = Rules(project.symbol("auth.path", **about["auth"]))
+        channel.handlers.update(authenticate=rules.authenticate, authorize=rules.authorize)
+        found["authenticates"] = rules.authenticates
+    if about.get("app"):
+        from .app import App
+
+        app = App(channel, project.symbol("http.app", **about["app"]))
+        await app.start()
+        channel.handlers.update(request=app.request, leave=app.leave, stop=app.stop)
+        found["routes"] = app.routes()
+    return found
 
 
 def _end_with_parent() -> None:
