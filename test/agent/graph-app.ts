@@ -400,4 +400,11 @@ t.test('what of the project cannot be served is one sentence', async (t) => {
   await t.rejects(openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } }), {
     message: /is not a JSON object/
   })
+  writeFileSync(
+    join(folder, 'langgraph.json'),
+    '{"env": {"a": "{"}, "graphs": {"a": "./agent.mjs:graph", "b": {"path": "./a.py:b"}, "\\u0061": "./agent.py:graph"}}'
+  )
+  await t.rejects(openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } }), {
+    message: /names graph a twice: give each a name of its own/
+  })
 })

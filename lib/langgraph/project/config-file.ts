@@ -128,7 +128,11 @@ interface NamedGraph {
 /** All graphs that the file names, in its order. @throws AgentFileError */
 export function namedGraphs(path: string): NamedGraph[] {
   const file = graphsFile(path)
-  return Object.entries(graphsIn(file, read(file))).map(([id, given]) => {
+  const graphs = graphsIn(file, read(file))
+  const written = graphNames(readFileSync(file, 'utf8'))
+  const twice = written.find((id, at) => written.indexOf(id) !== at)
+  if (twice !== undefined) throw new AgentFileError(`${file} names graph ${twice} twice: give each a name of its own`)
+  return Object.entries(graphs).map(([id, given]) => {
     const { path: written, description } = isObject(given) ? given : { path: given, description: null }
     const [place, name] = placeIn(file, `graph ${id}`, written)
     const isPython = isPythonPlace(place)
@@ -243,6 +247,22 @@ function read(file: string): JsonObject {
 function graphsIn(file: string, { graphs }: JsonObject): JsonObject {
   if (!isObject(graphs) || Object.keys(graphs).length === 0) throw new AgentFileError(`${file} names no graphs`)
   return graphs
+}
+
+/** The names of the graphs as they are written: of two that are the same, an object keeps the last. */
+function graphNames(text: string): string[] {
+  const tokens = text.match(/"(?:[^"\\]|\\.)*"|[{}[\]:,]/g) ?? []
+  const names: string[] = []
+  let [depth, section] = [0, '']
+  for (const [at, token] of tokens.entries()) {
+    if (token === '{' || token === '[') depth++
+    else if (token === '}' || token === ']') depth--
+    if (tokens[at + 1] !== ':') continue
+    const key = String(parseJson(token))
+    if (depth === 1) section = key
+    else if (depth === 2 && section === 'graphs') names.push(key)
+  }
+  return names
 }
 
 /** `./file.ts:name`; without a name it is the default export. */
