@@ -1,6 +1,8 @@
 // The tables of all rooms that know routes/: those of other APIs and protocols.
 import { deerflowRoutes } from '../deerflow/index.ts'
 import type { Route } from '../http/route.ts'
+import { agUiRoutes } from '../protocols/ag-ui/index.ts'
+import { aiSdkRoutes } from '../protocols/ai-sdk/index.ts'
 import { langgraphRoutes } from '../langgraph/api/index.ts'
 import { a2aRoutes } from '../protocols/a2a/index.ts'
 import { mcpRoutes } from '../protocols/mcp/index.ts'
@@ -9,6 +11,8 @@ import type { Services } from '../routes/services.ts'
 export function roomRoutes(services: Services): Route[] {
   return [
     ...langgraphRoutes(services), // /api/assistants, /api/store, ...
+    ...aiSdkRoutes(services), // /api/ai/chat
+    ...agUiRoutes(services), // /api/agui
     ...deerflowRoutes(services), // what is behind the buttons of its frontend
     ...a2aRoutes(services), // /a2a, /.well-known/agent-card.json
     ...mcpRoutes(services) // /mcp

@@ -10,7 +10,7 @@ import { removeThread } from '../routes/remove-thread.ts'
 import type { Services } from '../routes/services.ts'
 import { writtenState } from '../routes/state.ts'
 import { newThread } from '../thread/thread.ts'
-import { type Entry, historyOf, isAnswer, turnAt } from './turn.ts'
+import { type Entry, historyOf, isAnswer, turnAt } from '../routes/turn.ts'
 
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(256))
 const branchBody = objectOf({

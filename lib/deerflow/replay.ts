@@ -7,7 +7,7 @@ import { type Route, route, type UserCall } from '../http/route.ts'
 import { objectOf } from '../http/schema.ts'
 import { anObject, arrayOf, one, shaped, text } from '../routes/answers.ts'
 import type { Services } from '../routes/services.ts'
-import { type Entry, historyOf, isAnswer, isVisible, type Turn, turnAt } from './turn.ts'
+import { type Entry, historyOf, isAnswer, isVisible, type Turn, turnAt } from '../routes/turn.ts'
 
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(256))
 const regenerateBody = objectOf({ message_id: name })

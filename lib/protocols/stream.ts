@@ -11,6 +11,8 @@ import type { Filter } from '../run/log/filter.ts'
 
 interface RunStream<State, Event extends TranslatedEvent> extends View<State, Event> {
   readonly run: Run
+  /** Runs of the same thread that are sent first, in order. */
+  readonly before?: readonly Run[]
   readonly headers?: Readonly<Record<string, string>>
   /** Where it is sent. Default: the response, as server-sent events. */
   readonly writer?: StreamWriter
@@ -27,7 +29,16 @@ export function streamRun<State, Event extends TranslatedEvent>(
   services: Pick<Services, 'config' | 'registry' | 'isValid'>,
   call: Call,
   place: Place,
-  { run, headers = {}, writer, heartbeat = HEARTBEAT, last, isCreator = false, ...view }: RunStream<State, Event>
+  {
+    run,
+    before = [],
+    headers = {},
+    writer,
+    heartbeat = HEARTBEAT,
+    last,
+    isCreator = false,
+    ...view
+  }: RunStream<State, Event>
 ): typeof HANDLED {
   const { registry } = services
   if (isCreator) registry.creatorCame(run.run_id)
@@ -43,7 +54,8 @@ export function streamRun<State, Event extends TranslatedEvent>(
     place,
     (why) => {
       if (isCreator && why === 'left') registry.creatorLeft(run.run_id)
-    }
+    },
+    before
   )
   joiner.pump()
   return HANDLED

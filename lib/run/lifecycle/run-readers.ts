@@ -241,15 +241,17 @@ export class RunReaders {
     return joiner
   }
 
-  /** Attaches a reader to a run alone: its stream ends with it. `onLeave`: it is gone, and why. */
+  /** Attaches a reader to a run alone, behind others of its thread if there are some `before` it: its stream ends with it. `onLeave`: it is gone, and why. */
   joinRun(
     run: Run,
     request: Omit<ThreadRequest, 'after'>,
     place: Place,
-    onLeave: (why: CloseReason) => void
+    onLeave: (why: CloseReason) => void,
+    before: readonly Run[] = []
   ): ThreadJoiner {
+    const [first = run] = before
     const hooks = this.#threadHooks
-    const joiner = new ThreadJoiner({ ...request, after: run.ordinal - 1 }, this.runOnly(run), {
+    const joiner = new ThreadJoiner({ ...request, after: first.ordinal - 1 }, this.runOnly(run, before), {
       ...hooks,
       onLeave: (gone, why) => {
         onLeave(why)
@@ -284,10 +286,10 @@ export class RunReaders {
   }
 
   /** One query for all readers that wait at the same position. */
-  /** A run as a sequence of its own. */
-  runOnly(run: Run): ThreadRuns {
+  /** A run as a sequence of its own, behind those `before` it. */
+  runOnly(run: Run, before: readonly Run[] = []): ThreadRuns {
     return {
-      after: async (ordinal) => (ordinal < run.ordinal ? run : 'end'),
+      after: async (ordinal) => [...before, run].find((one) => one.ordinal > ordinal) ?? 'end',
       open: (one) => this.#openFor(one),
       watch: () => () => {}
     }

@@ -23,11 +23,20 @@ export interface Turn {
   readonly base: Entry
 }
 
+/** States of a thread, newest first; the messages bear the run they are of as `run_id`. */
+export async function entriesOf(
+  states: StatePort,
+  threadId: string,
+  user: string,
+  limit = ENTRIES_MAX
+): Promise<Entry[]> {
+  const query = { limit, before: null, place: null, metadata: null, user }
+  return (await states.history(threadId, query)).flatMap((text) => entryIn(JSON.parse(text) as Json))
+}
+
 /** @throws Refused 404 when nothing was written to the thread */
 export async function historyOf(states: StatePort, threadId: string, user: string): Promise<[Entry, ...Entry[]]> {
-  const query = { limit: ENTRIES_MAX, before: null, place: null, metadata: null, user }
-  const entries = (await states.history(threadId, query)).flatMap((text) => entryIn(JSON.parse(text) as Json))
-  const [newest, ...older] = entries
+  const [newest, ...older] = await entriesOf(states, threadId, user)
   if (!newest) throw new Refused(404, `Thread ${threadId} has no checkpoint`)
   return [newest, ...older]
 }
@@ -59,10 +68,15 @@ export function turnAt(history: readonly [Entry, ...Entry[]], index: number): Tu
   if (!human || typeof human.id !== 'string') throw new Refused(409, 'No human message stands before this answer')
   const runId = messages[index]?.run_id
   if (typeof runId !== 'string') throw new Refused(409, 'The run of this answer is not known')
-  const before = messages.slice(0, start)
-  const base = history.find(
-    (entry) => entry.messages.length === before.length && before.every(({ id }, at) => entry.messages[at]?.id === id)
-  )
+  const base = baseBefore(history, start)
   if (!base) throw new Refused(409, 'There is no checkpoint before this turn to start from')
   return { human: { ...human, id: human.id }, messages: messages.slice(start, index + 1), runId, base }
+}
+
+/** The state before the message at this index of the newest one; undefined: there is none among these. */
+export function baseBefore(history: readonly Entry[], index: number): Entry | undefined {
+  const before = (history[0]?.messages ?? []).slice(0, index)
+  return history.find(
+    (entry) => entry.messages.length === before.length && before.every(({ id }, at) => entry.messages[at]?.id === id)
+  )
 }

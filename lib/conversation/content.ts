@@ -1,0 +1,42 @@
+// What the content of a message consists of, for protocols that show it part by part, whoever's form the message has.
+import { isObject, type JsonObject } from '../base/types.ts'
+
+/** What a message, or a chunk of one, has to show, in order. */
+export type Part =
+  | { readonly type: 'text' | 'reasoning'; readonly text: string }
+  | { readonly type: 'media'; readonly content: JsonObject }
+
+/** Texts, reasoning and media; calls are read by `readChunk`. */
+export function partsOf({ content, additional_kwargs }: JsonObject): Part[] {
+  const parts: Part[] = []
+  const reasoning = isObject(additional_kwargs) ? additional_kwargs.reasoning_content : undefined
+  if (typeof reasoning === 'string' && reasoning !== '') parts.push({ type: 'reasoning', text: reasoning })
+  for (const block of Array.isArray(content) ? content : [content]) {
+    if (typeof block === 'string' && block !== '') parts.push({ type: 'text', text: block })
+    else if (isObject(block)) parts.push(...partOf(block))
+  }
+  return parts
+}
+
+const MEDIA = ['image', 'audio', 'video', 'file']
+
+/** Image, audio, video or file under the protocol's field names; null: none of these. Clients read no other names. */
+function mediaIn(block: JsonObject): JsonObject | null {
+  const { type, mimeType, image_url: image, input_audio: audio } = block
+  if (MEDIA.includes(String(type))) return typeof mimeType === 'string' ? { mime_type: mimeType, ...block } : block
+  // OpenAI's form.
+  const url = isObject(image) ? image.url : image
+  if (type === 'image_url' && typeof url === 'string') return { type: 'image', url }
+  if (type !== 'input_audio' || !isObject(audio)) return null
+  return { type: 'audio', data: audio.data ?? null, mime_type: `audio/${audio.format ?? 'wav'}` }
+}
+
+/** Blocks of provider-specific types are in the state only. */
+function partOf(block: JsonObject): Part[] {
+  const { type, text, reasoning, thinking } = block
+  const content = mediaIn(block)
+  if (content) return [{ type: 'media', content }]
+  if (type === 'text' && typeof text === 'string' && text !== '') return [{ type, text }]
+  const thought = reasoning ?? thinking
+  return typeof thought === 'string' && thought !== '' ? [{ type: 'reasoning', text: thought }] : []
+}

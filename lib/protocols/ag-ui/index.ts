@@ -1,0 +1,219 @@
+// AG-UI: run an agent, come back to a run, and the thread as TanStack's pages read it. https://docs.ag-ui.com
+import { fail, Refused } from '../../base/errors.ts'
+import { isInFlight, type Json, type Run, timestamp } from '../../base/types.ts'
+import { HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
+import { searchParams } from '../../http/request.ts'
+import { openStream } from '../../http/streaming-response.ts'
+import { anObject, text } from '../../routes/answers.ts'
+import { positionText } from '../../routes/join-request.ts'
+import { runOf } from '../../routes/run-request.ts'
+import type { Services } from '../../routes/services.ts'
+import { entriesOf } from '../../routes/turn.ts'
+import { throughDoor } from '../door.ts'
+import { PART_FILTER } from '../parts.ts'
+import { isBehind, type Place, placedEvents, placeText, readPlace } from '../places.ts'
+import { streamRun } from '../stream.ts'
+import { aboutThread, newestRuns, openQuestions, startRun, visibleThread } from '../threads.ts'
+import { dialectIn, type RunInput, runBodyOf, runInput } from './input.ts'
+import { type AgUiEvent, type Dialect, namesOf, translationIn } from './translate.ts'
+
+export const PROTOCOL = 'ag-ui'
+/** Names of runs: TanStack's are no UUIDs. */
+const RUNS = 'ag-ui-run'
+const EMPTY = Buffer.alloc(0)
+
+export function agUiRoutes(services: Services): Route[] {
+  const { config } = services
+  const { run, connect, again, page } = agUi(services)
+  const byPath = async (call: UserCall) => again(call, await runOf(services, call), '1.0')
+  const join = async (call: UserCall): Promise<Reply | typeof HANDLED> => {
+    const query = searchParams(call)
+    const runId = query.get('runId')
+    if (runId === null) return page(call, query.get('threadId') ?? '')
+    const known = await knownRun(services, runId)
+    if (!known) throw fail('run_not_found', { id: runId })
+    return again(call, known, '0.0')
+  }
+  const named = ({ body }: UserCall) => (body as RunInput).threadId
+  const stream = { 200: { description: 'Events of AG-UI', type: 'text/event-stream', schema: text } } as const
+  const posting = {
+    method: 'POST',
+    isStream: true,
+    body: runInput,
+    bodyLimit: config.server.body_bytes,
+    answers: stream
+  } as const
+  const position = { headers: { 'Last-Event-ID': 'Resume after this event' } }
+  const path = '/api/agui/{agent}'
+  return throughDoor({ errors: 'contract', part: PROTOCOL }, [
+    route({
+      ...posting,
+      path,
+      permission: 'runs:create',
+      rule: null,
+      summary: 'Run an agent by AG-UI; a run that is known is joined',
+      refusals: [404, 409, 429],
+      reads: position,
+      handler: (call) => run(call, call.params.agent!, call.body)
+    }),
+    route({
+      ...posting,
+      path: `${path}/connect`,
+      permission: 'runs:read',
+      rule: aboutThread(services, PROTOCOL, named),
+      summary: 'The newest run of a thread from its start, behind the messages before it',
+      refusals: [429],
+      handler: (call) => connect(call, call.body)
+    }),
+    route({
+      method: 'GET',
+      path,
+      isStream: true,
+      permission: 'runs:read',
+      rule: aboutThread(services, PROTOCOL, (call) => searchParams(call).get('threadId')),
+      summary: 'Join a run by `runId`, or the messages of `threadId` and the run that is under way',
+      answers: { 200: { ...stream[200], also: { 'application/json': anObject } } },
+      refusals: [404, 429],
+      reads: {
+        ...position,
+        query: { runId: 'The run, as its client called it', threadId: 'The thread', offset: '`-1`: from the start' }
+      },
+      handler: join
+    }),
+    route({
+      method: 'GET',
+      path: '/api/agui/threads/{thread_id}/runs/{run_id}',
+      isStream: true,
+      permission: 'runs:read',
+      thread: 'read',
+      rule: 'threads:read',
+      summary: 'A run as events of AG-UI, from its start or after a position',
+      answers: stream,
+      refusals: [404, 429],
+      reads: position,
+      handler: byPath
+    })
+  ])
+}
+
+async function knownRun({ store }: Pick<Services, 'store'>, name: string): Promise<Run | null> {
+  const alias = await store.aliases?.get(RUNS, name)
+  return store.runs.get(alias?.run_id ?? name)
+}
+
+/** What the routes of AG-UI do, for those that speak it elsewhere too. */
+export function agUi(services: Services) {
+  const { registry, states, store, writer } = services
+
+  const view = (dialect: Dialect, after: Place | null, withInput = false) => {
+    const selection = {
+      filter: PART_FILTER,
+      withValues: false,
+      takes: ({ at, isInput }: AgUiEvent) => (withInput || !isInput) && (after === null || isBehind(at, after)),
+      key: `${withInput} ${after === null ? '' : placeText(after)}`
+    }
+    return { translation: translationIn(dialect), encoding: placedEvents, selection: () => selection }
+  }
+
+  const again = (call: UserCall, run: Run, dialect: Dialect): Promise<typeof HANDLED> =>
+    registry.streams.hold(call.user.id, async (place) => {
+      const after = readPlace(positionText(call))
+      return streamRun(services, call, place, { ...view(dialect, after), run, headers: headersOf(run) })
+    })
+
+  const run = async (call: UserCall, agent: string, given: RunInput): Promise<typeof HANDLED> => {
+    const dialect = dialectIn(given)
+    const known = await knownRun(services, given.runId)
+    if (known && namesOf(known).threadId !== given.threadId) throw new Refused(409, 'This run is of another thread')
+    if (known) return again(call, known, dialect)
+    return registry.streams.hold(call.user.id, async (place) => {
+      const threadId = await visibleThread(services, call, PROTOCOL, given.threadId)
+      const body = runBodyOf(given, {
+        agent,
+        isOfGraphs: states.isOfGraphs,
+        questions: threadId === null ? [] : await openQuestions(services, threadId),
+        takes: await takenBy(agent)
+      })
+      // A request that is sent twice begins one run, also while the first is on its way.
+      const started = await startRun(services, call, {
+        protocol: PROTOCOL,
+        name: given.threadId,
+        body,
+        key: `run ${given.runId}`.slice(0, 255)
+      })
+      const alias = {
+        user_id: call.user.id,
+        protocol: RUNS,
+        text: given.runId,
+        thread_id: started.thread_id,
+        run_id: started.run_id
+      }
+      if (store.aliases) await writer.write({ name: 'alias.put', alias, now: timestamp() })
+      return streamRun(services, call, place, { ...view(dialect, null), run: started, headers: headersOf(started) })
+    })
+  }
+
+  /** Names of the agent's input. */
+  const takenBy = async (agent: string): Promise<(name: string) => boolean> => {
+    const schemas = states.isOfGraphs ? await states.schemas(agent).catch(() => null) : null
+    const input = schemas?.input_schema
+    const properties = typeof input === 'object' && input !== null && 'properties' in input ? input.properties : {}
+    return (name) => Object.hasOwn(Object(properties), name)
+  }
+
+  /** Nothing of the thread, also where it is somebody else's: an empty answer. */
+  const nothing = (call: UserCall): typeof HANDLED => {
+    openStream(call).end(EMPTY)
+    return HANDLED
+  }
+
+  const connect = async (call: UserCall, given: RunInput): Promise<typeof HANDLED> => {
+    const threadId = await visibleThread(services, call, PROTOCOL, given.threadId)
+    const all = threadId === null ? [] : await newestRuns(services, threadId, RUNS_MAX)
+    const [last, ...before] = all
+    if (!last) return nothing(call)
+    return registry.streams.hold(call.user.id, async (place) =>
+      streamRun(services, call, place, {
+        ...view(dialectIn(given), null, true),
+        run: last,
+        before: before.toReversed(),
+        headers: headersOf(last)
+      })
+    )
+  }
+
+  /** As TanStack's pages read a thread when they are loaded. */
+  const page = async (call: UserCall, name: string): Promise<Reply> => {
+    const threadId = name === '' ? null : await visibleThread(services, call, PROTOCOL, name)
+    if (threadId === null) return { json: { messages: [], activeRun: null, interrupts: [], page: null } }
+    const [[newest], [last], questions] = await Promise.all([
+      entriesOf(states, threadId, call.user.id, 1),
+      newestRuns(services, threadId),
+      openQuestions(services, threadId)
+    ])
+    const messages = (newest?.messages ?? []).flatMap(({ id, type, content }) => {
+      const role = type === 'human' ? 'user' : type === 'ai' ? 'assistant' : null
+      const words = wordsOf(content ?? null)
+      return role === null || words === '' ? [] : [{ id, role, parts: [{ type: 'text', content: words }] }]
+    })
+    const activeRun = last && isInFlight(last) ? { runId: namesOf(last).runId } : null
+    return { json: { messages, activeRun, interrupts: questions, page: null } }
+  }
+
+  return { run, connect, again, page }
+}
+
+/** Runs of a thread that are shown again to who connects to it. */
+const RUNS_MAX = 100
+
+function wordsOf(content: Json): string {
+  if (typeof content === 'string') return content
+  const blocks = Array.isArray(content) ? content : []
+  return blocks
+    .map((block) => (typeof block === 'object' && block !== null && 'text' in block ? String(block.text) : ''))
+    .join('')
+}
+
+function headersOf({ thread_id, run_id }: Run): Record<string, string> {
+  return { 'Content-Location': `/api/agui/threads/${thread_id}/runs/${run_id}` }
+}

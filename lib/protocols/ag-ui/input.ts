@@ -1,0 +1,131 @@
+// What a client of AG-UI sends, as the body of a run: the user's words, answers to what was asked, and of its tools, state and context what
+// the agent takes.
+import * as v from 'valibot'
+import { Invalid, Refused } from '../../base/errors.ts'
+import { objectsIn, textOr } from '../../base/json.ts'
+import { type Interrupt, isObject, type Json, type JsonObject } from '../../base/types.ts'
+import { issue, jsonObject, listOf, objectOf } from '../../http/schema.ts'
+import { PART_MODES } from '../parts.ts'
+import { answeredWith, decided, isReview, resumeOf } from '../reviews.ts'
+import { NAME_MAX } from '../threads.ts'
+import { type Dialect, RUN_NAME, THREAD_NAME } from './translate.ts'
+
+const MESSAGES_MAX = 10_000
+const ITEMS_MAX = 1000
+const name = v.pipe(v.string(), v.minLength(1), v.maxLength(NAME_MAX))
+const items = v.optional(listOf(jsonObject, ITEMS_MAX), [])
+
+export const runInput = objectOf({
+  threadId: name,
+  runId: name,
+  protocolVersion: v.nullish(v.pipe(v.string(), v.regex(/^(0|1)(\.\d+)*$/))),
+  messages: v.optional(listOf(jsonObject, MESSAGES_MAX), []),
+  tools: items,
+  context: items,
+  state: v.nullish(v.unknown()),
+  resume: v.nullish(listOf(jsonObject, ITEMS_MAX)),
+  forwardedProps: v.nullish(v.unknown())
+})
+export type RunInput = v.InferOutput<typeof runInput>
+
+export function dialectIn({ protocolVersion }: Pick<RunInput, 'protocolVersion'>): Dialect {
+  return protocolVersion?.startsWith('1') ? '1.0' : '0.0'
+}
+
+export interface Situation {
+  readonly agent: string
+  readonly questions: readonly Interrupt[]
+  readonly isOfGraphs: boolean
+  /** Whether the agent's input has a member of this name. */
+  takes(name: string): boolean
+}
+
+/** @throws Invalid that names what cannot be read; Refused 409 when there is nothing to answer */
+export function runBodyOf(given: RunInput, situation: Situation): JsonObject {
+  const { agent, questions, isOfGraphs } = situation
+  const metadata = { [RUN_NAME]: given.runId, [THREAD_NAME]: given.threadId }
+  const common = { assistant_id: agent, metadata, stream_mode: PART_MODES, on_disconnect: 'continue' }
+  if (given.resume?.length) return { ...common, command: { resume: resumed(given.resume, questions) } }
+  const messages = newMessages(given.messages)
+  const results = new Map(
+    messages.filter(({ role }) => role === 'tool').map((one) => [String(one.toolCallId), one.content ?? ''])
+  )
+  const answered = questions.filter(({ id }) => results.has(id))
+  if (answered.length > 0)
+    return {
+      ...common,
+      command: { resume: resumeOf(answered.map((one) => [one, results.get(one.id) ?? ''] as const)) }
+    }
+  const humans = messages.flatMap((message) => (message.role === 'user' ? [humanOf(message)] : []))
+  if (humans.length > 0 && questions.length > 0 && isOfGraphs) {
+    const words = textOr(humans.at(-1)!.content) ?? ''
+    return {
+      ...common,
+      command: { resume: resumeOf(questions.map((one) => [one, answeredWith(one, words)] as const)) }
+    }
+  }
+  return { ...common, input: { ...passed(given, situation), ...(humans.length > 0 && { messages: humans }) } }
+}
+
+/** Those behind the agent's last answer: what stands before is in the thread. */
+function newMessages(messages: readonly JsonObject[]): readonly JsonObject[] {
+  const unknown = messages.findIndex(({ role }) => typeof role !== 'string')
+  if (unknown >= 0) throw refused(['messages', unknown, 'role'], 'a message has a role')
+  return messages.slice(messages.findLastIndex(({ role }) => role === 'assistant') + 1)
+}
+
+function humanOf({ id, content }: JsonObject): JsonObject {
+  const blocks = Array.isArray(content) ? objectsIn(content).map(blockOf) : (content ?? '')
+  return { type: 'human', ...(typeof id === 'string' && { id }), content: blocks }
+}
+
+function blockOf(part: JsonObject): JsonObject {
+  const { type, text, source, url, data, mimeType } = part
+  if (type === 'text') return { type: 'text', text: text ?? '' }
+  const from = isObject(source)
+    ? source
+    : { value: url ?? data ?? null, mimeType: mimeType ?? null, type: url === undefined ? 'data' : 'url' }
+  const mime = textOr(from.mimeType) ?? (type === 'image' ? 'image/png' : 'application/octet-stream')
+  const address = from.type === 'url' ? textOr(from.value) : `data:${mime};base64,${textOr(from.value) ?? ''}`
+  const isImage = type === 'image' || mime.startsWith('image/')
+  return isImage
+    ? { type: 'image_url', image_url: { url: address ?? '' } }
+    : { type: 'file', file: { file_data: address ?? '' } }
+}
+
+/** The client's own, as far as the agent's input has a place for it. */
+function passed({ tools, context, state }: RunInput, { takes }: Situation): JsonObject {
+  // Of a body, which is JSON.
+  const own = isObject(state) ? Object.entries(state).filter(([key]) => key !== 'messages' && takes(key)) : []
+  return {
+    ...Object.fromEntries(own),
+    ...(tools.length > 0 && takes('tools') && { tools: tools as Json }),
+    ...(context.length > 0 && takes('context') && { context: context as Json })
+  }
+}
+
+function resumed(entries: readonly JsonObject[], questions: readonly Interrupt[]): Json {
+  if (questions.length === 0) throw new Refused(409, 'Nothing waits for an answer: it was given already')
+  const answers = entries.map(({ interruptId, status, payload = null }, at) => {
+    const question = questions.find(({ id }) => id === interruptId)
+    if (!question) throw refused(['resume', at, 'interruptId'], 'no open question has this id')
+    return [
+      question,
+      status === 'cancelled' ? answeredWith(question, 'The user does not want to answer.') : answerTo(question, payload)
+    ] as const
+  })
+  return resumeOf(answers)
+}
+
+/** A yes or a no to a review; anything else is passed on as it is. */
+function answerTo(question: Interrupt, payload: Json): Json {
+  if (!isReview(question) || !isObject(payload)) return payload
+  const { approved, reason } = payload
+  if (typeof approved !== 'boolean') return payload
+  const asked = isObject(question.value) ? objectsIn(question.value.action_requests) : []
+  return decided(asked.map(() => ({ approved, reason: textOr(reason) })))
+}
+
+function refused(loc: readonly (string | number)[], msg: string): Invalid {
+  return new Invalid([{ ...issue('value_error', ['body', ...loc]), msg: `Value error, ${msg}` }])
+}

@@ -1,0 +1,187 @@
+// What a chat of the AI SDK sends, as the body of a run: its last message, the answers to what was asked, or a question asked anew.
+import * as v from 'valibot'
+import { objectsIn, textOr } from '../../base/json.ts'
+import { Invalid, Refused } from '../../base/errors.ts'
+import { type Interrupt, isObject, type Json, type JsonObject } from '../../base/types.ts'
+import { issue, jsonObject, listOf, objectOf } from '../../http/schema.ts'
+import { runEntries } from '../../routes/run-request.ts'
+import { baseBefore, type Entry } from '../../routes/turn.ts'
+import { PART_MODES } from '../parts.ts'
+import { approvalId, answeredWith, decided, isReview, resumeOf } from '../reviews.ts'
+import { NAME_MAX } from '../threads.ts'
+import { MESSAGE_KEY } from './ids.ts'
+
+/** Messages of one request. */
+const MESSAGES_MAX = 10_000
+const name = v.pipe(v.string(), v.minLength(1), v.maxLength(NAME_MAX))
+
+/** Members of a run's body that a chat may add to its own. Others are the page's business, and are ignored. */
+const { assistant_id, config, context, metadata, multitask_strategy, durability, recursion_limit } = runEntries
+
+export const chatBody = objectOf({
+  id: name,
+  messages: v.pipe(listOf(jsonObject, MESSAGES_MAX), v.minLength(1)),
+  trigger: v.optional(v.picklist(['submit-message', 'regenerate-message']), 'submit-message'),
+  messageId: v.nullish(name),
+  resume: v.nullish(v.unknown()),
+  ...{ assistant_id, config, context, metadata, multitask_strategy, durability, recursion_limit }
+})
+export type ChatBody = v.InferOutput<typeof chatBody>
+
+/** What the thread is like before the run. */
+export interface Situation {
+  readonly questions: readonly Interrupt[]
+  /** Graphs take an answer as LangGraph's command only. */
+  readonly isOfGraphs: boolean
+  /** Its states, newest first. Read when something is asked anew. */
+  history(): Promise<readonly Entry[]>
+}
+
+interface RunOf {
+  readonly body: JsonObject
+  /** Sent again, it begins no second run. */
+  readonly key: string | null
+}
+
+/** @throws Invalid that names the part which cannot be read; Refused 409 when there is nothing to answer */
+export async function runBodyOf(chat: ChatBody, situation: Situation): Promise<RunOf> {
+  const common = commonOf(chat)
+  const at = chat.messages.length - 1
+  const last = chat.messages[at]!
+  if (chat.trigger === 'regenerate-message')
+    return { body: { ...common, ...(await askedAnew(chat, situation)) }, key: null }
+  if (last.role === 'assistant') return { body: answered(chat, common, last, situation), key: null }
+  if (last.role !== 'user')
+    throw refused(['messages', at, 'role'], 'the last message is of the user or of the assistant')
+  const message = humanOf(last, at)
+  if (chat.messageId != null) return { body: { ...common, ...(await edited(message, situation)) }, key: null }
+  const { questions, isOfGraphs } = situation
+  if (questions.length === 0 || !isOfGraphs)
+    return { body: { ...common, input: { messages: [message] } }, key: String(last.id) }
+  const words = wordsOf(message)
+  const resume = resumeOf(questions.map((question) => [question, answeredWith(question, words)] as const))
+  return { body: { ...common, command: { resume } }, key: String(last.id) }
+}
+
+function commonOf(chat: ChatBody): JsonObject {
+  const given = { assistant_id: chat.assistant_id, config: chat.config, context: chat.context, metadata: chat.metadata }
+  const more = {
+    multitask_strategy: chat.multitask_strategy,
+    durability: chat.durability,
+    recursion_limit: chat.recursion_limit
+  }
+  const said = Object.entries({ ...given, ...more }).filter(([, value]) => value !== undefined && value !== null)
+  // Of a body, which is JSON.
+  const named = Object.fromEntries(said) as JsonObject
+  return { multitask_strategy: 'interrupt', ...named, stream_mode: PART_MODES, on_disconnect: 'continue' }
+}
+
+function refused(loc: readonly (string | number)[], msg: string): Invalid {
+  return new Invalid([{ ...issue('value_error', ['body', ...loc]), msg: `Value error, ${msg}` }])
+}
+
+// ------------------------------------------------------------------------------------------------ asked anew
+
+/** The question before the answer that is not wanted, from the state before it. */
+async function askedAnew({ messages }: ChatBody, { history }: Situation): Promise<JsonObject> {
+  const asked = textOr(messages.findLast(({ role }) => role === 'user')?.id)
+  const states = await history()
+  const known = states[0]?.messages ?? []
+  const at = known.findLastIndex(({ id, type }) => type === 'human' && (asked === null || id === asked))
+  const human = known[at] ?? known.findLast(({ type }) => type === 'human')
+  if (!human) throw new Refused(409, 'There is no question to answer anew')
+  return fromBefore(states, known.indexOf(human), human)
+}
+
+/** The question in other words, from the state before it. */
+async function edited(message: JsonObject, { history }: Situation): Promise<JsonObject> {
+  const states = await history()
+  const at = (states[0]?.messages ?? []).findIndex(({ id }) => id === message.id)
+  return at < 0 ? { input: { messages: [message] } } : fromBefore(states, at, message)
+}
+
+function fromBefore(states: readonly Entry[], at: number, { id, content }: JsonObject): JsonObject {
+  const base = baseBefore(states, at)
+  if (!base) throw new Refused(409, 'There is no state before this question to start from')
+  const message: JsonObject = { type: 'human', id: id ?? null, content: content ?? '' }
+  return { input: { messages: [message] }, checkpoint_id: base.checkpointId }
+}
+
+// --------------------------------------------------------------------------------------------------- answers
+
+/** The assistant's message with what was decided and what tools of the client have said: the run goes on in that message. */
+function answered(
+  { resume, messages }: ChatBody,
+  common: JsonObject,
+  last: JsonObject,
+  { questions }: Situation
+): JsonObject {
+  const metadata = { ...(isObject(common.metadata) && common.metadata), [MESSAGE_KEY]: String(last.id) }
+  // Two tabs may answer; the second one is told.
+  const going = { ...common, multitask_strategy: 'reject', metadata }
+  if (questions.length === 0) throw new Refused(409, 'Nothing waits for an answer: it was given already')
+  // Of a body, which is JSON.
+  if (resume !== undefined && resume !== null) return { ...going, command: { resume: resume as Json } }
+  const parts = objectsIn(last.parts)
+  const answers = questions.map((question) => [question, answerIn(parts, question, messages.length - 1)] as const)
+  return { ...going, command: { resume: resumeOf(answers) } }
+}
+
+function answerIn(parts: readonly JsonObject[], question: Interrupt, at: number): Json {
+  if (isReview(question)) return decided(decisionsIn(parts, question, at))
+  const part = parts.find(({ toolCallId }) => toolCallId === question.id)
+  if (part?.state === 'output-error') return textOr(part.errorText) ?? ''
+  if (part?.state !== 'output-available')
+    throw refused(['messages', at, 'parts'], `the question ${question.id} is not answered`)
+  return part.output ?? null
+}
+
+function decisionsIn(
+  parts: readonly JsonObject[],
+  question: Interrupt,
+  at: number
+): { approved: boolean; reason: string | null }[] {
+  const asked = isObject(question.value) ? objectsIn(question.value.action_requests) : []
+  return asked.map((_, i) => {
+    const id = approvalId(question, i)
+    const { approval } = parts.find((part) => isObject(part.approval) && part.approval.id === id) ?? {}
+    if (!isObject(approval) || typeof approval.approved !== 'boolean')
+      throw refused(['messages', at, 'parts'], `the approval ${id} is not decided`)
+    return { approved: approval.approved, reason: textOr(approval.reason) }
+  })
+}
+
+// -------------------------------------------------------------------------------------------- the user's words
+
+function humanOf({ id, parts, content }: JsonObject, at: number): JsonObject {
+  const blocks = Array.isArray(parts)
+    ? objectsIn(parts).flatMap((part, i) => blockOf(part, ['messages', at, 'parts', i]))
+    : typeof content === 'string'
+      ? [{ type: 'text', text: content }]
+      : []
+  if (blocks.length === 0) throw refused(['messages', at, 'parts'], 'the message says nothing')
+  const isText = blocks.every(({ type }) => type === 'text')
+  const words = blocks.map(({ text = '' }) => text).join('')
+  return { type: 'human', ...(typeof id === 'string' && { id }), content: isText ? words : blocks }
+}
+
+function blockOf(
+  { type, text, url, mediaType, filename }: JsonObject,
+  loc: readonly (string | number)[]
+): JsonObject[] {
+  if (type === 'text' && typeof text === 'string') return [{ type: 'text', text }]
+  // What the page keeps for itself.
+  if (type === 'step-start' || String(type).startsWith('data-')) return []
+  if (type !== 'file') throw refused([...loc, 'type'], `a part of type ${JSON.stringify(type ?? null)} is not taken`)
+  if (typeof url !== 'string') throw refused([...loc, 'url'], 'a file has its address or its data as a URL')
+  if (typeof mediaType === 'string' && mediaType.startsWith('image/'))
+    return [{ type: 'image_url', image_url: { url } }]
+  return [{ type: 'file', file: { file_data: url, ...(typeof filename === 'string' && { filename }) } }]
+}
+
+function wordsOf({ content }: JsonObject): string {
+  if (typeof content === 'string') return content
+  return objectsIn(content)
+    .map(({ text }) => textOr(text) ?? '')
+    .join('')
+}

@@ -1,0 +1,119 @@
+// A thread's state as the AI SDK's UI messages, with the ids that its streams have.
+import { objectsIn, textOr } from '../../base/json.ts'
+import type { Interrupt, Json, JsonObject, Run } from '../../base/types.ts'
+import { partsOf } from '../../conversation/content.ts'
+import { approvalId, reviewsOf } from '../reviews.ts'
+import { fileOf } from './translate.ts'
+
+interface UiMessage {
+  readonly id: string
+  readonly role: 'user' | 'assistant' | 'system'
+  readonly parts: JsonObject[]
+  readonly metadata?: JsonObject
+}
+
+interface Conversation {
+  readonly threadId: string
+  /** With the run that each is of, as `run_id`. */
+  readonly messages: readonly JsonObject[]
+  readonly questions: readonly Interrupt[]
+  /** The message that a run's answer is in. */
+  messageOf(runId: string): string
+}
+
+export function uiMessages({ threadId, messages, questions, messageOf }: Conversation): UiMessage[] {
+  const shown: UiMessage[] = []
+  const tools = new Map<string, JsonObject>()
+  for (const message of messages) {
+    const { type } = message
+    if (type === 'human' || type === 'system') shown.push(said(message))
+    else if (type === 'tool') addResult(tools, message)
+    else if (type === 'ai') {
+      const last = answerOf(shown, threadId, message, messageOf)
+      last.parts.push({ type: 'step-start' }, ...answerParts(message))
+      for (const call of objectsIn(message.tool_calls)) last.parts.push(toolPart(tools, call))
+    }
+  }
+  for (const question of questions) ask(tools, question)
+  return shown
+}
+
+function said({ id, type, content }: JsonObject): UiMessage {
+  return { id: String(id), role: type === 'human' ? 'user' : 'system', parts: answerParts({ content: content ?? '' }) }
+}
+
+/** Consecutive answers of a run, or of runs that went on in one message, are one. */
+function answerOf(
+  shown: UiMessage[],
+  thread_id: string,
+  message: JsonObject,
+  messageOf: Conversation['messageOf']
+): UiMessage {
+  const runId = textOr(message.run_id)
+  const last = shown.at(-1)
+  const id = runId === null ? (last?.role === 'assistant' ? last.id : String(message.id)) : messageOf(runId)
+  if (last?.role === 'assistant' && last.id === id) return last
+  const made: UiMessage = { id, role: 'assistant', parts: [], metadata: { thread_id, run_id: runId } }
+  shown.push(made)
+  return made
+}
+
+function answerParts(message: JsonObject): JsonObject[] {
+  return partsOf(message).flatMap((part): JsonObject[] => {
+    if (part.type !== 'media') return [{ type: part.type, text: part.text, state: 'done' }]
+    const file = fileOf(part.content)
+    return file ? [{ type: 'file', ...file }] : []
+  })
+}
+
+function toolPart(tools: Map<string, JsonObject>, { id, name, args }: JsonObject): JsonObject {
+  const about = { toolName: String(name), toolCallId: String(id), input: args ?? {}, providerExecuted: true }
+  const part: JsonObject = { type: 'dynamic-tool', state: 'input-available', ...about }
+  tools.set(String(id), part)
+  return part
+}
+
+function addResult(
+  tools: ReadonlyMap<string, JsonObject>,
+  { tool_call_id, content, status, artifact }: JsonObject
+): void {
+  const part = tools.get(String(tool_call_id))
+  // A question that stands in place of its answer.
+  if (!part || isQuestion(artifact)) return
+  const isError = status === 'error'
+  Object.assign(
+    part,
+    isError
+      ? { state: 'output-error', errorText: wordsOf(content) }
+      : { state: 'output-available', output: content ?? '' }
+  )
+}
+
+function isQuestion(artifact: Json | undefined): boolean {
+  return typeof artifact === 'object' && artifact !== null && 'human_input' in artifact
+}
+
+function wordsOf(content: Json | undefined): string {
+  return typeof content === 'string' ? content : JSON.stringify(content ?? '')
+}
+
+function ask(tools: ReadonlyMap<string, JsonObject>, question: Interrupt): void {
+  const own = tools.get(question.id)
+  if (own) own.providerExecuted = false
+  const open = [...tools.values()].filter(({ state }) => state === 'input-available')
+  const calls = open.map(({ toolCallId, toolName, input }) => ({
+    id: String(toolCallId),
+    name: String(toolName),
+    args: input ?? {}
+  }))
+  for (const [at, { call }] of reviewsOf(question, calls).entries()) {
+    const part = call && tools.get(call.id)
+    if (part) Object.assign(part, { state: 'approval-requested', approval: { id: approvalId(question, at) } })
+  }
+}
+
+/** By run, where a run's answer goes on in the message of another. */
+export function messageIds(runs: readonly Pick<Run, 'run_id' | 'metadata'>[], key: string): (runId: string) => string {
+  const known = new Map(runs.map(({ run_id, metadata }) => [run_id, textOr(metadata[key])]))
+  return (runId) => known.get(runId) ?? runId
+}

@@ -1,0 +1,162 @@
+// A run as the AI SDK's UI message stream, v1: one message, which grows by chunks.
+import { isObject, type Interrupt, type Json, type JsonObject, type Run } from '../../base/types.ts'
+import type { Translation } from '../feed.ts'
+import { type Call, type End, endingParts, NO_PARTS, type Part, partsIn, type PartState, tokensOf } from '../parts.ts'
+import { approvalId, reviewsOf } from '../reviews.ts'
+import type { Place } from '../places.ts'
+import { continuesMessage, messageIdOf } from './ids.ts'
+
+/** A chunk, and where it stands in its thread. */
+export interface Chunk {
+  readonly json: string
+  readonly at: Place
+}
+
+/** Parts of a run's end stand behind all others of its last frame. */
+const END_PART = 2 ** 20
+
+export const TRANSLATION: Translation<PartState, Chunk> = {
+  initial: NO_PARTS,
+  frame(run, before, frame, values) {
+    const { state, parts } = partsIn(run, before, frame, values)
+    const { epoch, n } = frame
+    return { state, events: placed(chunksOf(run, parts), { ordinal: run.ordinal, epoch, n, part: 0 }) }
+  },
+  end(run, state, { epoch, n }) {
+    return placed(chunksOf(run, endingParts(run, state)), { ordinal: run.ordinal, epoch, n, part: END_PART })
+  }
+}
+
+function placed(chunks: readonly JsonObject[], at: Place): Chunk[] {
+  return chunks.map((chunk, i) => ({ json: JSON.stringify(chunk), at: { ...at, part: at.part + i } }))
+}
+
+function chunksOf(run: Run, parts: readonly Part[]): JsonObject[] {
+  return parts.flatMap((part) => chunks(run, part))
+}
+
+/** The server runs them, and the client knows none of them before. */
+const TOOL = { dynamic: true, providerExecuted: true } as const
+
+function chunks(run: Run, part: Part): JsonObject[] {
+  switch (part.type) {
+    case 'begin':
+      return part.isFirst ? [{ type: 'start', messageId: messageIdOf(run), messageMetadata: metadataOf(run) }] : []
+    case 'message':
+      return [{ type: 'start-step' }]
+    case 'open':
+      return [{ type: `${part.kind}-start`, id: part.block }]
+    case 'delta':
+      return [{ type: `${part.kind}-delta`, id: part.block, delta: part.text }]
+    case 'close':
+      return [{ type: `${part.kind}-end`, id: part.block }]
+    case 'media':
+      return fileChunk(part.content)
+    case 'call':
+      return [{ type: 'tool-input-start', toolCallId: part.id, toolName: part.name, ...TOOL }]
+    case 'args':
+      return [{ type: 'tool-input-delta', toolCallId: part.id, inputTextDelta: part.text }]
+    case 'called':
+      return [calledChunk(part)]
+    case 'result':
+      // Of an earlier message: the client has no part there to put it in.
+      return part.isOfRun || continuesMessage(run) ? [resultChunk(part)] : []
+    case 'done':
+      return [{ type: 'finish-step' }]
+    case 'data':
+      return [dataChunk(part.name, part.data)]
+    case 'end':
+      return endChunks(part.end)
+  }
+}
+
+function metadataOf({ thread_id, run_id }: Run): JsonObject {
+  return { thread_id, run_id }
+}
+
+function calledChunk({ id, name, args, error }: Part & { readonly type: 'called' }): JsonObject {
+  const about = { toolCallId: id, toolName: name, input: args, ...TOOL }
+  return error === null
+    ? { type: 'tool-input-available', ...about }
+    : { type: 'tool-input-error', ...about, errorText: error }
+}
+
+function resultChunk({ id, content, text, isError }: Part & { readonly type: 'result' }): JsonObject {
+  const about = { toolCallId: id, ...TOOL }
+  return isError
+    ? { type: 'tool-output-error', ...about, errorText: text }
+    : { type: 'tool-output-available', ...about, output: content }
+}
+
+/** The client shows files by their address; data stand in one. */
+function fileChunk(content: JsonObject): JsonObject[] {
+  const file = fileOf(content)
+  return file ? [{ type: 'file', ...file }] : []
+}
+
+/** null: it has neither an address nor data. */
+export function fileOf({ type, url, data, base64, mime_type }: JsonObject): { url: string; mediaType: string } | null {
+  const mediaType =
+    typeof mime_type === 'string' ? mime_type : type === 'file' ? 'application/octet-stream' : `${type}/*`
+  if (typeof url === 'string') return { url, mediaType: mediaTypeIn(url) ?? mediaType }
+  const bytes = typeof data === 'string' ? data : base64
+  return typeof bytes === 'string' ? { url: `data:${mediaType};base64,${bytes}`, mediaType } : null
+}
+
+function mediaTypeIn(url: string): string | null {
+  return /^data:([^;,]+)/.exec(url)?.[1] ?? null
+}
+
+const NAME = /^[\w-]{1,64}$/
+
+/** What an agent sends beside its answer: a source, or data of its own. The client replaces data with the same id. */
+function dataChunk(name: string, data: Json): JsonObject {
+  const { id, url, title } = isObject(data) ? data : {}
+  if (name === 'source' && typeof url === 'string') {
+    const sourceId = typeof id === 'string' ? id : url
+    return { type: 'source-url', sourceId, url, ...(typeof title === 'string' && { title }) }
+  }
+  return { type: `data-${NAME.test(name) ? name : 'custom'}`, ...(typeof id === 'string' && { id }), data }
+}
+
+// ------------------------------------------------------------------------------------------------ the end
+
+function endChunks(end: End): JsonObject[] {
+  const { run, questions, calls, failure, usage } = end
+  const asked = questions.flatMap((question) => askedChunks(question, calls))
+  if (failure !== null) return [...asked, { type: 'error', errorText: failure }, finish(end, 'error')]
+  if (run.status === 'interrupted' && run.stop_reason !== 'asked_user')
+    return [
+      ...asked,
+      { type: 'message-metadata', messageMetadata: { usage: tokensOf(usage) } },
+      { type: 'abort', reason: 'cancelled' }
+    ]
+  return [...asked, finish(end, questions.length > 0 ? 'tool-calls' : finishReason(end.reason))]
+}
+
+function finish({ run, usage }: End, finishReason: string): JsonObject {
+  return { type: 'finish', finishReason, messageMetadata: { ...metadataOf(run), usage: tokensOf(usage) } }
+}
+
+function finishReason(reason: string | null): string {
+  if (reason === 'length' || reason === 'max_tokens') return 'length'
+  return reason === 'content_filter' ? 'content-filter' : 'stop'
+}
+
+/** A review of calls is an approval of each; a call's own question is answered with its output; any other is data. */
+function askedChunks(question: Interrupt, calls: readonly Call[]): JsonObject[] {
+  const own = calls.find(({ id }) => id === question.id)
+  if (own) return [{ type: 'tool-input-available', ...callOf(own), dynamic: true, providerExecuted: false }]
+  const reviews = reviewsOf(question, calls)
+  if (reviews.length === 0) return [{ type: 'data-interrupt', id: question.id, data: { ...question } }]
+  return reviews.flatMap(({ call, name, args }, at): JsonObject[] => {
+    const id = approvalId(question, at)
+    const known = call ?? { id, name, args }
+    const shown = call ? [] : [{ type: 'tool-input-available', ...callOf(known), ...TOOL }]
+    return [...shown, { type: 'tool-approval-request', approvalId: id, toolCallId: known.id }]
+  })
+}
+
+function callOf({ id, name, args }: Pick<Call, 'id' | 'name' | 'args'>): JsonObject {
+  return { toolCallId: id, toolName: name, input: args }
+}

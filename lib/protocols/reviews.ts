@@ -1,0 +1,60 @@
+// Reviews of tool calls, as LangChain's human-in-the-loop middleware asks for them: which calls are meant, and what was decided.
+import { objectsIn } from '../base/json.ts'
+import { type Interrupt, isObject, type Json, type JsonObject } from '../base/types.ts'
+import type { Call } from './parts.ts'
+
+export interface Review {
+  /** null: no open call of this name. */
+  readonly call: Pick<Call, 'id' | 'name' | 'args'> | null
+  readonly name: string
+  readonly args: Json
+}
+
+/** What the question asks to be approved, in order; none: it is no review. */
+export function reviewsOf({ value }: Interrupt, calls: readonly Pick<Call, 'id' | 'name' | 'args'>[]): Review[] {
+  const left = [...calls]
+  return requestsIn(value).map(({ name, args = {} }) => {
+    const at = left.findIndex((call) => call.name === name)
+    const [call = null] = at < 0 ? [] : left.splice(at, 1)
+    return { call, name: String(name), args }
+  })
+}
+
+export function isReview({ value }: Interrupt): boolean {
+  return requestsIn(value).length > 0
+}
+
+function requestsIn(value: Json): JsonObject[] {
+  return isObject(value) ? objectsIn(value.action_requests) : []
+}
+
+/** Names one of the calls that a question asks about. */
+export function approvalId({ id }: Interrupt, at: number): string {
+  return `${id}.${at}`
+}
+
+export interface Decision {
+  readonly approved: boolean
+  readonly reason: string | null
+}
+
+/** The answer to a review. */
+export function decided(decisions: readonly Decision[]): JsonObject {
+  return {
+    decisions: decisions.map(({ approved, reason }) =>
+      approved ? { type: 'approve' } : { type: 'reject', ...(reason !== null && { message: reason }) }
+    )
+  }
+}
+
+/** Words in place of an answer: they are why a review is refused, and the answer to any other question. */
+export function answeredWith(question: Interrupt, words: string): Json {
+  if (!isReview(question)) return words
+  return decided(requestsIn(question.value).map(() => ({ approved: false, reason: words })))
+}
+
+/** The answers to all open questions, as a run resumes with them. */
+export function resumeOf(answers: readonly (readonly [Interrupt, Json])[]): Json {
+  const [first] = answers
+  return answers.length === 1 ? first![1] : Object.fromEntries(answers.map(([{ id }, answer]) => [id, answer]))
+}

@@ -1,0 +1,124 @@
+// The threads of clients that name them by texts of their own, runs begun on them, and what such a thread waits for.
+import { randomUUID } from 'node:crypto'
+import { fail, Refused } from '../base/errors.ts'
+import { type Interrupt, isObject, type Json, type JsonObject, type Run, timestamp } from '../base/types.ts'
+import { type AskRules, type Authorization, mayAccess, type UserCall } from '../http/route.ts'
+import { check } from '../http/schema.ts'
+import { Authorizer } from '../routes/authorization.ts'
+import { callerIn, checkStrategy, orderFor, runBody } from '../routes/run-request.ts'
+import type { Services } from '../routes/services.ts'
+import { newThread } from '../thread/thread.ts'
+
+const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
+/** Of a client's name for a thread or a run. */
+export const NAME_MAX = 512
+
+type ThreadServices = Pick<Services, 'store'>
+
+/** The id of the thread that a client calls so: itself, or what the name stands for. null: nothing of this user. */
+export async function threadIdOf({ store }: ThreadServices, protocol: string, name: string): Promise<string | null> {
+  if (UUID.test(name)) return name.toLowerCase()
+  return (await store.aliases?.get(protocol, name))?.thread_id ?? null
+}
+
+/** The thread, if the caller may see it. null: there is none, or it is somebody else's. */
+export async function visibleThread(
+  { store }: ThreadServices,
+  call: UserCall,
+  protocol: string,
+  name: string
+): Promise<string | null> {
+  const threadId = await threadIdOf({ store }, protocol, name)
+  if (threadId === null) return null
+  const owner = await store.threads.ownerOf(threadId)
+  return mayAccess('write', owner, call.user.id) ? threadId : null
+}
+
+interface Started {
+  readonly protocol: string
+  /** The client's name of the thread. */
+  readonly name: string
+  /** As a route of runs takes it. */
+  readonly body: JsonObject
+  /** However often it is sent, it begins one run. */
+  readonly key?: string | null
+}
+
+/** Begins a run; its thread is made where there is none. @throws Failure thread_not_found for somebody else's */
+export async function startRun(
+  services: Services,
+  call: UserCall,
+  { protocol, name, body, key = null }: Started
+): Promise<Run> {
+  const { policy, runs, store } = services
+  checkStrategy(call, body.multitask_strategy)
+  const threadId = await threadIdOf(services, protocol, name)
+  const owner = threadId === null ? undefined : await store.threads.ownerOf(threadId)
+  if (threadId !== null && !mayAccess('read', owner, call.user.id)) throw fail('thread_not_found', { id: name })
+  const given = check(runBody, body, 'body')
+  const allowed = policy ? await new Authorizer(services, policy.askFor(call)).run(given, threadId) : given
+  const order = await orderFor(services, {
+    threadId,
+    caller: callerIn(services, call),
+    body: allowed,
+    key,
+    path: `${protocol} ${name}`,
+    creator: null,
+    dialect: call.dialect,
+    headers: services.configurableHeaders.of(call)
+  })
+  const thread =
+    threadId !== null && owner !== undefined
+      ? threadId
+      : await madeThread(services, call, { protocol, name, body: allowed as JsonObject })
+  return runs.start(thread, order)
+}
+
+async function madeThread(
+  { limits, store, writer }: Services,
+  call: UserCall,
+  { protocol, name, body }: Started
+): Promise<string> {
+  const isOurs = UUID.test(name)
+  if (!isOurs && !store.aliases) throw new Refused(422, 'This store keeps no names: threads are named by UUIDs')
+  const thread_id = isOurs ? name.toLowerCase() : randomUUID()
+  const { assistant_id = null, metadata } = body
+  const about = { thread_id, user_id: call.user.id, assistant_id: assistant_id as string | null }
+  const made = await limits.createThread(
+    newThread({ ...about, metadata: isObject(metadata) ? metadata : {} }, timestamp())
+  )
+  if (!made) throw fail('thread_not_found', { id: name })
+  if (isOurs) return thread_id
+  const alias = { user_id: call.user.id, protocol, text: name, thread_id, run_id: null }
+  const first = await writer.write({ name: 'alias.put', alias, now: timestamp() })
+  return first?.thread_id ?? thread_id
+}
+
+/** Asks a project's rules about the thread that `nameOf` finds in a call. */
+export function aboutThread(
+  services: Services,
+  protocol: string,
+  nameOf: (call: UserCall) => string | null,
+  action = 'read'
+): Authorization {
+  return async (call: UserCall, ask: AskRules) => {
+    const name = nameOf(call)
+    const threadId = name === null ? null : await threadIdOf(services, protocol, name)
+    if (threadId !== null) await new Authorizer(services, ask).thread(action, threadId)
+    return call
+  }
+}
+
+/** The runs of a thread that have their place in it, newest first. */
+export async function newestRuns({ store }: ThreadServices, threadId: string, limit = 1): Promise<readonly Run[]> {
+  return store.runs.list(threadId, { limit, offset: 0 })
+}
+
+/** The questions that a thread waits with. */
+export async function openQuestions({ states }: Pick<Services, 'states'>, threadId: string): Promise<Interrupt[]> {
+  const { interrupts } = (await states.values(threadId, null)) ?? { interrupts: {} }
+  const lists: Json[] = Object.values(interrupts)
+  return lists
+    .flatMap((list) => (Array.isArray(list) ? list.filter(isObject) : []))
+    .flatMap(({ id, value = null }) => (typeof id === 'string' ? [{ id, value }] : []))
+}

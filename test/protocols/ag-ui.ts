@@ -1,0 +1,73 @@
+// AG-UI as its clients ask for it, by recorded requests: a run, the same run again, its exact tail, and the thread.
+import t from 'tap'
+import { at, openSite, type Person, signIn } from '../fixtures/gateway.ts'
+
+const site = await openSite(t)
+const PATH = '/api/agui/lead_agent'
+const TURN = '/demo deltas=2 rate=0 reasoning tool=write_file args={"path":"a.txt","content":"hi"}'
+
+interface Event {
+  readonly at: string
+  readonly type: string
+  readonly [name: string]: unknown
+}
+
+const eventsIn = (text: string): Event[] =>
+  [...text.matchAll(/^id: (.*)\ndata: (.*)$/gm)].map(([, place, json]) => ({ at: place, ...JSON.parse(json!) }))
+
+const inputOf = (threadId: string, runId: string, more: object = {}) => ({
+  threadId,
+  runId,
+  messages: [{ id: 'u1', role: 'user', content: TURN }],
+  tools: [],
+  context: [],
+  ...more
+})
+const run = (person: Person, threadId: string, runId: string, more: object = {}) =>
+  person.post(PATH, inputOf(threadId, runId, more))
+
+t.test(
+  'a run is told as its client called it; the same runId joins it, and each place has its exact tail',
+  async (t) => {
+    const person = await signIn(site)
+    const first = await run(person, 'a thread', 'run_1', { protocolVersion: '1.0' })
+    const events = eventsIn(first.text)
+    t.match(events[0], { type: 'RUN_STARTED', threadId: 'a thread', runId: 'run_1' }, first.text)
+    t.match(events.at(-1), { type: 'RUN_FINISHED', runId: 'run_1', outcome: { type: 'success' }, usage: [{}] })
+    t.notOk('usage' in eventsIn((await run(person, 'a thread', 'run_1')).text).at(-1)!, 'the older dialect has none')
+    const types = events.map(({ type }) => type)
+    for (const type of ['REASONING_MESSAGE_CONTENT', 'TOOL_CALL_ARGS', 'TOOL_CALL_RESULT', 'TEXT_MESSAGE_CONTENT'])
+      t.ok(types.includes(type), type)
+    const path = String(first.headers.get('content-location'))
+    for (const i of [0, 7, events.length - 2]) {
+      const tail = await person.get(path, { headers: { 'last-event-id': events[i]!.at } })
+      t.strictSame(eventsIn(tail.text), events.slice(i + 1), `after event ${i}`)
+    }
+    const joined = await person.get(`${PATH}?offset=-1&runId=run_1`)
+    t.equal(eventsIn(joined.text).length, events.length)
+    t.equal((await run(person, 'another thread', 'run_1')).status, 409)
+  }
+)
+
+t.test('a page finds its thread, and who connects gets it from its start; others get nothing', async (t) => {
+  const [person, other] = [await signIn(site), await signIn(site, 'other')]
+  await run(person, 'mine', 'run_2')
+  const page = (await person.get(`${PATH}?threadId=mine`)).body
+  t.match(page, { messages: [{ id: 'u1', role: 'user' }, { role: 'assistant' }], activeRun: null, interrupts: [] })
+  const connected = await person.post(`${PATH}/connect`, inputOf('mine', 'fresh', { messages: [] }))
+  t.match(eventsIn(connected.text)[1], { type: 'TEXT_MESSAGE_START', messageId: 'u1', role: 'user' })
+  t.match(await other.post(`${PATH}/connect`, inputOf('mine', 'fresh')), { status: 200, text: '' })
+  t.strictSame(at((await other.get(`${PATH}?threadId=mine`)).body, 'messages'), [])
+  t.equal((await other.get(`${PATH}?runId=run_2`)).status, 404)
+})
+
+t.test('what cannot be read is refused by name', async (t) => {
+  const person = await signIn(site)
+  const bodies: [object, RegExp][] = [
+    [{ runId: 'a' }, /threadId/],
+    [inputOf('b', 'c', { protocolVersion: '9.0' }), /protocolVersion/],
+    [inputOf('b', 'c', { messages: [{ content: 'x' }] }), /role/]
+  ]
+  for (const [body, named] of bodies) t.match(await person.post(PATH, body), { status: 422, text: named })
+  t.equal((await run(person, 'b', 'd', { resume: [{ interruptId: 'x', status: 'resolved' }] })).status, 409)
+})

@@ -1,0 +1,191 @@
+// The AI SDK's chat as its transports ask for it, by recorded requests: what comes back is one message, the same for who comes back.
+import t from 'tap'
+import { at, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
+import { scripted, startModel } from '../fixtures/model.ts'
+
+const CHAT = '/api/ai/chat'
+const site = await openSite(t)
+
+interface Chunk {
+  readonly at: string | null
+  readonly type: string
+  readonly [name: string]: unknown
+}
+
+/** The chunks of a stream, and whether it ended as it should. */
+function chunksIn(text: string): { chunks: Chunk[]; isDone: boolean } {
+  const events = text.split('\n\n').filter((event) => /^(id|data):/m.test(event))
+  const data = events.map((event) => ({
+    id: /^id: (.*)$/m.exec(event)?.[1] ?? null,
+    data: /^data: (.*)$/m.exec(event)?.[1] ?? ''
+  }))
+  const chunks = data.filter(({ data }) => data !== '[DONE]').map(({ id, data }) => ({ at: id, ...JSON.parse(data) }))
+  return { chunks, isDone: data.at(-1)?.data === '[DONE]' }
+}
+
+const said = (words: string, id = `m-${Math.random()}`) => ({
+  id,
+  role: 'user',
+  parts: [{ type: 'text', text: words }]
+})
+const send = (person: Person, id: string, words: string, more: object = {}) =>
+  person.post(CHAT, { id, messages: [said(words)], trigger: 'submit-message', ...more })
+const textOf = (chunks: readonly Chunk[]) =>
+  chunks.map((one) => (one.type === 'text-delta' ? String(one.delta) : '')).join('')
+
+const TURN = '/demo deltas=3 rate=0 reasoning tool=write_file args={"path":"a.txt","content":"hi"}'
+
+t.test('an answer is one message: steps with reasoning, a call as it grows, its result, and text', async (t) => {
+  const person = await signIn(site)
+  const id = crypto.randomUUID()
+  const { headers, text, status } = await send(person, id, TURN)
+  t.equal(status, 200, text)
+  t.equal(headers.get('x-vercel-ai-ui-message-stream'), 'v1')
+  const { chunks, isDone } = chunksIn(text)
+  t.ok(isDone)
+  const [start] = chunks
+  t.match(start, { type: 'start', messageId: /^[\da-f-]{36}$/, messageMetadata: { thread_id: id, run_id: String } })
+  const types = chunks.map(({ type }) => type).filter((type, i, all) => type !== all[i - 1])
+  t.strictSame(types, [
+    'start',
+    ...['start-step', 'reasoning-start', 'reasoning-delta', 'reasoning-end'],
+    ...['tool-input-start', 'tool-input-delta', 'tool-input-available', 'finish-step', 'tool-output-available'],
+    ...['start-step', 'text-start', 'text-delta', 'text-end', 'finish-step', 'finish']
+  ])
+  t.equal(textOf(chunks), 'w0000 w0001 w0002 ')
+  const args = chunks.filter(({ type }) => type === 'tool-input-delta').map(({ inputTextDelta }) => inputTextDelta)
+  t.same(JSON.parse(args.join('')), { path: 'a.txt', content: 'hi' })
+  t.match(chunks.at(-1), { type: 'finish', finishReason: 'stop', messageMetadata: { usage: { totalTokens: Number } } })
+})
+
+t.test('who comes back gets the whole message again, or exactly what follows each of its chunks', async (t) => {
+  const person = await signIn(site)
+  const first = await send(person, 'a chat/with its own name', TURN)
+  const path = `${CHAT}/${encodeURIComponent('a chat/with its own name')}`
+  const again = await person.get(`${path}/stream`)
+  t.equal(again.text.replaceAll(/^: .*\n/gm, ''), first.text.replaceAll(/^: .*\n/gm, ''), 'the same bytes')
+  const { chunks } = chunksIn(first.text)
+  for (const [i, chunk] of chunks.entries()) {
+    if (i % 5 !== 0) continue
+    const tail = await person.get(`${path}/stream`, { headers: { 'last-event-id': String(chunk.at) } })
+    t.strictSame(chunksIn(tail.text), { chunks: chunks.slice(i + 1), isDone: true }, `after chunk ${i}`)
+  }
+  const { body } = await person.get(path)
+  const [human, answer] = listIn(body)
+  t.match(human, { role: 'user', parts: [{ type: 'text' }] })
+  t.equal(textIn(answer, 'id'), textIn(chunks[0], 'messageId'), 'the message has the id that the stream gave it')
+  const parts = listIn(answer, 'parts')
+  t.strictSame(
+    parts.map((part) => at(part, 'type')),
+    ['step-start', 'reasoning', 'dynamic-tool', 'step-start', 'text']
+  )
+  t.match(parts[2], { toolName: 'write_file', state: 'output-available', input: { path: 'a.txt' } })
+})
+
+t.test('a stream that is cut in mid-run is joined where it was, and can be stopped from another tab', async (t) => {
+  const person = await signIn(site)
+  const id = crypto.randomUUID()
+  const stream = await person.open('POST', CHAT, {
+    body: { id, messages: [said('/demo deltas=100000 rate=100')] }
+  })
+  await stream.untilFrames(6)
+  stream.leave()
+  const text = String(stream.bytes)
+  const seen = chunksIn(text.slice(0, text.lastIndexOf('\n\n') + 2)).chunks
+  const last = String(seen.at(-1)?.at)
+  const tail = person.get(`${CHAT}/${id}/stream`, { headers: { 'last-event-id': last } })
+  const whole = person.get(`${CHAT}/${id}/stream`)
+  t.equal((await person.ask('DELETE', `${CHAT}/${id}/stream`)).status, 204)
+  const [rest, all] = await Promise.all([tail, whole])
+  t.strictSame([...seen, ...chunksIn(rest.text).chunks], chunksIn(all.text).chunks, 'each chunk once')
+  t.equal(chunksIn(all.text).chunks.at(-1)?.type, 'abort')
+  const { body } = await person.get(`${CHAT}/${id}`)
+  t.equal(textOf(chunksIn(all.text).chunks), at(listIn(body, 1, 'parts').at(-1), 'text'), 'and the state has the same')
+})
+
+t.test(
+  'a message sent twice begins one run; asked anew or in other words it is answered from the state before',
+  async (t) => {
+    const person = await signIn(site)
+    const id = crypto.randomUUID()
+    const first = said('/demo deltas=1 rate=0', 'first')
+    const body = { id, messages: [first], trigger: 'submit-message' }
+    const [one, other] = [await person.post(CHAT, body), await person.post(CHAT, body)]
+    t.equal(chunksIn(one.text).chunks[0]?.messageId, chunksIn(other.text).chunks[0]?.messageId)
+    await send(person, id, '/demo deltas=2 rate=0', { messages: [said('/demo deltas=2 rate=0', 'second')] })
+    const anew = await person.post(CHAT, { id, messages: [first, said('x', 'second')], trigger: 'regenerate-message' })
+    t.equal(textOf(chunksIn(anew.text).chunks), 'w0000 w0001 ', 'the second question is asked anew')
+    const edited = said('/demo deltas=3 rate=0', 'second')
+    await person.post(CHAT, { id, messages: [first, edited], trigger: 'submit-message', messageId: 'second' })
+    const shown = listIn((await person.get(`${CHAT}/${id}`)).body)
+    t.strictSame(
+      shown.map((message) => at(message, 'role')),
+      ['user', 'assistant', 'user', 'assistant']
+    )
+    t.equal(at(shown[3], 'parts', 1, 'text'), 'w0000 w0001 w0002 ')
+  }
+)
+
+t.test('a chat of somebody else is as one that is not there', async (t) => {
+  const [owner, other] = [await signIn(site), await signIn(site, 'other')]
+  const id = crypto.randomUUID()
+  await send(owner, id, '/demo deltas=1 rate=0')
+  const paths = [`${CHAT}/${id}/stream`, `${CHAT}/${crypto.randomUUID()}/stream`]
+  for (const path of paths) t.match(await other.get(path), { status: 204, text: '' })
+  t.equal((await other.ask('DELETE', paths[0]!)).status, 204)
+  t.equal((await other.get(`${CHAT}/${id}`)).status, 404)
+  t.equal((await send(other, id, 'mine?')).status, 404)
+})
+
+t.test('what cannot be read is refused, and the refusal names it', async (t) => {
+  const person = await signIn(site)
+  const id = crypto.randomUUID()
+  const bodies: [object, RegExp][] = [
+    [{ messages: [said('a')] }, /"id"/],
+    [{ id, messages: [] }, /messages/],
+    [{ id, messages: [{ role: 'user', parts: [{ type: 'video' }] }] }, /"parts",0,"type"/],
+    [{ id, messages: [{ role: 'user', parts: [{ type: 'file' }] }] }, /"parts",0,"url"/],
+    [{ id, messages: [{ role: 'system', parts: [] }] }, /"role"/],
+    [{ id, messages: [said('a')], trigger: 'delete-message' }, /trigger/],
+    [{ id: 'x'.repeat(513), messages: [said('a')] }, /"id"/],
+    [{ id, messages: [said('a')], assistant_id: 'no such' }, /assistant/i]
+  ]
+  for (const [body, named] of bodies) {
+    const answer = await person.post(CHAT, body)
+    t.ok([404, 422].includes(answer.status), `${answer.status} ${answer.text}`)
+    t.match(answer.text, named)
+  }
+  t.equal((await person.post(CHAT, { id, messages: [{ id: 'a', role: 'assistant', parts: [] }] })).status, 409)
+})
+
+t.test('an open call is answered with its output, in the same message; a second tab is told', async (t) => {
+  const model = await startModel()
+  t.teardown(() => model.stop())
+  const models = [{ name: 'fake', model: 'fake', base_url: model.baseUrl, api_key: 'none' }]
+  const off = { enabled: false }
+  const person = await signIn(await openSite(t, { config: { models, memory: off, title: off, summarization: off } }))
+  const id = crypto.randomUUID()
+  const asking = { name: 'ask_user', args: '{"question":"Which colour?"}', id: 'call_colour' }
+  const question = said(scripted({ calls: [[asking]], text: 'done' }))
+  const first = await person.post(CHAT, { id, messages: [question] })
+  const { chunks } = chunksIn(first.text)
+  t.equal(chunks.at(-1)?.finishReason, 'tool-calls', first.text)
+  const call = chunks.findLast(({ type }) => type === 'tool-input-available')
+  t.match(call, { providerExecuted: false, toolCallId: 'call_colour' })
+  const part = { type: 'dynamic-tool', toolCallId: 'call_colour', state: 'output-available', output: 'red' }
+  const answer = { id: textIn(chunks[0], 'messageId'), role: 'assistant', parts: [part] }
+  const sent = { id, messages: [question, answer], trigger: 'submit-message', messageId: answer.id }
+  const going = chunksIn((await person.post(CHAT, sent)).text).chunks
+  t.equal(going[0]?.messageId, answer.id)
+  t.match(
+    going.find(({ type }) => type === 'tool-output-available'),
+    { toolCallId: 'call_colour', output: /red/ }
+  )
+  t.equal(textOf(going), 'done')
+  t.equal((await person.post(CHAT, sent)).status, 409)
+  const replay = chunksIn((await person.get(`${CHAT}/${id}/stream`)).text).chunks
+  t.equal(replay.filter(({ type }) => type === 'tool-input-start').length, 1, 'a replay is of the whole message')
+  t.equal(textOf(replay), 'done')
+  const shown = listIn((await person.get(`${CHAT}/${id}`)).body)
+  t.match(shown.at(-1), { id: answer.id, parts: [{}, { state: 'output-available' }, {}, { type: 'text' }] })
+})
