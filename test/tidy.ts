@@ -48,7 +48,16 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ],
   'langgraph/server-agent': ['conversation', 'agent/http', 'agent/runtime', 'langgraph/graph'],
   // The rooms of other protocols: each reads the log, and starts runs as routes does. The store's ports they know through services alone.
-  protocols: ['conversation', 'http', 'routes', 'run/log', 'run/delivery', 'thread'],
+  protocols: [
+    'conversation',
+    'http',
+    'routes',
+    'run/log',
+    'run/delivery',
+    'thread',
+    // What an agent takes of a client, by its name in the run's context.
+    'agent/client-context'
+  ],
   'langgraph/protocol': ['conversation', 'http/web-socket', 'protocols/feed', 'run/log', 'run/delivery'],
   // What routes may; routes never imports langgraph: composition joins the tables.
   'langgraph/api': [

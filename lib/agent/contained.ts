@@ -13,6 +13,7 @@ export function contained(agent: Agent): Agent {
         work().then(() => resolve(), reject)
       }),
     ...(agent.takesInput && { takesInput: true }),
+    ...(agent.takesClientContext && { takesClientContext: true }),
     ...(agent.models && { models: () => agent.models?.() ?? [] }),
     ...(agent.adoptThreads && { adoptThreads: agent.adoptThreads.bind(agent) }),
     ...(agent.abandon && { abandon: agent.abandon.bind(agent) }),

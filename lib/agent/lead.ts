@@ -12,6 +12,7 @@ import {
   type ToolMessage
 } from '../base/types.ts'
 import { toChat } from './chat.ts'
+import { clientInstructionsIn, clientToolsIn, responseFormatIn } from './client-context.ts'
 import { clarificationOf } from './tools.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 import type { CallIds, Model, Models } from './model.ts'
@@ -45,6 +46,7 @@ export function createAgent(parts: AgentParts): ListedAgent {
       }
     },
     takesInput: true,
+    takesClientContext: true,
     models: () => parts.models.all.map((model) => model.info)
   }
 }
@@ -85,6 +87,7 @@ class LeadRun implements MiddlewareContext {
     if (parts.systemPrompt) this.instruct('system', parts.systemPrompt)
     const { instructions } = input.context
     if (typeof instructions === 'string' && instructions !== '') this.instruct('assistant', instructions)
+    this.instruct('client', clientInstructionsIn(input.context))
   }
 
   /** The broken answer that is continued. */
@@ -95,7 +98,9 @@ class LeadRun implements MiddlewareContext {
     const toolSets = await Promise.all(toolSources.map((source) => source.open()))
     const offered = [...tools, ...toolSets.flatMap((set) => set.tools)]
     const wanted = wantedTools(this.input.context.tools)
-    this.#tools = byName(offered).filter((tool) => wanted(tool.name) && (this.takesImages || !tool.needsImages))
+    const mayUse = (tool: Tool) => wanted(tool.name) && (this.takesImages || !tool.needsImages)
+    // A client's tool is its own, whatever ours are called.
+    this.#tools = byName([...clientToolsIn(this.input.context), ...offered.filter(mayUse)])
     try {
       await this.#converse()
     } finally {
@@ -206,6 +211,7 @@ class LeadRun implements MiddlewareContext {
         caller: 'lead_agent',
         messages: this.#conversation(),
         tools: this.#tools,
+        format: responseFormatIn(this.input.context),
         signal: this.signal,
         about: this.#about,
         // Directly the sink, with nothing between the model's bytes and the log.

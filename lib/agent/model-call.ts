@@ -26,7 +26,7 @@ export async function callModel(
   record: (record: AgentRecord) => Promise<void>,
   reporting: Reporting
 ): Promise<AiMessage> {
-  const { model, caller, messages, tools, signal, onDelta = hearNothing, about, space } = call
+  const { model, caller, messages, tools, format = null, signal, onDelta = hearNothing, about, space } = call
   const names = { caller, model: model.info.name }
   const id = call.messageId ?? randomUUID()
   await record({ type: 'llm_request', ...names, messages: toTrace(messages), messageId: id })
@@ -35,7 +35,8 @@ export async function callModel(
   const onFirst = () => {
     firstTokenMs = performance.now() - begun
   }
-  const request = { messages, onFirst, messageId: id, signal, about, ...(tools && { tools }), ...(space && { space }) }
+  const optional = { ...(tools && { tools }), ...(format && { format }), ...(space && { space }) }
+  const request = { messages, onFirst, messageId: id, signal, about, ...optional }
   const completion = await completed(model, request, onDelta, { caller, ...reporting }).catch(
     async (error: unknown) => {
       if (error instanceof AgentError) await record({ type: 'llm_error', caller, error: error.message, messageId: id })

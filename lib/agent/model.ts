@@ -18,6 +18,8 @@ export interface ModelRequest {
   /** In chat-completions form: see `toChat`. */
   readonly messages: readonly JsonObject[]
   readonly tools?: readonly ToolSpec[]
+  /** The form of the answer, for servers that know `response_format`; null: any. */
+  readonly format?: JsonObject | null
   readonly signal: AbortSignal
   /** The id of the message, which every delta carries. */
   readonly messageId: string

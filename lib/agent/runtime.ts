@@ -201,6 +201,8 @@ export interface Agent {
   readonly states?: StatePort
   /** It takes messages while it works, from its `inbox`. */
   readonly takesInput?: boolean
+  /** It honours what clients put into the run's context: see client-context.ts. */
+  readonly takesClientContext?: boolean
   /** What GET /api/models shows; none by default. */
   models?(): readonly ModelInfo[]
   /**

@@ -6,6 +6,7 @@ import { aiSdkRoutes } from '../protocols/ai-sdk/index.ts'
 import { langgraphRoutes } from '../langgraph/api/index.ts'
 import { a2aRoutes } from '../protocols/a2a/index.ts'
 import { mcpRoutes } from '../protocols/mcp/index.ts'
+import { openaiRoutes } from '../protocols/openai/index.ts'
 import type { Services } from '../routes/services.ts'
 
 export function roomRoutes(services: Services): Route[] {
@@ -15,6 +16,7 @@ export function roomRoutes(services: Services): Route[] {
     ...agUiRoutes(services), // /api/agui
     ...deerflowRoutes(services), // what is behind the buttons of its frontend
     ...a2aRoutes(services), // /a2a, /.well-known/agent-card.json
-    ...mcpRoutes(services) // /mcp
+    ...mcpRoutes(services), // /mcp
+    ...openaiRoutes(services) // /v1
   ]
 }

@@ -34,8 +34,12 @@ export interface Asked {
   readonly body: JsonObject
   /** Without a reader for so long it is given up; null: it goes on. */
   readonly graceMs?: number | null
-  /** Parameters of the run that no request can name. */
+  /** What its protocol has to know of it later. */
   readonly kwargs?: JsonObject
+  /** The new thread goes with it. */
+  readonly isTemporary?: boolean
+  /** The thread is made if it is not there. */
+  readonly creates?: boolean
 }
 
 /** What a task's readers are shown, whatever they name. */
@@ -125,16 +129,15 @@ export class Tasks {
   }
 
   /** @throws Failure as the routes of runs */
-  async start(
-    call: UserCall,
-    { assistant, threadId, body: asked, graceMs = null, kwargs: own = {} }: Asked
-  ): Promise<Run> {
+  async start(call: UserCall, wanted: Asked): Promise<Run> {
+    const { assistant, threadId, body: asked, graceMs = null, isTemporary = false } = wanted
     const { policy, runs, store } = this.#services
     requirePermission(call, 'runs:create')
     const ends = graceMs === null ? {} : { on_disconnect: 'cancel' }
     const ours = { stream_mode: MODES, multitask_strategy: 'reject', ...ends }
     const given = check(runBody, { assistant_id: assistant, ...asked, ...ours }, 'body')
-    if (threadId !== null && !(isId(threadId) && (await store.threads.get(threadId))))
+    const isThere = threadId !== null && isId(threadId) && (await store.threads.get(threadId)) !== null
+    if (threadId !== null && !isThere && !(wanted.creates && isId(threadId)))
       throw fail('thread_not_found', { id: threadId.slice(0, 64) })
     const body = policy ? await new Authorizer(this.#services, policy.askFor(call)).run(given, threadId) : given
     const request = {
@@ -143,14 +146,15 @@ export class Tasks {
       body,
       key: null,
       path: call.path,
-      creator: null
+      creator: null,
+      isTemporary
     }
     const headers = this.#services.configurableHeaders.of(call)
     const order = await orderFor(this.#services, { ...request, dialect: CONTRACT, headers })
     const { run } = order
-    const kwargs = { ...run.kwargs, ...own, ...(graceMs !== null && { disconnect_grace_ms: graceMs }) }
+    const kwargs = { ...run.kwargs, ...(graceMs !== null && { disconnect_grace_ms: graceMs }), ...wanted.kwargs }
     const complete = { ...order, run: { ...run, kwargs } }
-    if (threadId !== null) return runs.start(threadId, complete)
+    if (threadId !== null && isThere) return runs.start(threadId, complete)
     return runs.startStateless({ ...complete, threadId, assistantId: assistant, metadata: {} })
   }
 

@@ -130,11 +130,12 @@ export class ChatModel implements Model {
     }
   }
 
-  #question({ messages, tools = [] }: ModelRequest): string {
+  #question({ messages, tools = [], format = null }: ModelRequest): string {
     const body = {
       stream_options: { include_usage: true },
       ...this.#config.request,
       ...(tools.length > 0 && { tools: tools.map(toolToChat) }),
+      ...(format && { response_format: format }),
       model: this.#config.model,
       messages,
       stream: true

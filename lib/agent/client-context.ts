@@ -1,0 +1,50 @@
+// What a client gives an agent for one run beside messages: tools that the client runs itself, instructions, and the form of the answer.
+// They come in the run's context, from whichever protocol, and only an agent that `takesClientContext` honours them.
+import { isObject, type Json, type JsonObject } from '../base/types.ts'
+import { type Tool, UserInterrupt } from './tool.ts'
+
+export const CLIENT_TOOLS = 'client_tools'
+export const CLIENT_INSTRUCTIONS = 'client_instructions'
+/** Of chat-completions servers: `{ type: 'json_schema', json_schema: {...} }`. */
+export const RESPONSE_FORMAT = 'response_format'
+
+const CLIENT_TOOL = 'client_tool'
+
+/** Tools of the client. A call of one ends the run as a question does; its result comes as the answer. */
+export function clientToolsIn(context: JsonObject): Tool[] {
+  const given = context[CLIENT_TOOLS]
+  return Array.isArray(given) ? given.filter(isObject).map(clientTool) : []
+}
+
+/** Their names. */
+export function clientToolNames(context: Json | undefined): string[] {
+  return isObject(context) ? clientToolsIn(context).map(({ name }) => name) : []
+}
+
+/** Whether an interrupt is a call of a client's tool. */
+export function isClientCall(value: Json): boolean {
+  return isObject(value) && value.type === CLIENT_TOOL
+}
+
+export function clientInstructionsIn(context: JsonObject): string | null {
+  const given = context[CLIENT_INSTRUCTIONS]
+  return typeof given === 'string' && given !== '' ? given : null
+}
+
+export function responseFormatIn(context: JsonObject): JsonObject | null {
+  const given = context[RESPONSE_FORMAT]
+  return isObject(given) ? given : null
+}
+
+function clientTool({ name, description, parameters }: JsonObject): Tool {
+  const named = String(name)
+  return {
+    name: named,
+    description: typeof description === 'string' ? description : '',
+    parameters: isObject(parameters) ? parameters : { type: 'object', properties: {} },
+    async run(args) {
+      // Who does not know client tools shows the question.
+      throw new UserInterrupt({ type: CLIENT_TOOL, name: named, args, question: `Waiting for the result of ${named}` })
+    }
+  }
+}

@@ -1,0 +1,163 @@
+// Conversations: threads, and the messages of their state as items.
+import { randomUUID } from 'node:crypto'
+import { fail } from '../../base/errors.ts'
+import { isObject, type JsonObject, type Thread, timestamp } from '../../base/types.ts'
+import type { Reply, UserCall } from '../../http/route.ts'
+import { Authorizer } from '../../routes/authorization.ts'
+import { readInput, refusedValue } from '../../routes/input.ts'
+import { removeThread } from '../../routes/remove-thread.ts'
+import type { Services } from '../../routes/services.ts'
+import { writtenState } from '../../routes/state.ts'
+import { newThread } from '../../thread/thread.ts'
+import { conversationId, threadIdIn } from './ids.ts'
+import { itemsOf, readItems } from './input.ts'
+import { pageOf } from './page.ts'
+import { seconds } from './response.ts'
+import { metadataIn } from './responses.ts'
+
+/** Where a thread has the client's metadata: its own are of other APIs. */
+const METADATA = 'openai_metadata'
+/** Items of one request, as its clients know it. */
+const ITEMS_MAX = 20
+const CREATED = ['items', 'metadata']
+
+export class Conversations {
+  readonly #services: Services
+
+  constructor(services: Services) {
+    this.#services = services
+  }
+
+  async create(call: UserCall<JsonObject>): Promise<Reply> {
+    const { limits, policy } = this.#services
+    const { body, user } = call
+    checkNames(body, CREATED)
+    const items = itemsIn(body, false)
+    const thread_id = randomUUID()
+    const value: JsonObject = { thread_id, metadata: { [METADATA]: metadataIn(body.metadata) } }
+    if (policy) await new Authorizer(this.#services, policy.askFor(call)).ask('threads', 'create', value)
+    const metadata = isObject(value.metadata) ? value.metadata : {}
+    const given = { thread_id, user_id: user.id, assistant_id: null, metadata }
+    const made = await limits.createThread(newThread(given, timestamp()))
+    if (!made) throw fail('thread_not_found', { id: thread_id })
+    try {
+      if (items.length > 0) await this.#add(call, thread_id, items)
+    } catch (error) {
+      await removeThread(this.#services, thread_id, user.id)
+      throw error
+    }
+    return { json: viewOf(made.thread) }
+  }
+
+  async get(call: UserCall): Promise<Reply> {
+    return { json: viewOf(await this.#threadOf(call, 'read')) }
+  }
+
+  async update(call: UserCall<JsonObject>): Promise<Reply> {
+    checkNames(call.body, ['metadata'])
+    const { thread_id } = await this.#threadOf(call, 'update')
+    const metadata = { [METADATA]: metadataIn(call.body.metadata) }
+    const now = timestamp()
+    const thread = await this.#services.writer.write({ name: 'thread.patch', thread_id, metadata, now })
+    if (!thread) throw fail('thread_not_found', { id: thread_id })
+    return { json: viewOf(thread) }
+  }
+
+  async remove(call: UserCall): Promise<Reply> {
+    const { thread_id } = await this.#threadOf(call, 'delete')
+    await removeThread(this.#services, thread_id, call.user.id)
+    return { json: { id: conversationId(thread_id), object: 'conversation.deleted', deleted: true } }
+  }
+
+  // ---------------------------------------------------------------------------------------------------- items
+
+  async items(call: UserCall): Promise<Reply> {
+    const { thread_id } = await this.#threadOf(call, 'read')
+    return { json: pageOf(await this.#itemsOf(thread_id), call) }
+  }
+
+  async item(call: UserCall): Promise<Reply> {
+    const { thread_id } = await this.#threadOf(call, 'read')
+    const id = call.params.item_id!
+    const found = (await this.#itemsOf(thread_id)).find((one) => one.id === id)
+    if (!found) throw fail('item_not_found')
+    return { json: found }
+  }
+
+  async addItems(call: UserCall<JsonObject>): Promise<Reply> {
+    checkNames(call.body, ['items'])
+    const { thread_id } = await this.#threadOf(call, 'update')
+    const messages = itemsIn(call.body, true)
+    await this.#add(call, thread_id, messages)
+    return { json: { ...pageOf(itemsOf(messages), call), has_more: false } }
+  }
+
+  async removeItem(call: UserCall): Promise<Reply> {
+    const thread = await this.#threadOf(call, 'delete')
+    const { thread_id } = thread
+    const id = call.params.item_id!
+    const message = (await this.#messagesOf(thread_id)).find((one) => itemsOf([one]).some((item) => item.id === id))
+    if (!message) throw fail('item_not_found')
+    await this.#add(call, thread_id, [{ type: 'remove', id: message.id! }])
+    return { json: viewOf(thread) }
+  }
+
+  async #itemsOf(threadId: string): Promise<JsonObject[]> {
+    return itemsOf(await this.#messagesOf(threadId))
+  }
+
+  async #messagesOf(threadId: string): Promise<JsonObject[]> {
+    const values = await this.#services.states.values(threadId, null)
+    const { messages } = values === null ? {} : (JSON.parse(values.json) as JsonObject)
+    return Array.isArray(messages) ? messages.filter(isObject) : []
+  }
+
+  async #add({ user }: UserCall, threadId: string, messages: readonly JsonObject[]): Promise<void> {
+    const { states } = this.#services
+    // Refused with their place, before the thread's state is looked at.
+    readInput([...messages], 'items')
+    const place = { checkpointId: null, namespace: '' }
+    const change = { place, values: { messages: [...messages] }, asNode: null, user: user.id }
+    writtenState(await states.update(threadId, change), threadId, null)
+  }
+
+  /** @throws Failure thread_not_found, also for one of somebody else */
+  async #threadOf(call: UserCall, action: string): Promise<Thread> {
+    const { store, policy } = this.#services
+    const id = call.params.conversation_id!
+    const threadId = threadIdIn(id)
+    const thread = threadId === null ? null : await store.threads.get(threadId)
+    if (!thread) throw fail('thread_not_found', { id: id.slice(0, 64) })
+    if (policy) await new Authorizer(this.#services, policy.askFor(call)).thread(action, thread.thread_id)
+    return thread
+  }
+}
+
+function viewOf({ thread_id, created_at, metadata }: Thread): JsonObject {
+  const given = metadata[METADATA]
+  return {
+    id: conversationId(thread_id),
+    object: 'conversation',
+    created_at: seconds(created_at),
+    metadata: isObject(given) ? given : {}
+  }
+}
+
+/** @throws Invalid */
+function itemsIn({ items }: JsonObject, isRequired: boolean): JsonObject[] {
+  const isAbsent = items === undefined || items === null || (Array.isArray(items) && items.length === 0)
+  if (isAbsent && !isRequired) return []
+  const loc = ['body', 'items']
+  const { messages, outputs } = readItems(items, loc)
+  if (Array.isArray(items) && items.length > ITEMS_MAX) throw refusedValue(loc, `at most ${ITEMS_MAX} at a time`)
+  const [output] = outputs.keys()
+  if (output !== undefined)
+    throw refusedValue(loc, `No tool call found for function call output with call_id ${output}.`)
+  return [...messages]
+}
+
+function checkNames(body: JsonObject, known: readonly string[]): void {
+  const other = Object.keys(body).find((name) => !known.includes(name))
+  if (other !== undefined)
+    throw refusedValue(['body', other.slice(0, 100)], `Unknown parameter: '${other.slice(0, 100)}'`)
+}
