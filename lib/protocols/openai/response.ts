@@ -22,11 +22,12 @@ export interface Kept {
 export const KEPT = 'openai'
 
 /** Of a run that another protocol has begun, what there is. */
-export function keptOf({ kwargs, model_name, assistant_id }: Run): Kept {
+export function keptOf({ kwargs, assistant_id }: Run): Kept {
   const kept = isObject(kwargs[KEPT]) ? kwargs[KEPT] : {}
   return {
     metadata: isObject(kept.metadata) ? kept.metadata : {},
-    model: typeof kept.model === 'string' ? kept.model : (model_name ?? assistant_id),
+    // Not the row's model_name, which its end may change: every replay says the same.
+    model: typeof kept.model === 'string' ? kept.model : assistant_id,
     previous: typeof kept.previous === 'string' ? kept.previous : null,
     background: kept.background === true,
     answers: Array.isArray(kept.answers) ? kept.answers.map(String) : [],
