@@ -1,12 +1,17 @@
 // colloquy serve: the gateway, until a signal ends it.
-import { loadConfig, unusedOptions } from '../lib/config/config.ts'
+import { ConfigError, loadConfig, unusedOptions } from '../lib/config/config.ts'
 import { type Command, INSTALLATION, INSTALLATION_HELP, parse } from './command.ts'
 import { openLog } from './log.ts'
 
-/** A second signal ends the process at once: the first has had its chance. */
-function onSignals(stop: (signal: string) => Promise<void>): void {
+/**
+ * A second signal ends the process at once: the first has had its chance. SIGHUP of a terminal says that it is gone; any other asks for the
+ * configuration to be read again.
+ */
+function onSignals(stop: (signal: string) => Promise<void>, reload: () => void): void {
   let isStopping = false
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+  const isTerminal = process.stdin.isTTY
+  if (!isTerminal) process.on('SIGHUP', reload)
+  for (const signal of ['SIGTERM', 'SIGINT', ...(isTerminal ? (['SIGHUP'] as const) : [])] as const) {
     process.on(signal, () => {
       if (isStopping) process.exit(1)
       isStopping = true
@@ -22,7 +27,7 @@ export const serve: Command = {
   name: 'serve',
   usage: '[--config FILE] [--home FOLDER] [--host HOST] [--port NUMBER] [--langgraph FILE [--watch]] [--check]',
   summary:
-    'Starts the gateway. Prints one line with its URL on stdout; logs are JSON lines on stderr. SIGTERM and SIGHUP drain. As in: colloquy serve --port 8001',
+    'Starts the gateway. Prints one line with its URL on stdout; logs are JSON lines on stderr. SIGTERM drains, SIGHUP reads the configuration again. As in: colloquy serve --port 8001',
   options: [
     ...INSTALLATION_HELP,
     ['--host HOST', 'interface to listen on; default 127.0.0.1'],
@@ -52,8 +57,18 @@ export const serve: Command = {
       log.info({ signal }, 'a signal ends the process; a second one ends it at once')
       await (await starting).stop()
     }
+    const reload = () => {
+      try {
+        const next = loadConfig({ file, ...flags })
+        log.level = next.log.level
+        void starting.then((gateway) => log.info(gateway.reload(next), 'the configuration was read again'))
+      } catch (error) {
+        if (!(error instanceof ConfigError)) throw error
+        log.error({ problems: error.problems }, 'the configuration is wrong: everything stays as it is')
+      }
+    }
     // Before anybody can connect a signal may end the process as it is.
-    const starting = startGateway({ config, log, onListening: () => onSignals(stop) })
+    const starting = startGateway({ config, log, onListening: () => onSignals(stop, reload) })
     const { url } = await starting
     process.stdout.write(`Colloquy is listening on ${url}\n`)
   }

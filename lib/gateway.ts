@@ -8,7 +8,7 @@ import type { Agent } from './agent/runtime.ts'
 import { Egress } from './agent/mcp/egress.ts'
 import type { StatePort } from './agent/states.ts'
 import { ApiTokens, Invitations } from './auth/api-tokens.ts'
-import { Audit, userName } from './auth/audit.ts'
+import { Audit, SYSTEM, userName } from './auth/audit.ts'
 import { Credentials, InnerCalls } from './auth/credentials.ts'
 import { GroupAccess } from './auth/group-access.ts'
 import { exportOf } from './auth/account-export.ts'
@@ -78,11 +78,20 @@ export interface Gateway {
   readonly store: Store
   /** Sizes of everything that comes and goes with runs and readers. */
   sizes(): Readonly<Record<string, number>>
+  /** Takes what may change while it runs: models, trusted proxies. Anything else of `next` is left for the next start. */
+  reload(next: Config): Reloaded
   /**
    * Refuses new runs at once, lets running ones finish within the grace period, ends the rest as interrupted with what
    * they have, resets streams and closes the store. Safe to call twice.
    */
   stop(): Promise<void>
+}
+
+export interface Reloaded {
+  /** Options that count from now on. */
+  readonly taken: readonly string[]
+  /** Sections with changes that count from the next start on. */
+  readonly left: readonly string[]
 }
 
 export interface GatewayParts {
@@ -348,7 +357,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const indexer = new SearchIndexer({ store, write: (ops) => writeOrRefused(committer, ops), log })
   observers.push(jobs, indexer)
   const setupLink = needsSetupLink(config) ? new SetupLink(config.home) : null
-  const { server, metricsServer } = composeServers({
+  const { server, metricsServer, proxies } = composeServers({
     config,
     log,
     services,
@@ -473,6 +482,17 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     url,
     store,
     sizes,
+    reload: (next) => {
+      const { trusted_proxies, trusted_hops } = next.server
+      proxies.trust(trusted_proxies, trusted_hops)
+      const hasModels = agentServices.reloadModels(next)
+      const reloaded = {
+        taken: ['server.trusted_proxies', 'server.trusted_hops', ...(hasModels ? ['models'] : [])],
+        left: changedSections(config, next, hasModels)
+      }
+      audit.record('configuration', SYSTEM, null, { ...reloaded }).catch(warnUnexpected)
+      return reloaded
+    },
     stop: () => {
       stopped ??= stop()
       return stopped
@@ -482,6 +502,22 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
 
 function msSince(time: number): number {
   return Math.round(performance.now() - time)
+}
+
+/** Sections that differ, but for what is taken while the gateway runs. */
+function changedSections(now: Config, next: Config, hasModels: boolean): string[] {
+  const { server } = now
+  const { trusted_proxies, trusted_hops } = server
+  const { level } = now.log
+  const compared = {
+    ...next,
+    server: { ...next.server, trusted_proxies, trusted_hops },
+    log: { ...next.log, level },
+    log_level: now.log_level,
+    ...(hasModels && { models: now.models })
+  }
+  const names = Object.keys(now) as (keyof Config)[]
+  return names.filter((name) => JSON.stringify(now[name]) !== JSON.stringify(compared[name]))
 }
 
 /** Whoever comes first makes the administrator: beyond this machine that could be anybody [Auth 11]. */

@@ -85,12 +85,21 @@ export class PeerError extends AgentError {
 // --------------------------------------------------------------------------------- The configured models by name
 
 export class Models {
-  /** At least one; the first is the default. */
-  readonly all: readonly Model[]
+  #all: readonly Model[] = []
 
+  /** @param all at least one; the first is the default */
   constructor(all: readonly Model[]) {
+    this.replace(all)
+  }
+
+  get all(): readonly Model[] {
+    return this.#all
+  }
+
+  /** Calls that are going on end with the model that they began with. */
+  replace(all: readonly Model[]): void {
     if (all.length === 0) throw new Error('At least one model is needed')
-    this.all = all
+    this.#all = all
   }
 
   /** @returns null for a name that is not configured */

@@ -39,6 +39,9 @@ export interface Actor {
 /** The command line. */
 export const OPERATOR: Actor = { actor: 'operator', address: null, requestId: null }
 
+/** The service itself. */
+export const SYSTEM: Actor = { actor: 'system', address: null, requestId: null }
+
 /** The part of a request that says who does something. */
 interface Source {
   readonly user: { readonly id: string } | null

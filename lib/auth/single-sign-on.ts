@@ -5,7 +5,7 @@ import { Poller } from '../base/poller.ts'
 import { type ProviderSession, type SystemRole, timestamp, type User } from '../base/types.ts'
 import type { UserReads, Writer } from '../store/store.ts'
 import type { ApiTokens } from './api-tokens.ts'
-import { type Actor, type Audit, userName } from './audit.ts'
+import { type Actor, type Audit, SYSTEM, userName } from './audit.ts'
 import { findAccount, readEmail } from './email.ts'
 import { type Identity, loadLibrary, OidcProvider, type ProviderOptions, type ProviderTokens } from './oidc-provider.ts'
 import type { People } from './people.ts'
@@ -38,7 +38,6 @@ interface Journey {
 
 /** Time a person has at the provider, in seconds. */
 export const JOURNEY_S = 900
-const SYSTEM: Actor = { actor: 'system', address: null, requestId: null }
 /** Sessions that are asked about in one turn, and at once. */
 const CHECKS_AT_ONCE = 8
 const CHECKS_MAX = 200

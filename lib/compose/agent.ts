@@ -69,6 +69,8 @@ interface AgentServices {
   forget(threadId: string, userId: string | null): Promise<void>
   /** Drops what somebody has said who is gone, before it is remembered. */
   forgetUser(userId: string): void
+  /** Answers with these models from now on. False: from or to the demo's model, which takes a restart. */
+  reloadModels(next: Config): boolean
   /** Flushes the memory queue, briefly, and stops tool servers. */
   stop(): Promise<void>
 }
@@ -168,6 +170,11 @@ export async function composeAgent({
       if (userId !== null) await memories.forgetThread(userId, threadId)
     },
     forgetUser: (userId) => queue.forgetUser(userId),
+    reloadModels: (next) => {
+      if (next.models.length === 0 || config.models.length === 0) return next.models.length === config.models.length
+      models.replace(configuredModels(next, log).all)
+      return true
+    },
     stop: async () => {
       stop.abort()
       unwatch()

@@ -35,7 +35,11 @@ interface HttpParts {
 }
 
 /** `metricsServer` null: metrics have no port of their own. */
-export function composeServers(parts: HttpParts): { server: HttpServer; metricsServer: HttpServer | null } {
+export function composeServers(parts: HttpParts): {
+  server: HttpServer
+  metricsServer: HttpServer | null
+  proxies: Proxies
+} {
   const { config, log, services, policy, project, metrics } = parts
   const warn = (message: string) => log.warn({}, message)
   const proxies = new Proxies(config.server.trusted_proxies, warn, config.server.trusted_hops)
@@ -72,7 +76,8 @@ export function composeServers(parts: HttpParts): { server: HttpServer; metricsS
     })
   })
   const hasOwnPort = config.metrics.port !== 0
-  return { server, metricsServer: hasOwnPort ? new HttpServer({ ...common, routes: metricsRoutes(services) }) : null }
+  const metricsServer = hasOwnPort ? new HttpServer({ ...common, routes: metricsRoutes(services) }) : null
+  return { server, metricsServer, proxies }
 }
 
 /** A line for every response, beside its metrics. The query is left out: it may have what is nobody's. */

@@ -13,11 +13,11 @@ const ADDRESS_CHARS_MAX = 64
  * X-Forwarded-For counts only from the right, as far as `hops` of our own proxies have added to it: any client can begin one.
  */
 export class Proxies {
-  readonly #trusted = new Networks()
+  #trusted = new Networks()
   readonly #warn: (message: string) => void
   #hasWarned = false
 
-  readonly #hops: number
+  #hops = 0
 
   /**
    * @param entries IPs and CIDR ranges of version 4 and 6, host bits allowed
@@ -25,11 +25,19 @@ export class Proxies {
    * @param hops proxies that add to X-Forwarded-For, which then counts instead of X-Real-IP; 0: it does not
    */
   constructor(entries: readonly string[], warn: (message: string) => void, hops = 0) {
-    this.#hops = hops
     this.#warn = warn
+    this.trust(entries, hops)
+  }
+
+  /** These, from now on, and no others. Parameters as of the constructor. */
+  trust(entries: readonly string[], hops: number): void {
+    this.#hops = hops
+    this.#trusted = new Networks()
     for (const entry of entries.map((text) => text.trim()).filter(Boolean))
       if (!this.#trusted.add(entry))
-        warn(`trusted_proxies: ${entry.slice(0, ADDRESS_CHARS_MAX)} is neither an address nor a range and is skipped`)
+        this.#warn(
+          `trusted_proxies: ${entry.slice(0, ADDRESS_CHARS_MAX)} is neither an address nor a range and is skipped`
+        )
   }
 
   /** Address of the sender; `unknown` when the connection is already gone. */

@@ -197,6 +197,58 @@ export function userStoreContract(t: Test, open: Open): void {
     t.equal((await store.jobs.list({ limit: 9, offset: 0 })).length, 1)
   })
 
+  test('an identity of a provider is one account, with the groups that were named last', async (t, store) => {
+    const user = aUser({ oauth_provider: 'company', oauth_id: 'ann', groups: ['a', 'b'] })
+    await write(store, { name: 'user.create', user })
+    t.strictSame(await store.users.byIdentity('company', 'ann'), user)
+    t.equal(await store.users.byIdentity('other', 'ann'), null)
+    t.equal(await store.users.byIdentity('company', 'Ann'), null)
+    const local = aUser({ email: 'bob@example.com' })
+    await write(store, { name: 'user.create', user: local })
+    t.strictSame(await store.users.byId(local.id), local, 'without groups there is no such field')
+    const set = { oauth_provider: 'company', oauth_id: 'bob', groups: [] }
+    t.match(await write(store, { name: 'user.update', id: local.id, set }), set)
+    t.match(await store.users.byIdentity('company', 'bob'), { id: local.id, groups: [] })
+  })
+
+  test('sessions of a provider: found by all their names, checked by one process, and gone with their session', async (t, store) => {
+    const user = aUser()
+    await write(store, { name: 'user.create', user })
+    const of = (n: number, sid: string | null, checked: number | null) => {
+      const session = { digest: digest(n), user_id: user.id, provider: 'company', subject: 'ann', sid, checked }
+      return { ...session, tokens: `tokens ${n}`, expires: 9_000_000_000 }
+    }
+    const [first, second, third] = [of(1, 's1', 10), of(2, 's2', 20), of(3, null, null)]
+    for (const session of [first, second, third]) await write(store, { name: 'session.attach', session, now: 0 })
+    t.strictSame(await store.users.providerSession(first.digest), first)
+    t.equal(await store.users.providerSession(digest(9)), null)
+    const ordered = (sessions: readonly { readonly tokens: string }[]) => sessions.map(({ tokens }) => tokens).sort()
+    t.strictSame(ordered(await store.users.providerSessions('company', 'ann', null)), [
+      'tokens 1',
+      'tokens 2',
+      'tokens 3'
+    ])
+    t.strictSame(await store.users.providerSessions('company', 'ann', 's2'), [second])
+    t.strictSame(await store.users.providerSessions('other', 'ann', null), [])
+    t.strictSame(await store.users.providerSessions('company', null, null), [])
+    const claim = (before: number, now: number, limit = 9) =>
+      write(store, { name: 'session.claimChecks', before, now, limit })
+    t.strictSame(await claim(20, 30, 1), [{ ...first, checked: 30 }], 'the oldest first')
+    t.strictSame(await claim(20, 30), [{ ...second, checked: 30 }], 'and each once')
+    t.strictSame(await claim(29, 40), [])
+    t.strictSame(await claim(40, 9_000_000_001), [], 'none that has expired')
+    await write(store, { name: 'session.setTokens', digest: first.digest, tokens: 'newer' })
+    t.match(await store.users.providerSession(first.digest), { tokens: 'newer', checked: 30 })
+    await write(store, { name: 'session.deny', digest: first.digest, expires: 9_000_000_000, now: 0 })
+    t.equal(await store.users.providerSession(first.digest), null)
+    await write(store, { name: 'user.update', id: user.id, set: { token_version: 1 } })
+    t.strictSame(await store.users.providerSessions('company', 'ann', null), [], 'with all sessions')
+    const late = { ...of(4, null, null), expires: 5 }
+    await write(store, { name: 'session.attach', session: late, now: 0 })
+    await write(store, { name: 'session.attach', session: of(5, null, null), now: 6 })
+    t.equal(await store.users.providerSession(late.digest), null, 'what has expired goes')
+  })
+
   test('who is disabled has no API tokens, sessions and turns of crons any more, and may be enabled again', async (t, store) => {
     const [admin, user] = [aUser({ system_role: 'admin' }), aUser()]
     for (const one of [admin, user]) await write(store, { name: 'user.create', user: one })
