@@ -94,7 +94,7 @@ export function ssoRoutes(services: AuthServices): Route[] {
 
   const backChannel = async (call: Call<v.InferOutput<typeof logoutBody>>): Promise<Reply> => {
     const provider = call.params.provider!
-    if (!sso?.has(provider)) throw unsupported(provider)
+    if (!sso?.has(provider)) throw fail('not_found')
     await sso.backChannelLogout(provider, call.body.logout_token)
     return { json: { success: true } }
   }
@@ -138,7 +138,7 @@ export function ssoRoutes(services: AuthServices): Route[] {
       body: logoutBody,
       summary: 'Ends sessions by the logout token of a provider (OpenID Connect Back-Channel Logout)',
       answers: one(shaped({ success: { const: true } })),
-      refusals: [400, 501],
+      refusals: [400, 404],
       handler: backChannel
     })
   ]

@@ -93,7 +93,7 @@ const REFUSALS: readonly [name: string, what: 'run_events' | 'database', source:
     'methods of nouns missing',
     'database',
     'export const openStore = () => ({ apply() {}, close() {}, users: { byId() {} }, feedback: {}, frames: null })',
-    /answers has no (?=.*users\.byEmail, users\.admin, users\.ofSession,)(?=.*threads\.get)(?=.*frames\.read).*feedback\.list, feedback\.stats/
+    /answers has no (?=.*users\.byEmail, users\.byIdentity,.*users\.admin, users\.ofSession,)(?=.*threads\.get)(?=.*frames\.read).*feedback\.list, feedback\.stats/
   ],
   [
     'a contract without jobs',
