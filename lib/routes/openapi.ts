@@ -54,6 +54,7 @@ const PARAMETERS: Reference['parameters'] = {
   model_name: 'Name of a configured model',
   skill_name: 'Name of a skill',
   provider: 'Name of a sign-in provider',
+  id: 'What its client calls a chat: the id of a thread, or a name of its own',
   agent: 'Name of a graph, or id of an assistant',
   task: 'Id of a task: of the run that it began with',
   n: 'Number of a frame in its run: the part of its cursor after the dash',
