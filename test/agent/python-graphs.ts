@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { at, homeOf, listIn, openSite, textIn, until } from '../fixtures/gateway.ts'
 import { all, graphsFolder } from '../fixtures/graphs.ts'
+import { IS_LONG } from '../fixtures/size.ts'
 import { PYTHON, PYTHON_MISSING, pythonFolder, pythonSite, SMALL } from '../fixtures/python-graphs.ts'
 
 const options = { skip: PYTHON_MISSING, timeout: 240_000 }
@@ -84,6 +85,27 @@ t.test('a process that ends fails its runs by name, and the next run has a new o
   const left = await person.post('/api/runs/wait', { assistant_id: 'agent', ...saying('leave') })
   t.equal(at(left.body, '__error__', 'error'), 'SystemExit', 'what Python raises fails its run')
   t.equal(contents(await client.runs.wait(thread, 'agent', saying('hi'))).at(-1), 'one two three', 'and nothing else')
+})
+
+t.test('whatever ends, blocks or fills the process is said, and the next run has a new one', options, async (t) => {
+  const agent = { python_blocked_ms: 1000, python_memory_mb: 600 }
+  const { client, person, site } = await pythonSite(t, pythonFolder(t, SMALL), { agent })
+  const cases: readonly (readonly [what: string, error: string, said: RegExp])[] = [
+    ['crash', 'GraphProcessLost', /SIGSEGV/],
+    ['block', 'GraphProcessLost', /blocked its event loop for 1000 ms/],
+    ['hoard', 'GraphProcessLost', /uses more than 600 MB/],
+    ['object', 'TypeError', /not msgpack serializable/]
+  ]
+  for (const [what, error, said] of IS_LONG ? cases : cases.slice(0, 1)) {
+    const { body } = await person.post('/api/runs/wait', { assistant_id: 'agent', ...saying(what) })
+    t.equal(at(body, '__error__', 'error'), error, what)
+    t.match(at(body, '__error__', 'message'), said)
+    t.equal(contents(await client.runs.wait(null, 'agent', saying('hi'))).at(-1), 'one two three', 'the next')
+  }
+  const stack = site.logged.some(
+    ([, fields, text]) => at(fields, 'stream') === 'stderr' && /small\.py/.test(String(text))
+  )
+  if (IS_LONG) t.ok(stack, 'of a blocked one the stack is logged')
 })
 
 t.test('a cancel ends a run at once, and what a synchronous node gives later is refused', options, async (t) => {
