@@ -2,7 +2,8 @@
 // whose messages are the same text: a browser allows six connections for event streams to one server, and 200 WebSockets.
 //
 // An id is `<run_id>:<cursor>`, or `@<place>`, the place in the list of begun runs. A client's cursor is the newest place and the newest
-// id of each run that it has not read to the end, or a run's id alone if it has seen nothing of it, all joined by commas.
+// id of each run that it has not read to the end, or a run's id alone if it has seen nothing of it, all joined by commas; or the id of such
+// a text that was too long for an address (live-cursor.ts).
 import { fail, Invalid, Refused, warnUnexpected } from '../base/errors.ts'
 import { type Authorization, type Call, HANDLED, mayAccess, route, type Route } from '../http/route.ts'
 import { searchParams } from '../http/request.ts'
@@ -13,19 +14,19 @@ import type { Place } from '../run/delivery/streams.ts'
 import type { Fed, RunFeed, ThreadsJoiner } from '../run/delivery/thread-joiner.ts'
 import type { Filter } from '../run/log/filter.ts'
 import type { RunLog } from '../run/log/run-log.ts'
-import { HEARTBEAT, type Position, readPosition } from '../run/log/frame.ts'
+import { HEARTBEAT, type Position } from '../run/log/frame.ts'
 import type { Loaded } from '../run/log/stored-frames.ts'
 import { isUnplaced } from '../run/run-kwargs.ts'
 import { newsKey } from '../run/lifecycle/run-readers.ts'
 import type { Run } from '../base/types.ts'
-import { stream } from './answers.ts'
+import { one, shaped, stream, text } from './answers.ts'
 import { Authorizer } from './authorization.ts'
-import { modesIn, openEvents, positionText, readerOf } from './join-request.ts'
+import { modesIn, openEvents, readerOf } from './join-request.ts'
+import { type Cursor, type CursorBody, cursorBody, Cursors } from './live-cursor.ts'
 import type { Services } from './services.ts'
 import { firstUnfinished } from './thread-stream.ts'
 
 const THREADS_MAX = 64
-const CURSOR_MAX = 4096
 /** Runs begun while a client was away, above which it reloads. */
 const BEGUN_MAX = 1000
 /** The same of all users' runs: so many rows are looked through. */
@@ -35,14 +36,9 @@ const MESSAGE_MAX = 1024
 
 type Encode = (bytes: Buffer) => Buffer
 
-interface Cursor {
-  readonly place: number | null
-  /** By run. */
-  readonly positions: ReadonlyMap<string, Position>
-}
-
 export function liveStreamRoutes(services: Services): Route[] {
   const { store, registry, config } = services
+  const cursors = new Cursors()
 
   const requireThreads = async (threads: readonly string[], userId: string): Promise<void> => {
     const owners = await Promise.all(threads.map((id) => store.threads.ownerOf(id)))
@@ -53,7 +49,7 @@ export function liveStreamRoutes(services: Services): Route[] {
   const live = (call: Call): Promise<typeof HANDLED> =>
     registry.streams.hold(call.user!.id, async (place) => {
       const threads = threadsIn(call)
-      const cursor = cursorIn(call)
+      const cursor = cursors.of(call)
       await requireThreads(threads ?? [], call.user!.id)
       const reader = new LiveReader(services, { userId: call.user!.id, threads, modes: modesIn(call) })
       if (isUpgrade(call.req)) reader.openSocket(call, acceptWebSocket(call, { maxBytes: MESSAGE_MAX }), place)
@@ -76,13 +72,23 @@ export function liveStreamRoutes(services: Services): Route[] {
       reads: {
         query: {
           threads: '`*` (default): runs in flight and all that begin; or up to 64 thread ids, separated by commas',
-          cursor: 'Resume: ids of frames, separated by commas',
+          cursor: 'Resume: ids of frames, separated by commas, or the id of a cursor',
           last_event_id: 'The same',
           stream_mode: 'Only these modes'
         },
         headers: { 'Last-Event-ID': 'The same' }
       },
       handler: live
+    }),
+    route({
+      method: 'POST',
+      path: '/api/stream/cursors',
+      permission: 'runs:read',
+      rule: null,
+      body: cursorBody,
+      summary: 'Keep a cursor of the stream of many threads that is too long for its address',
+      answers: one(shaped({ id: text }), 201),
+      handler: async ({ user, body }: Call<CursorBody>) => ({ status: 201, json: cursors.keep(user!.id, body.cursor) })
     })
   ]
 }
@@ -156,9 +162,10 @@ class LiveReader {
     return this.#joiner.send(this.#encode(Buffer.from(text)))
   }
 
-  async begin({ place, positions }: Cursor): Promise<void> {
+  async begin({ place, positions, isLost }: Cursor): Promise<void> {
     const { store } = this.#services
     const { threads, userId } = this.#wanted
+    if (isLost && threads !== null) this.send('resync', { threads })
     const runs = await Promise.all([...positions.keys()].map((runId) => store.runs.get(runId, userId)))
     const known = runs.filter((run) => run !== null && (threads === null || threads.includes(run.thread_id))) as Run[]
     for (const run of known.toSorted((a, b) => a.ordinal - b.ordinal))
@@ -166,17 +173,17 @@ class LiveReader {
     const unread = (threads ?? []).filter((threadId) => !this.#joiner.has(threadId))
     const ordinals = await Promise.all(unread.map((threadId) => firstUnfinished(store, threadId)))
     for (const [at, threadId] of unread.entries()) this.#read(threadId, ordinals[at]!, positions)
-    if (threads === null) await this.#beginAll(place)
+    if (threads === null) await this.#beginAll(place, isLost)
   }
 
-  async #beginAll(place: number | null): Promise<void> {
+  async #beginAll(place: number | null, isLost: boolean): Promise<void> {
     const { runs } = this.#services.store
     const { userId } = this.#wanted
     const { newest } = await runs.begun(Number.MAX_SAFE_INTEGER, 1, userId)
     this.#place = place ?? newest
     const isOld = this.#place > newest || newest - this.#place > PLACES_MAX
     const begun = isOld ? [] : (await runs.begun(this.#place, BEGUN_MAX + 1, userId)).runs
-    if (isOld || begun.length > BEGUN_MAX) {
+    if (isOld || isLost || begun.length > BEGUN_MAX) {
       this.send('resync', { threads: [...new Set(begun.map(({ thread_id }) => thread_id))] }, `@${newest}`)
       this.#place = newest
     }
@@ -321,17 +328,4 @@ function readingThreads(services: Services): Authorization {
     for (const id of threads.split(',').filter(Boolean)) await authorizer.thread('read', id)
     return call
   }
-}
-
-function cursorIn(call: Call): Cursor {
-  const text = searchParams(call).get('cursor') ?? positionText(call) ?? ''
-  if (text.length > CURSOR_MAX) throw new Invalid([badId(['query', 'cursor'])])
-  const positions = new Map<string, Position>()
-  let place: number | null = null
-  for (const item of text.split(',')) {
-    const [, begun, runId, position] = /^(?:@(\d{1,15})|([\w-]{1,64})(?::(\d{1,16}-\d{1,15}))?)$/.exec(item) ?? []
-    if (begun !== undefined) place = Number(begun)
-    else if (runId !== undefined) positions.set(runId, readPosition(position))
-  }
-  return { place, positions }
 }

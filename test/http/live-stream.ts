@@ -40,8 +40,8 @@ class Live {
 
 const MODES = 'stream_mode=messages-tuple'
 
-function openLive(person: Person, live: Live, threads = '*'): Promise<Stream> {
-  return person.open('GET', `/api/stream?threads=${threads}&${MODES}&cursor=${encodeURIComponent(live.cursor)}`)
+function openLive(person: Person, live: Live, threads = '*', cursor = live.cursor): Promise<Stream> {
+  return person.open('GET', `/api/stream?threads=${threads}&${MODES}&cursor=${encodeURIComponent(cursor)}`)
 }
 
 /** Frames of a run as its own stream has them: event, data and position. */
@@ -179,3 +179,51 @@ t.test(
     stream.leave()
   }
 )
+
+t.test('a cursor in 64 threads is given by its id, and continues each run once and in order', async (t) => {
+  const site = await openSite(t, { config: { runs: { active_per_user: 0 } } })
+  const [person, other] = [await signIn(site), await signIn(site, 'other')]
+  const threads = await Promise.all(Array.from({ length: 64 }, () => person.thread()))
+  const live = new Live()
+  const first = await openLive(person, live)
+  await first.untilFrames(1)
+  const say = (text: string) =>
+    Promise.all(threads.map((id) => person.run(id, text, { multitask_strategy: 'enqueue' })))
+  const paths = await say('/demo deltas=40 rate=10')
+  const seen = () => new Set(first.frames.flatMap(({ id }) => (id?.includes(':') ? [id.split(':')[0]] : []))).size
+  await until(() => seen() === 64, 'a frame of each')
+  const queued = await say('/demo deltas=2 rate=0')
+  await until(
+    () => queued.every((path) => first.frames.some(({ data }) => data.includes(idOf(path)))),
+    'all have begun'
+  )
+  for (const frame of first.frames) live.take(frame)
+  first.leave()
+  t.ok(live.cursor.length > 4096, 'too long for an address')
+  t.equal((await person.get(`/api/stream?cursor=${encodeURIComponent(live.cursor)}`)).status, 422)
+
+  const kept = await person.post('/api/stream/cursors', { cursor: live.cursor })
+  t.equal(kept.status, 201)
+  const id = textIn(kept.body, 'id')
+  const stream = await openLive(person, live, '*', id)
+  const all = [...paths, ...queued]
+  await until(() => all.every((path) => hasEndedIn(stream, idOf(path)) || live.hasEnded(idOf(path))), 'all ends')
+  for (const frame of stream.frames) live.take(frame)
+  stream.leave()
+  t.notOk(stream.frames.some(({ event }) => event === 'resync'))
+  for (const path of all) t.same(toldOf(live, idOf(path)), await whole(person, path))
+
+  const theirs = await openLive(other, live, '*', id)
+  await until(() => theirs.frames.some(({ event }) => event === 'resync'), 'nothing of another’s cursor')
+  theirs.leave()
+  for (let n = 0; n < 8; n++) await person.post('/api/stream/cursors', { cursor: `@${n}` })
+  for (const asks of ['*', threads.slice(0, 2).join()]) {
+    const late = await openLive(person, live, asks, id)
+    await until(() => late.frames.some(({ event }) => event === 'resync'), 'an id that is kept no more')
+    const [told] = late.frames.filter(({ event }) => event === 'resync')
+    const named = asks === '*' ? threads : threads.slice(0, 2)
+    t.same(new Set(JSON.parse(told!.data).threads), new Set(named), 'the threads to reload')
+    late.leave()
+  }
+  t.equal((await person.post('/api/stream/cursors', { cursor: 'a'.repeat(60 * 1024 + 1) })).status, 422)
+})
