@@ -250,6 +250,7 @@ t.test('a conversation has items, metadata and an end', async (t) => {
   t.match((await client.ask('GET', `${path}/items/${item}`)).body, { content: [{ text: 'I am Ada' }] })
   const added = await client.ask('POST', `${path}/items`, { items: [{ role: 'user', content: 'more' }] })
   t.match(added.body, { object: 'list', data: [{ role: 'user' }] })
+  t.equal(listIn((await client.ask('GET', `${path}/items`)).body, 'data').length, 4, 'what was there stays')
   t.equal((await client.ask('DELETE', `${path}/items/${item}`)).status, 200)
   t.equal((await client.ask('GET', `${path}/items/${item}`)).status, 404)
   t.match((await client.ask('POST', path, { metadata: { topic: 'coffee' } })).body, { metadata: { topic: 'coffee' } })

@@ -96,9 +96,12 @@ export class Conversations {
     const thread = await this.#threadOf(call, 'delete')
     const { thread_id } = thread
     const id = call.params.item_id!
-    const message = (await this.#messagesOf(thread_id)).find((one) => itemsOf([one]).some((item) => item.id === id))
+    const all = await this.#messagesOf(thread_id)
+    const message = all.find((one) => itemsOf([one]).some((item) => item.id === id))
     if (!message) throw fail('item_not_found')
-    await this.#add(call, thread_id, [{ type: 'remove', id: message.id! }])
+    const { isOfGraphs } = this.#services.states
+    const left = all.filter((one) => one !== message)
+    await this.#write(call, thread_id, isOfGraphs ? [{ type: 'remove', id: message.id! }] : left)
     return { json: viewOf(thread) }
   }
 
@@ -112,10 +115,16 @@ export class Conversations {
     return Array.isArray(messages) ? messages.filter(isObject) : []
   }
 
-  async #add({ user }: UserCall, threadId: string, messages: readonly JsonObject[]): Promise<void> {
-    const { states } = this.#services
+  async #add(call: UserCall, threadId: string, messages: readonly JsonObject[]): Promise<void> {
     // Refused with their place, before the thread's state is looked at.
     readInput([...messages], 'items')
+    const before = this.#services.states.isOfGraphs ? [] : await this.#messagesOf(threadId)
+    await this.#write(call, threadId, [...before, ...messages])
+  }
+
+  /** Graphs add to their messages; a state of ours gets them as they are. */
+  async #write({ user }: UserCall, threadId: string, messages: readonly JsonObject[]): Promise<void> {
+    const { states } = this.#services
     const place = { checkpointId: null, namespace: '' }
     const change = { place, values: { messages: [...messages] }, asNode: null, user: user.id }
     writtenState(await states.update(threadId, change), threadId, null)
