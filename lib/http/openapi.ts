@@ -63,7 +63,8 @@ function operationOf(one: Route, words: Words): JsonObject {
 }
 
 function operationId(method: Method, path: string): string {
-  const parts = path.split(/[^A-Za-z0-9]+/).filter((part) => part !== '' && part !== 'api' && part !== 'v1')
+  const own = path.replace(/^\/api\/(v1\/)?/, '')
+  const parts = own.split(/[^A-Za-z0-9]+/).filter((part) => part !== '')
   return [method.toLowerCase(), ...parts].join('_')
 }
 
