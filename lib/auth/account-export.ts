@@ -47,10 +47,13 @@ export async function exportOf({ store, folderOf }: ExportParts, user: User): Pr
       ...(await store.threads.get(threadId, id)),
       runs: await pages((offset) => store.runs.list(threadId, { limit: PAGE, offset }, id))
     }))
-    addJson(`${folder}/messages.json`, () => messagesOf(store, threadId, id))
+    // Of the two members of a thread the second has what the first has read.
+    let read: Promise<RunEvent[]> | null = null
+    addJson(`${folder}/messages.json`, () => (read = messagesOf(store, threadId, id)))
     add(`${folder}/conversation.md`, async () => {
-      const [thread, messages] = [await store.threads.get(threadId, id), await messagesOf(store, threadId, id)]
-      return markdownOf(thread, messages)
+      const messages = await (read ?? messagesOf(store, threadId, id))
+      read = null
+      return markdownOf(await store.threads.get(threadId, id), messages)
     })
   }
   const root = folderOf(id)

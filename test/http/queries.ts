@@ -29,8 +29,9 @@ const READING_POSTS = [
   'POST /api/threads/{thread_id}/suggestions'
 ]
 
-/** The log of a run, slab by slab as its reader takes it: as many queries as it is long. */
+/** The log of a run, slab by slab as its reader takes it, and all that is kept of somebody: as many queries as it is long. */
 const LOGS = [
+  'GET /api/v1/auth/export',
   'GET /api/threads/{thread_id}/runs/{run_id}/stream',
   'GET /api/runs/{run_id}/stream',
   'GET /api/threads/{thread_id}/stream',
