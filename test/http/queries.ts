@@ -36,6 +36,8 @@ const LOGS = [
   'GET /api/runs/{run_id}/stream',
   'GET /api/threads/{thread_id}/stream',
   'GET /api/stream',
+  'GET /api/agui/threads/{thread_id}/runs/{run_id}',
+  'GET /v1/responses/{response_id}',
   'GET /api/threads/{thread_id}/runs/{run_id}/frames/{n}'
 ]
 

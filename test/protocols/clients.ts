@@ -19,6 +19,7 @@ const CUTS = 20
 /** A client that is cut before the first event of a stream does not know where to come back. */
 const HEAD_BYTES = 900
 const random = new Random(SEED)
+const skip = !IS_LONG && 'real clients of other protocols are run by npm run test:long'
 const MODES = ['legacy', { pin: '2026-07-28' }] as const
 
 const tokenOf = async (person: Person): Promise<string> =>
@@ -53,8 +54,8 @@ async function mcpClient(t: Test, url: string, token: string, mode: (typeof MODE
   return client
 }
 
-for (const mode of IS_LONG ? MODES : [])
-  t.test(`MCP's client: five turns, a hundred cuts (${JSON.stringify(mode)})`, async (t) => {
+for (const mode of MODES)
+  t.test(`MCP's client: five turns, a hundred cuts (${JSON.stringify(mode)})`, { skip }, async (t) => {
     const child = await startChild(t, { config: OFF })
     const person = await signIn(child)
     const proxy = await openProxy(t, child.url)
@@ -215,8 +216,8 @@ async function a2aClient(library: A2aLibrary, url: string, token: string, bindin
   return new ClientFactory({ transports, cardResolver }).createFromUrl(url)
 }
 
-for (const binding of IS_LONG ? (['rpc', 'rest'] as const) : [])
-  t.test(`A2A's client: five turns, a hundred cuts (${binding})`, async (t) => {
+for (const binding of ['rpc', 'rest'] as const)
+  t.test(`A2A's client: five turns, a hundred cuts (${binding})`, { skip }, async (t) => {
     const library = await a2aLibrary(t)
     if (!library) return
     const child = await startChild(t, { config: OFF })
@@ -242,66 +243,64 @@ const mcpCall = (message: string): object => ({
   params: { name: 'lead_agent', arguments: { message }, _meta: { progressToken: 1 } }
 })
 
-if (IS_LONG)
-  t.test('over a kill, and a day later by the clock: what clients show is the state', async (t) => {
-    const library = await a2aLibrary(t)
-    if (!library) return
-    const home = homeOf(t)
-    const first = await startChild(t, { home, config: OFF })
-    const person = await signIn(first)
-    const token = await tokenOf(person)
-    const client = await a2aClient(library, first.url, token, 'rpc')
-    const shown = new Followed()
-    const events = client.sendMessageStream(request('/demo rate=50 deltas=5000'))[Symbol.asyncIterator]()
-    while (shown.texts.size === 0) shown.take((await events.next()).value as A2aEvent)
-    const rest = (async () => {
-      for (;;) {
-        const { value, done } = await events.next()
-        if (done) return
-        shown.take(value)
-      }
-    })().catch(() => {})
-    const mcp = await person.open('POST', '/mcp', { body: mcpCall('/demo rate=0 deltas=300') })
-    await mcp.whole()
-    const long = await person.open('POST', '/mcp', { body: mcpCall('/demo rate=80 deltas=5000') })
-    await long.untilFrames(20)
-    await first.kill()
-    await long.ended
-    await rest
-    const later = await startChild(t, { home, config: OFF, port: first.port, aheadMs: DAY_MS })
-    const again = new Person(later.url, person.cookies)
-    const task = await (await a2aClient(library, later.url, token, 'rpc')).getTask({
-      tenant: '',
-      id: shown.task,
-      historyLength: undefined
-    })
-    shown.show(task)
-    t.strictSame([...shown.texts], [...(await answersOf(again, shown.context))], 'what the kill has left')
-    t.ok(shown.isOver)
-    const resumed = await again.open('GET', '/mcp', {
-      headers: { 'last-event-id': mcp.frames[0]!.id!, authorization: `Bearer ${token}` }
-    })
-    await resumed.whole()
-    const texts = (frames: typeof mcp.frames) =>
-      frames.map(({ data }) => (data === '' ? '' : (at(JSON.parse(data), 'params', 'message') ?? ''))).join('')
-    t.equal(texts(resumed.frames), texts(mcp.frames))
-    t.strictSame(resumed.frames.at(-1), mcp.frames.at(-1))
-    const cut = await again.open('GET', '/mcp', { headers: { 'last-event-id': long.lastId! } })
-    await cut.whole()
-    const result: unknown = at(JSON.parse(cut.frames.at(-1)!.data), 'result')
-    t.match(result, { isError: true, structuredContent: { status: 'failed' } })
-    const left = await answersOf(again, textIn(result, 'structuredContent', 'thread_id'))
-    t.equal(texts(long.frames) + texts(cut.frames), [...left.values()].join(''), 'told is what is stored')
+t.test('over a kill, and a day later by the clock: what clients show is the state', { skip }, async (t) => {
+  const library = await a2aLibrary(t)
+  if (!library) return
+  const home = homeOf(t)
+  const first = await startChild(t, { home, config: OFF })
+  const person = await signIn(first)
+  const token = await tokenOf(person)
+  const client = await a2aClient(library, first.url, token, 'rpc')
+  const shown = new Followed()
+  const events = client.sendMessageStream(request('/demo rate=50 deltas=5000'))[Symbol.asyncIterator]()
+  while (shown.texts.size === 0) shown.take((await events.next()).value as A2aEvent)
+  const rest = (async () => {
+    for (;;) {
+      const { value, done } = await events.next()
+      if (done) return
+      shown.take(value)
+    }
+  })().catch(() => {})
+  const mcp = await person.open('POST', '/mcp', { body: mcpCall('/demo rate=0 deltas=300') })
+  await mcp.whole()
+  const long = await person.open('POST', '/mcp', { body: mcpCall('/demo rate=80 deltas=5000') })
+  await long.untilFrames(20)
+  await first.kill()
+  await long.ended
+  await rest
+  const later = await startChild(t, { home, config: OFF, port: first.port, aheadMs: DAY_MS })
+  const again = new Person(later.url, person.cookies)
+  const task = await (await a2aClient(library, later.url, token, 'rpc')).getTask({
+    tenant: '',
+    id: shown.task,
+    historyLength: undefined
   })
+  shown.show(task)
+  t.strictSame([...shown.texts], [...(await answersOf(again, shown.context))], 'what the kill has left')
+  t.ok(shown.isOver)
+  const resumed = await again.open('GET', '/mcp', {
+    headers: { 'last-event-id': mcp.frames[0]!.id!, authorization: `Bearer ${token}` }
+  })
+  await resumed.whole()
+  const texts = (frames: typeof mcp.frames) =>
+    frames.map(({ data }) => (data === '' ? '' : (at(JSON.parse(data), 'params', 'message') ?? ''))).join('')
+  t.equal(texts(resumed.frames), texts(mcp.frames))
+  t.strictSame(resumed.frames.at(-1), mcp.frames.at(-1))
+  const cut = await again.open('GET', '/mcp', { headers: { 'last-event-id': long.lastId! } })
+  await cut.whole()
+  const result: unknown = at(JSON.parse(cut.frames.at(-1)!.data), 'result')
+  t.match(result, { isError: true, structuredContent: { status: 'failed' } })
+  const left = await answersOf(again, textIn(result, 'structuredContent', 'thread_id'))
+  t.equal(texts(long.frames) + texts(cut.frames), [...left.values()].join(''), 'told is what is stored')
+})
 
-if (IS_LONG)
-  t.test('on the other process: a stream goes on there behind any event, and a task is followed', async (t) => {
-    const { a, b, onA, onB } = await startPair(t, { config: { models: [] } })
-    t.ok(a && b)
-    const whole = await onA.open('POST', '/mcp', { body: mcpCall(TALK) })
-    await whole.untilFrames(10)
-    const other = await onB.open('GET', '/mcp', { headers: { 'last-event-id': whole.frames[7]!.id! } })
-    await Promise.all([whole.whole(), other.whole()])
-    t.strictSame(other.frames.slice(1), whole.frames.slice(8))
-    await until(() => whole.isOver, 'it ends')
-  })
+t.test('on the other process: a stream goes on there behind any event, and a task is followed', { skip }, async (t) => {
+  const { a, b, onA, onB } = await startPair(t, { config: { models: [] } })
+  t.ok(a && b)
+  const whole = await onA.open('POST', '/mcp', { body: mcpCall(TALK) })
+  await whole.untilFrames(10)
+  const other = await onB.open('GET', '/mcp', { headers: { 'last-event-id': whole.frames[7]!.id! } })
+  await Promise.all([whole.whole(), other.whole()])
+  t.strictSame(other.frames.slice(1), whole.frames.slice(8))
+  await until(() => whole.isOver, 'it ends')
+})

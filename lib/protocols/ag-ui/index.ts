@@ -4,7 +4,7 @@ import { isInFlight, type Json, type Run, timestamp } from '../../base/types.ts'
 import { HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { searchParams } from '../../http/request.ts'
 import { openStream } from '../../http/streaming-response.ts'
-import { anObject, text } from '../../routes/answers.ts'
+import { anObject, arrayOf, openly, orNull, text } from '../../routes/answers.ts'
 import { positionText } from '../../routes/join-request.ts'
 import { runOf } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
@@ -21,6 +21,8 @@ export const PROTOCOL = 'ag-ui'
 /** Names of runs: TanStack's are no UUIDs. */
 const RUNS = 'ag-ui-run'
 const EMPTY = Buffer.alloc(0)
+
+const PAGE = openly({ messages: arrayOf(anObject) }, { activeRun: orNull(anObject), interrupts: arrayOf(anObject) })
 
 export function agUiRoutes(services: Services): Route[] {
   const { config } = services
@@ -72,7 +74,7 @@ export function agUiRoutes(services: Services): Route[] {
       permission: 'runs:read',
       rule: aboutThread(services, PROTOCOL, (call) => searchParams(call).get('threadId')),
       summary: 'Join a run by `runId`, or the messages of `threadId` and the run that is under way',
-      answers: { 200: { ...stream[200], also: { 'application/json': anObject } } },
+      answers: { 200: { ...stream[200], also: { 'application/json': PAGE } } },
       refusals: [404, 429],
       reads: {
         ...position,

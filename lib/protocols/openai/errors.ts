@@ -22,6 +22,12 @@ const CODES: Readonly<Record<string, { readonly code: string; readonly param: st
   thread_busy: { code: 'conversation_locked', param: null }
 }
 
+/** Ids of ours in these say nothing to its clients. */
+const ABSENT: Readonly<Record<string, string>> = {
+  run_not_found: 'There is no response with this id',
+  thread_not_found: 'There is no conversation with this id'
+}
+
 /** What its clients make an error of. */
 export interface ErrorBody {
   readonly message: string
@@ -49,7 +55,7 @@ export function errorOf(failure: Failure): ErrorBody {
     return { message: said, type, param, code: isMissing ? 'missing_required_parameter' : 'invalid_value' }
   }
   const known = Object.hasOwn(CODES, own) ? CODES[own]! : { code: own, param: null }
-  return { message, type, ...known }
+  return { message: ABSENT[own] ?? message, type, ...known }
 }
 
 /** `input[0].content`, as its errors write it. */

@@ -2,7 +2,7 @@
 // conversation is a thread; a stream is resumed by the number of its last event.
 import { type Route, route } from '../../http/route.ts'
 import { jsonObject } from '../../http/schema.ts'
-import { anObject, one, text as string } from '../../routes/answers.ts'
+import { anObject, arrayOf, one, openly, text as string } from '../../routes/answers.ts'
 import type { Services } from '../../routes/services.ts'
 import { throughDoor } from '../door.ts'
 import { Completions } from './completions.ts'
@@ -10,6 +10,9 @@ import { Conversations } from './conversations.ts'
 import { openaiErrors } from './errors.ts'
 import { ModelRoutes } from './models.ts'
 import { Responses } from './responses.ts'
+
+/** Its objects say what they are. */
+const NAMED = openly({ object: string }, { id: string, status: string, data: arrayOf(anObject) })
 
 export function openaiRoutes(services: Services): Route[] {
   const responses = new Responses(services)
@@ -19,19 +22,19 @@ export function openaiRoutes(services: Services): Route[] {
 
   // The id in the path is none of ours as it is: handlers ask the rules about the thread behind it.
   const by = { rule: null, bodyLimit: services.config.server.body_bytes } as const
-  const reading = { ...by, method: 'GET', permission: 'runs:read', refusals: [404], answers: one() } as const
+  const reading = { ...by, method: 'GET', permission: 'runs:read', refusals: [404], answers: one(NAMED) } as const
   const starting = { ...by, method: 'POST', permission: 'runs:create', body: jsonObject, isStream: true } as const
-  const answered = { 200: { schema: anObject, also: { 'text/event-stream': string } } }
+  const answered = { 200: { schema: NAMED, also: { 'text/event-stream': string } } }
   const response = '/v1/responses/{response_id}'
   const conversation = '/v1/conversations/{conversation_id}'
-  const writing = { ...by, permission: 'threads:write', refusals: [404, 409], answers: one() } as const
+  const writing = { ...by, permission: 'threads:write', refusals: [404, 409], answers: one(NAMED) } as const
   const looking = { ...reading, permission: 'threads:read' } as const
   const removing = {
     ...by,
     method: 'DELETE',
     permission: 'threads:delete',
     refusals: [404, 409],
-    answers: one()
+    answers: one(NAMED)
   } as const
   const paged = {
     query: { limit: 'From 1 to 100', order: '`asc` or `desc`', after: 'The id of the item before the page' }
@@ -70,7 +73,7 @@ export function openaiRoutes(services: Services): Route[] {
       path: `${response}/cancel`,
       permission: 'runs:cancel',
       summary: 'Cancel a response',
-      answers: one(),
+      answers: one(NAMED),
       refusals: [404],
       handler: (call) => responses.cancel(call)
     }),
