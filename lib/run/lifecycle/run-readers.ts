@@ -285,7 +285,6 @@ export class RunReaders {
     }
   }
 
-  /** One query for all readers that wait at the same position. */
   /** A run as a sequence of its own, behind those `before` it. */
   runOnly(run: Run, before: readonly Run[] = []): ThreadRuns {
     return {
@@ -295,6 +294,7 @@ export class RunReaders {
     }
   }
 
+  /** One query for all readers that wait at the same position. */
   #runAfter(threadId: string, ordinal: number, userId: string | null): Promise<Run | null> {
     const key = JSON.stringify([threadId, ordinal, userId])
     const asking = this.#asking.get(key) ?? this.#deps.store.runs.after(threadId, ordinal, userId)
