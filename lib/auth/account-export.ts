@@ -2,7 +2,7 @@
 // time is in memory.
 import { readdir } from 'node:fs/promises'
 import { join, relative, sep } from 'node:path'
-import { Readable } from 'node:stream'
+import { PassThrough, Readable } from 'node:stream'
 import { isObject, type Json, type RunEvent, type Thread, type User } from '../base/types.ts'
 import type { Store } from '../store/store.ts'
 
@@ -23,6 +23,11 @@ const NOT_THEIRS = 'incoming'
 export async function exportOf({ store, folderOf }: ExportParts, user: User): Promise<Readable> {
   const { ZipFile } = await import('yazl')
   const zip = new ZipFile()
+  const archive = new PassThrough()
+  // A file that has gone meanwhile, or a read that has failed: nobody takes half of it for all.
+  zip.on('error', (error: Error) => archive.destroy(error))
+  // Its reader may come later, and looks.
+  archive.on('error', () => {})
   const add = (name: string, make: () => Promise<string>) =>
     zip.addReadStreamLazy(name, { compress: true }, (given) => {
       make().then(
@@ -62,9 +67,7 @@ export async function exportOf({ store, folderOf }: ExportParts, user: User): Pr
     if (!name.startsWith(`${NOT_THEIRS}/`)) zip.addFile(path, `files/${name}`)
   }
   zip.end()
-  // A file that has gone meanwhile, or a read that has failed: nobody takes half of it for all.
-  const archive = Readable.from(zip.outputStream)
-  zip.on('error', (error: Error) => archive.destroy(error))
+  zip.outputStream.pipe(archive)
   return archive
 }
 

@@ -44,6 +44,7 @@ export async function sendDownload(
     'Cache-Control': NO_STORE,
     'X-Content-Type-Options': 'nosniff'
   }
+  if (source.errored) throw source.errored
   boundReading(res)
   res.writeHead(200, headers)
   if (req.method === 'HEAD') {

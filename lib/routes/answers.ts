@@ -43,6 +43,9 @@ export const nothing: Answers = { 204: null }
 export const success = one(ref('Success'))
 export const message = one(shaped({ message: text }))
 /** Events until the end of a run. */
+/** What each event of a stream has that is not of our own kinds. */
+export const anEvent = openly({ data: text }, { id: text, event: text })
+
 export const stream: Answers = { 200: { description: 'Events until `end`', events: true } }
 
 /** A file that clients may keep. */

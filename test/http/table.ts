@@ -8,7 +8,7 @@ import { EXPECTED, type Expected } from '../fixtures/expected.ts'
 import { forget } from '../fixtures/forget.ts'
 import { type Answer, listIn, openSite, PASSWORD, Person, type Site, signIn, textIn } from '../fixtures/gateway.ts'
 import { type Program, programOf } from '../fixtures/program.ts'
-import { table } from '../fixtures/openapi.ts'
+import { FOREIGN, table } from '../fixtures/openapi.ts'
 import { ask, bare, furnished, nowhere, places, SECRET, statusOf } from '../fixtures/place.ts'
 
 const JWT_SECRET = 'a-secret-of-the-tests-a-secret-of-the-tests'
@@ -16,11 +16,6 @@ const CHANGING = ['POST', 'PUT', 'PATCH', 'DELETE']
 
 /** Names of all routes, as the gateway would serve them. */
 const tableNames = (): string[] => table.map(({ method, path }) => `${method} ${path}`)
-
-/** Routes of protocols that are not ours, whose refusals have that protocol's form. */
-const FOREIGN = new Set(
-  table.filter(({ errors }) => errors !== 'contract').map(({ method, path }) => `${method} ${path}`)
-)
 
 /** What is refused, in the form of the contract, or of the route's protocol with the same status. */
 function refused(

@@ -3,7 +3,7 @@ import { fail } from '../../base/errors.ts'
 import { type Call, HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { searchParams } from '../../http/request.ts'
 import { jsonObject } from '../../http/schema.ts'
-import { anObject, anything, arrayOf, oneOf, openly, text as string } from '../../routes/answers.ts'
+import { anEvent, anObject, anything, arrayOf, oneOf, openly, text as string } from '../../routes/answers.ts'
 import type { Services } from '../../routes/services.ts'
 import type { Assistant, JsonObject } from '../../base/types.ts'
 import { throughDoor } from '../door.ts'
@@ -102,7 +102,7 @@ export function a2aRoutes(services: Services): Route[] {
   const common = { permission: 'runs:read', rule: null } as const
   const sending = { ...common, method: 'POST', body: jsonObject, bodyLimit: config.server.body_bytes } as const
   const answered = openly({ jsonrpc: oneOf('2.0') }, { id: anything, result: anything, error: anObject })
-  const either = { 200: { schema: answered, also: { 'text/event-stream': string } } }
+  const either = { 200: { schema: answered, also: { 'text/event-stream': anEvent } } }
   /** A task, tasks, or a message: named by its member. */
   const one = {
     200: { schema: openly({}, { id: string, task: anObject, message: anObject, tasks: arrayOf(anObject) }) }
@@ -136,7 +136,7 @@ export function a2aRoutes(services: Services): Route[] {
         path: `${agent}/message:stream`,
         isStream: true,
         summary: 'Agent2Agent: send a message, and stream its task',
-        answers: { 200: { type: 'text/event-stream', schema: string } },
+        answers: { 200: { type: 'text/event-stream', schema: anEvent } },
         refusals: [404, 429],
         handler: (call) => rest(call, 'SendStreamingMessage', call.body)
       }),

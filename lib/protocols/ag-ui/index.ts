@@ -4,7 +4,7 @@ import { isInFlight, type Json, type Run, timestamp } from '../../base/types.ts'
 import { HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { searchParams } from '../../http/request.ts'
 import { openStream } from '../../http/streaming-response.ts'
-import { anObject, arrayOf, openly, orNull, text } from '../../routes/answers.ts'
+import { anEvent, anObject, arrayOf, openly, orNull } from '../../routes/answers.ts'
 import { positionText } from '../../routes/join-request.ts'
 import { runOf } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
@@ -37,7 +37,7 @@ export function agUiRoutes(services: Services): Route[] {
     return again(call, known, '0.0')
   }
   const named = ({ body }: UserCall) => (body as RunInput).threadId
-  const stream = { 200: { description: 'Events of AG-UI', type: 'text/event-stream', schema: text } } as const
+  const stream = { 200: { description: 'Events of AG-UI', type: 'text/event-stream', schema: anEvent } } as const
   const posting = {
     method: 'POST',
     isStream: true,

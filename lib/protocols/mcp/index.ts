@@ -3,7 +3,7 @@
 import { type Failure, fail } from '../../base/errors.ts'
 import { type HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { jsonObject } from '../../http/schema.ts'
-import { anObject, anything, oneOf, openly, text as string } from '../../routes/answers.ts'
+import { anEvent, anObject, anything, oneOf, openly } from '../../routes/answers.ts'
 import type { Services } from '../../routes/services.ts'
 import { isObject, type JsonObject } from '../../base/types.ts'
 import { throughDoor } from '../door.ts'
@@ -58,7 +58,7 @@ export function mcpRoutes(services: Services): Route[] {
 
   const refused = openly({ jsonrpc: oneOf('2.0'), error: anObject }, { id: anything })
   const rpcAnswer = openly({ jsonrpc: oneOf('2.0') }, { id: anything, result: anything, error: anObject })
-  const stream = { 200: { type: 'text/event-stream', schema: string, also: { 'application/json': rpcAnswer } } }
+  const stream = { 200: { type: 'text/event-stream', schema: anEvent, also: { 'application/json': rpcAnswer } } }
   return throughDoor({ errors, part: 'mcp' }, [
     route({
       method: 'POST',
@@ -82,7 +82,7 @@ export function mcpRoutes(services: Services): Route[] {
       isStream: true,
       summary: 'Resume a stream of the Model Context Protocol',
       answers: {
-        200: { type: 'text/event-stream', schema: string },
+        200: { type: 'text/event-stream', schema: anEvent },
         405: { description: 'Without a position', schema: refused }
       },
       reads: { headers: { 'Last-Event-ID': 'Resume after this event; without it nothing is streamed' } },

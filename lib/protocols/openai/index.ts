@@ -2,7 +2,7 @@
 // conversation is a thread; a stream is resumed by the number of its last event.
 import { type Route, route } from '../../http/route.ts'
 import { jsonObject } from '../../http/schema.ts'
-import { anObject, arrayOf, one, openly, text as string } from '../../routes/answers.ts'
+import { anEvent, anObject, arrayOf, one, openly, text as string } from '../../routes/answers.ts'
 import type { Services } from '../../routes/services.ts'
 import { throughDoor } from '../door.ts'
 import { Completions } from './completions.ts'
@@ -24,7 +24,7 @@ export function openaiRoutes(services: Services): Route[] {
   const by = { rule: null, bodyLimit: services.config.server.body_bytes } as const
   const reading = { ...by, method: 'GET', permission: 'runs:read', refusals: [404], answers: one(NAMED) } as const
   const starting = { ...by, method: 'POST', permission: 'runs:create', body: jsonObject, isStream: true } as const
-  const answered = { 200: { schema: NAMED, also: { 'text/event-stream': string } } }
+  const answered = { 200: { schema: NAMED, also: { 'text/event-stream': anEvent } } }
   const response = '/v1/responses/{response_id}'
   const conversation = '/v1/conversations/{conversation_id}'
   const writing = { ...by, permission: 'threads:write', refusals: [404, 409], answers: one(NAMED) } as const
