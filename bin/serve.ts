@@ -61,7 +61,9 @@ export const serve: Command = {
       try {
         const next = loadConfig({ file, ...flags })
         log.level = next.log.level
-        void starting.then((gateway) => log.info(gateway.reload(next), 'the configuration was read again'))
+        starting
+          .then((gateway) => log.info(gateway.reload(next), 'the configuration was read again'))
+          .catch((error: unknown) => log.error({ err: error }, 'the configuration was read again, and not taken'))
       } catch (error) {
         if (!(error instanceof ConfigError)) throw error
         log.error({ problems: error.problems }, 'the configuration is wrong: everything stays as it is')
