@@ -64,8 +64,10 @@ for (const [events, config] of Object.entries(backends)) {
       leaveStates(home, threadId)
       await isCompacted()
       const had = rowsOf(home, threadId)
-      // Tombstones are of threads that are too long to be removed at once.
-      const empty = Object.keys(had).filter((table) => had[table] === 0 && table !== 'removed_threads')
+      // Tombstones are of threads that are too long to be removed at once; names come from clients of other protocols, and the queue of the
+      // index of words is empty again when that is filled.
+      const others = ['removed_threads', 'aliases', 'search_queue']
+      const empty = Object.keys(had).filter((table) => had[table] === 0 && !others.includes(table))
       t.same(empty, events === 'db' ? [] : ['run_events'], 'it had rows in every table that knows threads')
       t.not(filesOf(home).length, files.length, 'and files')
 
