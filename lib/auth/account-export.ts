@@ -96,14 +96,14 @@ async function messagesOf({ events }: Kept, threadId: string, userId: string): P
 function markdownOf(thread: Thread | null, messages: readonly RunEvent[]): string {
   const title = thread?.display_name ?? 'Conversation'
   const parts = messages.flatMap(({ content, created_at }) => {
-    const [who, text] = saidIn(content)
+    const [who, text] = speakerAndText(content)
     return text === '' ? [] : [`## ${who}, ${created_at}\n\n${text}\n`]
   })
   return [`# ${title}\n`, ...parts].join('\n')
 }
 
 /** Who has said what in a message as it is kept. */
-function saidIn(message: Json): readonly [who: string, text: string] {
+function speakerAndText(message: Json): readonly [who: string, text: string] {
   if (!isObject(message)) return ['', '']
   const { type, content } = message
   const who = type === 'human' ? 'You' : type === 'ai' ? 'Assistant' : String(type ?? '')

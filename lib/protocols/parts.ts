@@ -12,11 +12,10 @@ import {
   readChunk
 } from '../conversation/chunk.ts'
 import { partsOf, type Part as ContentPart } from '../conversation/content.ts'
-import { questionsIn } from '../conversation/values.ts'
 import { type Interrupt, isObject, type Json, type JsonObject, type Run, textOf } from '../base/types.ts'
+import { askedIn, askedInText, failureIn, INTERRUPT, withQuestions } from './questions.ts'
 import { bit, dataOf, Kind, stopError } from '../run/log/frame.ts'
 import type { RawFrame } from '../run/log/segment.ts'
-import { aboutIn, namedIn } from '../run/log/values-frame.ts'
 
 type BlockKind = 'text' | 'reasoning'
 
@@ -146,8 +145,6 @@ export const PART_FILTER = {
   accumulate: false
 }
 
-const INTERRUPT = '__interrupt__'
-
 /** @param values JSON of a state in place of frames that are gone; null: none */
 export function partsIn(run: Run, state: PartState, frame: RawFrame, values: string | null): Step {
   switch (frame.kind) {
@@ -159,7 +156,7 @@ export function partsIn(run: Run, state: PartState, frame: RawFrame, values: str
       return valuesParts(state, frame, values)
     case Kind.state:
     case Kind.updates:
-      return { state: asking(state, askedInText(dataOf(frame.bytes))), parts: [] }
+      return { state: asked(state, askedInText(dataOf(frame.bytes))), parts: [] }
     case Kind.custom:
       return { state, parts: customPart(frame) }
     case Kind.error:
@@ -199,12 +196,6 @@ function beginAttempt(run: Run, state: PartState): Step {
   return { state: next, parts: [...cut.parts, { type: 'begin', run, isFirst }] }
 }
 
-function failureIn({ bytes }: RawFrame): string {
-  const given: unknown = JSON.parse(dataOf(bytes))
-  const { message, error } = isObject(given) ? given : {}
-  return String(message ?? error ?? 'The run failed')
-}
-
 function customPart({ bytes }: RawFrame): Part[] {
   const data = JSON.parse(dataOf(bytes)) as Json
   const name = isObject(data) && typeof data.name === 'string' ? data.name : null
@@ -214,34 +205,19 @@ function customPart({ bytes }: RawFrame): Part[] {
 
 // ------------------------------------------------------------------------------------------------- questions
 
-function asking(state: PartState, asked: Json): PartState {
-  const list = Array.isArray(asked) ? asked.filter(isObject) : []
-  const fresh = list.flatMap(({ id, value = null }): Interrupt[] =>
-    typeof id === 'string' && !state.questions.some((one) => one.id === id) ? [{ id, value }] : []
-  )
-  return fresh.length === 0 ? state : { ...state, questions: [...state.questions, ...fresh] }
-}
-
-function askedIn(bytes: Buffer): Json {
-  const named = namedIn(bytes)
-  // Interrupts are JSON.
-  return named ? questionsIn(named) : ((aboutIn(bytes)?.interrupts ?? null) as Json)
-}
-
-function askedInText(json: string): Json {
-  if (!json.includes(`"${INTERRUPT}"`)) return null
-  const given: unknown = JSON.parse(json)
-  return isObject(given) ? (given[INTERRUPT] ?? null) : null
+function asked(state: PartState, given: Json): PartState {
+  const questions = withQuestions(state.questions, given)
+  return questions === state.questions ? state : { ...state, questions }
 }
 
 /** A step is over, and with it what its tasks were saying. Where frames are gone, the state says what was said since the last question. */
 function valuesParts(before: PartState, { bytes }: RawFrame, values: string | null): Step {
   const { state, parts } = closing(before, ({ isOfTask }) => isOfTask)
-  let next = bytes.length === 0 ? state : asking(state, askedIn(bytes))
+  let next = bytes.length === 0 ? state : asked(state, askedIn(bytes))
   if (values === null) return { state: next, parts }
   const given: unknown = JSON.parse(values)
   const messages = isObject(given) && Array.isArray(given.messages) ? given.messages.filter(isObject) : []
-  if (isObject(given) && given[INTERRUPT] !== undefined) next = asking(next, given[INTERRUPT])
+  if (isObject(given) && given[INTERRUPT] !== undefined) next = asked(next, given[INTERRUPT])
   if (bytes.length > 0) return { state: next, parts }
   const said = [...parts]
   for (const message of messages.slice(messages.findLastIndex(({ type }) => type === 'human') + 1)) {

@@ -14,11 +14,10 @@ import {
   isLastChunk,
   readChunk
 } from '../conversation/chunk.ts'
-import { questionsIn } from '../conversation/values.ts'
 import type { Filter } from '../run/log/filter.ts'
+import { askedIn, askedInText, failureIn, withQuestions } from './questions.ts'
 import { bit, dataOf, Kind } from '../run/log/frame.ts'
 import type { RawFrame } from '../run/log/segment.ts'
-import { aboutIn, namedIn } from '../run/log/values-frame.ts'
 import { type Interrupt, isObject, type Json, type JsonObject, type Run, textOf } from '../base/types.ts'
 import type { Translation } from './feed.ts'
 
@@ -103,7 +102,6 @@ const DONE_MAX = 256
 const ATTEMPT = 1_000_000
 /** The part of the run's end, behind all others of its frame. */
 const END_PART = 2 ** 20
-const INTERRUPT = '__interrupt__'
 
 /** Kinds of frames that say something. */
 export const PIECES: Filter = {
@@ -118,7 +116,7 @@ export const pieces: Translation<PieceState, Piece> = {
   /** @param values JSON of a state, in place of frames that are gone */
   frame(run, state, frame, values) {
     const { epoch, n } = frame
-    const { next, said } = saidIn(run, state, frame, values)
+    const { next, said } = piecesIn(run, state, frame, values)
     const events = said.map(
       (one, part): Piece => ({ ...one, at: { epoch, n, part }, count: next.count + part + 1, json: jsonOf(one) })
     )
@@ -170,17 +168,17 @@ interface Change {
   readonly said: readonly Said[]
 }
 
-function saidIn(run: Run, state: PieceState, frame: RawFrame, values: string | null): Change {
+function piecesIn(run: Run, state: PieceState, frame: RawFrame, values: string | null): Change {
   switch (frame.kind) {
     case Kind.metadata:
       return state.hasBegun ? again(state) : { next: { ...state, hasBegun: true }, said: [{ type: 'begun', run }] }
     case Kind.messages:
       return messageSaid(state, frame)
     case Kind.values:
-      return stateSaid(withQuestions(state, askedIn(frame.bytes)), values)
+      return stateSaid(asked(state, askedIn(frame.bytes)), values)
     case Kind.updates:
     case Kind.state:
-      return { next: withQuestions(state, askedInText(dataOf(frame.bytes))), said: [] }
+      return { next: asked(state, askedInText(dataOf(frame.bytes))), said: [] }
     case Kind.error:
       return { next: { ...state, failure: failureIn(frame) }, said: [] }
     default:
@@ -194,33 +192,11 @@ function again(state: PieceState): Change {
   return { next: { ...state, count, open: new Map(), answer: null, failure: null }, said: [] }
 }
 
-function failureIn({ bytes }: RawFrame): string {
-  const given: unknown = JSON.parse(dataOf(bytes))
-  const { message, error } = isObject(given) ? given : {}
-  return String(message ?? error ?? 'The run failed')
-}
-
 // ------------------------------------------------------------------------------------------------- questions
 
-function withQuestions(state: PieceState, asked: Json): PieceState {
-  const list = Array.isArray(asked) ? asked.filter(isObject) : []
-  const fresh = list.flatMap(({ id, value = null }): Interrupt[] =>
-    typeof id === 'string' && !state.questions.some((one) => one.id === id) ? [{ id, value }] : []
-  )
-  return fresh.length === 0 ? state : { ...state, questions: [...state.questions, ...fresh] }
-}
-
-function askedIn(bytes: Buffer): Json {
-  const named = namedIn(bytes)
-  if (named) return questionsIn(named)
-  // Interrupts are JSON.
-  return (aboutIn(bytes)?.interrupts ?? null) as Json
-}
-
-function askedInText(json: string): Json {
-  if (!json.includes(`"${INTERRUPT}"`)) return null
-  const given: unknown = JSON.parse(json)
-  return isObject(given) ? (given[INTERRUPT] ?? null) : null
+function asked(state: PieceState, given: Json): PieceState {
+  const questions = withQuestions(state.questions, given)
+  return questions === state.questions ? state : { ...state, questions }
 }
 
 // -------------------------------------------------------------------------------------------------- messages

@@ -9,7 +9,7 @@ export interface Form {
   /** The answer to all that was asked, as a run resumes with it. */
   read(content: JsonObject): Json
   /** The same for who answers with words. */
-  said(text: string): Json
+  ofText(text: string): Json
   /** The same for who does not want to answer. */
   readonly declined: Json
 }
@@ -44,7 +44,7 @@ export function formOf(questions: readonly Interrupt[]): Form {
       each((one, at) =>
         one.read(Object.fromEntries(Object.keys(one.fields).map((name) => [name, content[nameOf(at, name)] ?? null])))
       ),
-    said: (text) => each((one) => one.read({ answer: text })),
+    ofText: (text) => each((one) => one.read({ answer: text })),
     declined: each((one) => one.declined)
   }
 }

@@ -57,16 +57,24 @@ function statusOf(run: Run, ended: Ended | null): JsonObject {
   const state = stateOf(run)
   const timestamp = run.updated_at
   const status = taskStatus(run)
-  const said = (parts: JsonObject[]): JsonObject => ({
+  const agentMessage = (parts: JsonObject[]): JsonObject => ({
     message: { messageId: `${run.run_id}/${status}`, contextId: contextOf(run), role: 'ROLE_AGENT', parts }
   })
   if (status === 'input_required') {
     const questions = ended?.questions ?? []
     const data = { interrupts: questions.map(({ id, value }) => ({ id, value })) }
-    return { state, timestamp, ...said([{ text: formOf(questions).message }, { data, mediaType: 'application/json' }]) }
+    return {
+      state,
+      timestamp,
+      ...agentMessage([{ text: formOf(questions).message }, { data, mediaType: 'application/json' }])
+    }
   }
   if (status !== 'failed') return { state, timestamp }
-  return { state, timestamp, ...said([{ text: stopError(run)?.message ?? ended?.failure ?? 'The run failed' }]) }
+  return {
+    state,
+    timestamp,
+    ...agentMessage([{ text: stopError(run)?.message ?? ended?.failure ?? 'The run failed' }])
+  }
 }
 
 /** A piece as one event of a stream; null: nothing of it is told. */
@@ -98,7 +106,7 @@ export function taskView({ first, last }: Task, runs: readonly Run[], { historyL
   const end = pieces?.at(-1)
   const ended = end?.type === 'end' ? end.ended : null
   const run = ended ? { ...last, ...ended.run } : last
-  const all = runs.flatMap((one) => saidBy(one, first.run_id))
+  const all = runs.flatMap((one) => messagesOf(one, first.run_id))
   const history = historyLength === undefined ? all : historyLength > 0 ? all.slice(-historyLength) : []
   return {
     id: first.run_id,
@@ -128,7 +136,7 @@ function artifactsOf(pieces: readonly Piece[]): JsonObject[] {
 }
 
 /** What its user has said to a run. */
-function saidBy({ run_id, kwargs, metadata, ...run }: Run, taskId: string): JsonObject[] {
+function messagesOf({ run_id, kwargs, metadata, ...run }: Run, taskId: string): JsonObject[] {
   const { input } = kwargs
   const messages = isObject(input) && Array.isArray(input.messages) ? input.messages.filter(isObject) : []
   const named = metadata.a2a_message

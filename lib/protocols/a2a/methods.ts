@@ -87,7 +87,7 @@ export class A2aMethods {
     const { call, params } = asked
     const configuration = configurationIn(params)
     return this.#services.registry.streams.hold(call.user.id, async () => {
-      const task = await this.#say(asked)
+      const task = await this.#deliver(asked)
       if (configuration.returnImmediately !== true) await this.#ended(asked, task.last)
       return { task: await this.#view(await this.#tasks.get(call, task.first.run_id), params, configuration) }
     })
@@ -104,12 +104,12 @@ export class A2aMethods {
   async #stream(asked: Asked): Promise<Answer> {
     configurationIn(asked.params)
     return this.#services.registry.streams.hold(asked.call.user.id, async (place) =>
-      this.#open(asked, await this.#say(asked), place)
+      this.#open(asked, await this.#deliver(asked), place)
     )
   }
 
   /** What a message becomes: a new task, the answer to what one asks, or a word to one at work. */
-  async #say(asked: Asked): Promise<Task> {
+  async #deliver(asked: Asked): Promise<Task> {
     const { call, params } = asked
     const message = messageIn(params)
     if (message.taskId === null) return this.#start(asked, message)
@@ -117,7 +117,7 @@ export class A2aMethods {
     const { contextId } = message
     if (contextId !== null && contextId !== contextOf(task.first) && contextId !== task.first.thread_id)
       throw new RpcError(INVALID_PARAMS, 'message.contextId is not that of the task')
-    if (asks(task.last)) return this.#goOn(asked, task, message)
+    if (asks(task.last)) return this.#answer(asked, task, message)
     if (taskStatus(task.last) !== 'working')
       throw a2aError('UNSUPPORTED_OPERATION', `The task has ended: ${stateOf(task.last)}`)
     await this.#steer(call, task.last, message)
@@ -129,7 +129,7 @@ export class A2aMethods {
     const { contextId, messageId, content } = message
     const threadId = contextId === null ? null : await this.#contexts.open(call, contextId, agent)
     const asking = threadId === null ? null : await this.#tasks.asking(call, threadId)
-    if (asking) return this.#goOn({ call }, asking, message)
+    if (asking) return this.#answer({ call }, asking, message)
     const named: JsonObject = contextId !== null && contextId !== threadId ? { [CONTEXT]: contextId } : {}
     const push = pushIn(configurationIn(params).taskPushNotificationConfig)
     const body = {
@@ -141,9 +141,9 @@ export class A2aMethods {
     return onlyOf(run)
   }
 
-  async #goOn({ call }: Pick<Asked, 'call'>, task: Task, { text, data }: GivenMessage): Promise<Task> {
+  async #answer({ call }: Pick<Asked, 'call'>, task: Task, { text, data }: GivenMessage): Promise<Task> {
     const given = isObject(data) && data.resume !== undefined ? data.resume : data
-    const resume: Json = given ?? formOf(await this.#tasks.questions(task.last)).said(text)
+    const resume: Json = given ?? formOf(await this.#tasks.questions(task.last)).ofText(text)
     const context = task.first.metadata[CONTEXT]
     const metadata: JsonObject = context === undefined ? {} : { [CONTEXT]: context }
     const push = pushOf(task.first)

@@ -26,7 +26,7 @@ export function uiMessages({ threadId, messages, questions, messageOf }: Convers
   const tools = new Map<string, JsonObject>()
   for (const message of messages) {
     const { type } = message
-    if (type === 'human' || type === 'system') shown.push(said(message))
+    if (type === 'human' || type === 'system') shown.push(uiMessage(message))
     else if (type === 'tool') addResult(tools, message)
     else if (type === 'ai') {
       const last = answerOf(shown, threadId, message, messageOf)
@@ -38,7 +38,7 @@ export function uiMessages({ threadId, messages, questions, messageOf }: Convers
   return shown
 }
 
-function said({ id, type, content }: JsonObject): UiMessage {
+function uiMessage({ id, type, content }: JsonObject): UiMessage {
   return { id: String(id), role: type === 'human' ? 'user' : 'system', parts: answerParts({ content: content ?? '' }) }
 }
 

@@ -149,7 +149,7 @@ export class McpMethods {
     const { assistant, threadId, message, values } = await this.#tools.call(call.user.id, params)
     const asking = threadId === null || message === null ? null : await this.#tasks.asking(call, threadId)
     if (asking) {
-      const resume = formOf(await this.#tasks.questions(asking.last)).said(message!)
+      const resume = formOf(await this.#tasks.questions(asking.last)).ofText(message!)
       return { task: asking, run: await this.#tasks.answer(call, asking, resume, { graceMs }) }
     }
     const input = { ...values, ...(message !== null && { messages: [{ role: 'user', content: message }] }) }

@@ -27,7 +27,7 @@ const FOLDER = '/mnt/user-data/uploads/'
 export function readItems(input: Json | undefined, loc: Loc = ['body', 'input']): Input {
   if (input === undefined || input === null) throw missing(loc)
   const reader = new InputReader()
-  if (typeof input === 'string') reader.say('human', input)
+  if (typeof input === 'string') reader.add('human', input)
   else for (const [item, at] of listOf(input, loc)) reader.item(item, at)
   return reader.done()
 }
@@ -65,7 +65,7 @@ class InputReader {
     return { messages: this.#messages, outputs: this.#outputs, files: this.#files }
   }
 
-  say(type: string, content: Json): void {
+  add(type: string, content: Json): void {
     this.#messages.push({ type, id: randomUUID(), content })
   }
 
@@ -96,7 +96,7 @@ class InputReader {
     if (typeof role !== 'string' || !ROLES.includes(role))
       throw refusedValue([...loc, 'role'], `must be one of ${ROLES.join(', ')}`)
     const type = role === 'user' ? 'human' : role === 'assistant' ? 'ai' : 'system'
-    this.say(type, this.#content(content, [...loc, 'content']))
+    this.add(type, this.#content(content, [...loc, 'content']))
   }
 
   /** Calls of one answer are one message's. */
