@@ -1,8 +1,9 @@
 // Routes of a project's own beside its graphs, and what its langgraph.json says of ours.
 import { randomUUID } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
-import type { IncomingMessage } from 'node:http'
+import { Agent, type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
+import { text as textOfStream } from 'node:stream/consumers'
 import t from 'tap'
 import { ConfigurableHeaders } from '../../lib/langgraph/api/configurable-headers.ts'
 import { PERMISSIONS } from '../../lib/base/types.ts'
@@ -252,6 +253,30 @@ t.test(
     t.equal(await status(other, '/readyz'), 200)
   }
 )
+
+t.test('an app that answers before it has read a body leaves nothing of it to the next request', async (t) => {
+  const { site, person } = await graphSite(t, { settings: APP, config: { server: { body_bytes: 65_536 } } })
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => agent.destroy())
+  const send = (path: string, parts: readonly string[]): Promise<string> =>
+    new Promise((resolve, reject) => {
+      const sent = request(site.url + path, { method: 'POST', agent, headers: person.headers() }, (answer) => {
+        textOfStream(answer).then(resolve, reject)
+      })
+      sent.on('error', reject)
+      for (const part of parts) sent.write(part)
+      setTimeout(() => sent.end('end'), 50)
+    })
+  const answers = async () => {
+    const echoed = () => send('/custom/echo', ['hello ']).catch(() => '')
+    await until(async () => (await echoed()) === 'HELLO END', 'the next one is answered', 5000)
+  }
+  t.match(await send('/custom/first', ['x'.repeat(100)]), /^10[03]$/)
+  await answers()
+  t.equal(await send('/custom/count', ['x'.repeat(100)]), 'counting 103')
+  await t.rejects(send('/custom/count', ['x'.repeat(70_000)]), 'a part of an answer is none')
+  await answers()
+})
 
 t.test('a project may open its routes to everybody', async (t) => {
   const { site } = await graphSite(t, { settings: OPEN })

@@ -155,6 +155,9 @@ export class CustomApp implements ProjectApp {
       if (body.isTooLarge) throw body.failure
       if (behind.isIn(response)) return await behind.end(res, response)
       await send(req, res, response, this.#options.stallMs)
+      // The same of one that outgrew its bound while the answer went out: half of it must not look like all.
+      if (body.isTooLarge) throw body.failure
+      res.end()
     } catch (error) {
       if (!req.complete) res.shouldKeepAlive = false
       if (away.signal.aborted) return HANDLED
@@ -267,6 +270,7 @@ function appRequestOf(req: IncomingMessage, body: BoundBody, init: RequestInit, 
   return requestOf(req, { ...init, body: ReadableStream.from(body), duplex: 'half' } as RequestInit, path)
 }
 
+/** Its caller ends it. */
 async function send(req: IncomingMessage, res: ServerResponse, response: Response, stallMs: number): Promise<void> {
   const headers = Object.fromEntries([...response.headers].filter(([name]) => name !== 'set-cookie'))
   const cookies = response.headers.getSetCookie()
@@ -274,7 +278,6 @@ async function send(req: IncomingMessage, res: ServerResponse, response: Respons
   res.writeHead(response.status, { ...headers, ...(cookies.length > 0 && { 'set-cookie': cookies }) })
   if (response.body === null || req.method === 'HEAD') {
     await response.body?.cancel()
-    res.end()
     return
   }
   for await (const chunk of response.body) {
@@ -285,7 +288,6 @@ async function send(req: IncomingMessage, res: ServerResponse, response: Respons
     // The app may be silent as long as it likes: only a client that does not read is cut off.
     res.socket?.setTimeout(0)
   }
-  res.end()
 }
 
 /** Whether one of these routes of Hono's is for this method. */

@@ -2,7 +2,7 @@
 import { isObject, type Json, type JsonObject, type Run, textOf } from '../../base/types.ts'
 import { stopError } from '../../run/log/frame.ts'
 import type { Ended, Piece } from '../pieces.ts'
-import { formOf } from '../question.ts'
+import { formOf } from '../form.ts'
 import { type Task, type TaskStatus, taskStatus } from '../tasks.ts'
 
 const STATES: Readonly<Record<TaskStatus, string>> = {

@@ -3,7 +3,7 @@ import type { CallToolResult, Task as McpTask } from '@modelcontextprotocol/clie
 import { isInFlight, type JsonObject, type Run } from '../../base/types.ts'
 import { stopError } from '../../run/log/frame.ts'
 import type { Ended, Piece, Place } from '../pieces.ts'
-import { type Form, formOf } from '../question.ts'
+import { type Form, formOf } from '../form.ts'
 import { taskStatus } from '../tasks.ts'
 import { eventId, questionId, type StreamOf, streamText } from './ids.ts'
 

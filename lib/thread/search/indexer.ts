@@ -72,12 +72,13 @@ export class SearchIndexer {
     const { search } = this.#options.store
     if (!search) return null
     const mine = [...this.#changed].slice(0, THREADS)
+    // Before they are read: what changes from now on is to be read again.
+    for (const id of mine) this.#changed.delete(id)
     const found = mine.length > 0 ? await search.queued(mine, THREADS) : await this.#waiting()
     for (const thread of found) {
       if (this.#isStopped) return null
       await this.#index(thread)
     }
-    for (const id of mine) this.#changed.delete(id)
     return found.length > 0 || mine.length > 0 ? STEP_MS : null
   }
 
