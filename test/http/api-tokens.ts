@@ -107,7 +107,7 @@ t.test(
 
 /** Rows of the table that keep their answer open. */
 const openRows = () =>
-  // The contract's, and LangGraph's: others take bodies of their own.
+  // The contract's, and LangGraph's; the others' are in protocols/revocation.
   table.filter(({ isStream, path }) => isStream && !isOfOthers(path))
 
 const isOfOthers = (path: string) => /^\/(v1|mcp|a2a|api\/(ai|agui))\b/.test(path)

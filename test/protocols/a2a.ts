@@ -163,6 +163,10 @@ t.test('a message to a task at work is given to the agent, and is no task of its
   const configuration = { returnImmediately: true }
   const begun = await ask(person, 'SendMessage', { ...message('/demo rate=30 deltas=60'), configuration })
   const taskId = textIn(begun, 'result', 'task', 'id')
+  // Before its first call of the model it would get both messages at once.
+  const isAnswering = async () =>
+    JSON.stringify(at(await ask(person, 'GetTask', { id: taskId }), 'result', 'artifacts') ?? []).includes('"text"')
+  await until(isAnswering, 'it answers')
   const steered = await ask(person, 'SendMessage', message('In French, please', { taskId }))
   t.match(steered, { result: { task: { id: taskId, status: { state: 'TASK_STATE_COMPLETED' } } } })
   const { body } = await person.get(`/api/threads/${textIn(begun, 'result', 'task', 'contextId')}/state`)
