@@ -121,7 +121,7 @@ const retention = section({
   events_days: number(0, 0),
   // Ended runs, with their frames, traces and feedback; messages and states stay. Their tokens are in no sum any more.
   runs_days: number(0, 0),
-  // Threads that nothing has changed for so long, with everything of theirs.
+  // Threads that nothing has changed for so long, with everything of theirs; those with a TTL of their own go by that.
   threads_days: number(0, 0),
   // Lines of the audit.
   audit_days: number(0, 0)

@@ -72,5 +72,10 @@ export function retentionContract(t: Test, open: Open): void {
     t.match(JSON.parse(job!.payload), { unused_since: time(5) })
     t.equal(await store.jobs.get('removal', 'used'), null)
     t.strictSame([await store.retention.count('threads', time(5)), await sweep(store, 'threads', 5)], [0, 0])
+    await addThread(store, { thread_id: 'lives', user_id: 'ann', updated_at: time(1) })
+    const own = { kind: 'removal', key: 'lives', user_id: 'ann', thread_id: 'lives', due: time(900) } as const
+    await write(store, { name: 'job.put', job: { ...own, payload: '{"minutes":60}' } })
+    t.equal(await sweep(store, 'threads', 5), 0, 'one with a time to live goes by that')
+    t.match(await store.jobs.get('removal', 'lives'), { due_at: time(900) })
   })
 }

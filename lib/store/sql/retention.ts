@@ -6,9 +6,9 @@ import { ask, askOne, type StepReads, type Steps, type StepWrites } from './step
 
 const ENDED = "status NOT IN ('pending', 'running')"
 const TRACE = "category <> 'message'"
-/** A thread that is going already is not counted again. */
+/** A thread with a removal of its own goes by that: it is going already, or has a time to live, which would be lost. */
 const UNUSED = `is_temporary = 0 AND updated_at < $1 AND ${PRESENT}
-  AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = 'removal' AND key = threads_meta.thread_id AND payload LIKE '%unused_since%')`
+  AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = 'removal' AND key = threads_meta.thread_id)`
 
 const OLD: Readonly<Record<Retained, string>> = {
   events: `FROM run_events WHERE ${TRACE} AND created_at < $1`,
