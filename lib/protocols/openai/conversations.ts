@@ -1,6 +1,7 @@
 // Conversations: threads, and the messages of their state as items.
 import { randomUUID } from 'node:crypto'
 import { fail } from '../../base/errors.ts'
+import { KeyedMutex } from '../../base/keyed-mutex.ts'
 import { isObject, type JsonObject, type Thread, timestamp } from '../../base/types.ts'
 import type { Reply, UserCall } from '../../http/route.ts'
 import { Authorizer } from '../../routes/authorization.ts'
@@ -23,6 +24,8 @@ const CREATED = ['items', 'metadata']
 
 export class Conversations {
   readonly #services: Services
+  /** A state of ours is read and written as a whole: changes of a thread, one after the other. Of another process one can still be lost. */
+  readonly #changes = new KeyedMutex({ all: Number.POSITIVE_INFINITY, each: 1 })
 
   constructor(services: Services) {
     this.#services = services
@@ -96,12 +99,14 @@ export class Conversations {
     const thread = await this.#threadOf(call, 'delete')
     const { thread_id } = thread
     const id = call.params.item_id!
-    const all = await this.#messagesOf(thread_id)
-    const message = all.find((one) => itemsOf([one]).some((item) => item.id === id))
-    if (!message) throw fail('item_not_found')
     const { isOfGraphs } = this.#services.states
-    const left = all.filter((one) => one !== message)
-    await this.#write(call, thread_id, isOfGraphs ? [{ type: 'remove', id: message.id! }] : left)
+    await this.#changes.run(thread_id, async () => {
+      const all = await this.#messagesOf(thread_id)
+      const message = all.find((one) => itemsOf([one]).some((item) => item.id === id))
+      if (!message) throw fail('item_not_found')
+      const left = all.filter((one) => one !== message)
+      await this.#write(call, thread_id, isOfGraphs ? [{ type: 'remove', id: message.id! }] : left)
+    })
     return { json: viewOf(thread) }
   }
 
@@ -118,8 +123,10 @@ export class Conversations {
   async #add(call: UserCall, threadId: string, messages: readonly JsonObject[]): Promise<void> {
     // Refused with their place, before the thread's state is looked at.
     readInput([...messages], 'items')
-    const before = this.#services.states.isOfGraphs ? [] : await this.#messagesOf(threadId)
-    await this.#write(call, threadId, [...before, ...messages])
+    await this.#changes.run(threadId, async () => {
+      const before = this.#services.states.isOfGraphs ? [] : await this.#messagesOf(threadId)
+      await this.#write(call, threadId, [...before, ...messages])
+    })
   }
 
   /** Graphs add to their messages; a state of ours gets them as they are. */
