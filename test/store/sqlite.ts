@@ -476,6 +476,26 @@ t.test('what was deleted is in no file: overwritten, and gone from the log when 
   t.pass('it is')
 })
 
+t.test('a word that only removed texts had leaves the index too, and every SQLite reads the file', async (t) => {
+  const file = join(t.testdir(), 'colloquy.db')
+  const store = await openSqliteStore(file, { truncateMs: 100 })
+  t.teardown(() => store.close())
+  const texts = (words: string[]) => [{ seq: 1, run_id: null, at: '2026-01-01T00:00:00.000Z', words }]
+  for (let n = 0; n < 20; n++) {
+    await addThread(store, { thread_id: `t${n}` })
+    const words = n === 10 ? ['heffalump'] : Array.from({ length: 200 }, (_, i) => `word${n * i}`)
+    await write(store, { name: 'search.put', thread_id: `t${n}`, texts: texts(words), done: null })
+  }
+  t.match(bytesIn(file), 'heffalump')
+  await write(store, { name: 'thread.remove', thread_id: 't10', user: null })
+  await until(() => !bytesIn(file).includes('heffalump'), 'the word is gone')
+  const db = new Sqlite(file, { readonly: true })
+  t.equal(db.prepare("SELECT v FROM search_words_config WHERE k = 'version'").pluck().get(), 4)
+  db.close()
+  const wanted = { words: ['word19'], prefix: null, limit: 10, offset: 0 }
+  t.equal((await store.search!.find(wanted, null)).total, 2, 'the others are found')
+})
+
 t.test(
   'a file that another version has written is freed of what that one deleted by `prune`, beside a server',
   async (t) => {

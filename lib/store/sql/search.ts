@@ -73,7 +73,8 @@ export function searchReads({ matches, query }: WordDialect): StepReads<SearchRe
 
 export function searchWrites({ column }: WordDialect): StepWrites<'search.put'> {
   const insert = `INSERT INTO search_texts (thread_id, seq, run_id, at, words) VALUES ($1, $2, $3, $4, ${column(5)})
-    ON CONFLICT (thread_id, seq) DO NOTHING`
+    ON CONFLICT (thread_id, seq) DO UPDATE SET at = excluded.at`
+  const clear = `DELETE FROM search_texts WHERE thread_id = $1 AND seq = 0 AND words <> ${column(2)}`
   return {
     *'search.put'({ thread_id, texts, done }) {
       const thread = yield* askOne<{ user_id: string | null }>(
@@ -81,12 +82,13 @@ export function searchWrites({ column }: WordDialect): StepWrites<'search.put'> 
         thread_id
       )
       if (!thread) throw new Refused(`thread ${thread_id} is gone`)
-      // A title changes; a message does not.
-      if (texts.some(({ seq }) => seq === 0))
-        yield* ask('DELETE FROM search_texts WHERE thread_id = $1 AND seq = 0', thread_id)
       const owner = wordOfOwner(thread.user_id)
-      for (const { seq, run_id, at, words } of texts)
-        yield* ask(insert, thread_id, seq, run_id, at, [owner, ...words].join(' '))
+      for (const { seq, run_id, at, words } of texts) {
+        const value = [owner, ...words].join(' ')
+        // A title changes; a message does not.
+        if (seq === 0) yield* ask(clear, thread_id, value)
+        yield* ask(insert, thread_id, seq, run_id, at, value)
+      }
       if (done !== null) yield* ask('DELETE FROM search_queue WHERE thread_id = $1 AND version = $2', thread_id, done)
       return null
     }

@@ -1,8 +1,8 @@
-// The worker thread that checkpoints the WAL.
+// The worker thread that checkpoints the WAL, and takes what was deleted out of it and out of the index of words.
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
 import { ThreadChannel } from '../../base/thread-channel.ts'
-import { connect, truncateWal } from './connection.ts'
+import { connect, mergeWords, truncateWal } from './connection.ts'
 
 /** Maximum rounds in a row: commits made during one are checkpointed by the next, until a round sees none. */
 const ROUNDS_MAX = 4
@@ -10,6 +10,8 @@ const ROUNDS_MAX = 4
 /** Commits wait while TRUNCATE waits for a reader, in ms. */
 const TRUNCATE_WAITS_MS = 50
 const TRUNCATE_AGAIN_MS = 1000
+/** Steps of a merge between two checkpoints: what they write is not to fill the WAL. */
+const STEPS_A_CHECKPOINT = 16
 
 /** Result of the pragma: pages in the WAL, and how many of them are checkpointed. */
 interface CheckpointResult {
@@ -30,7 +32,25 @@ function serve(path: string): void {
   const db = connect(path)
   db.pragma(`busy_timeout = ${TRUNCATE_WAITS_MS}`)
   const truncate = (): void => {
-    if (db.open && !truncateWal(db)) setTimeout(truncate, TRUNCATE_AGAIN_MS).unref()
+    if (db.open && !truncateWal(db)) setTimeout(tried(truncate), TRUNCATE_AGAIN_MS).unref()
+  }
+  // One step a turn, so that a checkpoint or the end that was asked for meanwhile comes between.
+  const erase = (steps: Iterator<void>, done = 0): void => {
+    if (!db.open) return
+    if (done % STEPS_A_CHECKPOINT === 0) checkpoint(db)
+    let isOver: boolean | undefined
+    try {
+      isOver = steps.next().done
+    } catch {
+      // Somebody writes.
+      setTimeout(
+        tried(() => erase(mergeWords(db))),
+        TRUNCATE_AGAIN_MS
+      ).unref()
+      return
+    }
+    if (isOver) return truncate()
+    setImmediate(tried(() => erase(steps, done + 1)))
   }
   const tried = (work: () => void) => () => {
     try {
@@ -41,10 +61,7 @@ function serve(path: string): void {
   }
   new ThreadChannel(port, {
     checkpoint: tried(() => checkpoint(db)),
-    truncate: tried(() => {
-      checkpoint(db)
-      truncate()
-    }),
+    truncate: tried(() => erase(mergeWords(db))),
     stop() {
       db.close()
       port.close()
