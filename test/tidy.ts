@@ -351,13 +351,29 @@ for (const { idea, sign, home, others, like, unlike } of ONCE)
     t.same(having.sort(), Object.keys(others).sort())
   })
 
+/** Names by which messages are folded of their chunks, and where a log or a store is read. */
+const FOLDS = /\b(fold|begun|readChunk|finishCall|callTextsOf)\b[^;]*?from '[^']*conversation\//
+const READS = /from '[^']*(store\/|run\/log\/(run-log|segment|slabs|stored-frames)|run\/lifecycle\/)/
+
+t.test('one fold under all protocols: a room of one folds no messages, and reads no log and no store', async (t) => {
+  t.match("import { emptyText, fold } from '../../conversation/chunk.ts'", FOLDS)
+  t.match("import type { RawFrame } from '../../run/log/segment.ts'", READS)
+  const shared = sources('lib/protocols').filter((file) => dirname(file) === 'lib/protocols')
+  const rooms = sources('lib/protocols').filter((file) => !shared.includes(file))
+  const importLines = (file: string) =>
+    readFileSync(join(ROOT, file), 'utf8').match(/^import [\s\S]*? from .*$/gm) ?? []
+  const having = (files: string[], sign: RegExp) =>
+    files.filter((file) => importLines(file).some((line) => sign.test(line)))
+  t.same(having(rooms, FOLDS), [])
+  t.same(having(rooms, READS), [])
+  t.same(having(shared, FOLDS), ['lib/protocols/parts.ts'])
+})
+
 t.test('there is no file in lib/ that nobody imports', async (t) => {
   const imported = new Set(imports.map(({ to }) => to))
   // The public door, and what is started by its path.
   const doors = [
     'lib/index',
-    // Until the first protocol that opens one has landed.
-    'lib/protocols/stream',
     'lib/client/colloquy',
     'lib/console/main',
     'lib/console/worker',

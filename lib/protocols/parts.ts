@@ -1,5 +1,5 @@
 // What a run says, part by part, in no protocol's words: answers with their texts, reasoning and calls as they grow, results, questions, and
-// the end. Protocols whose clients draw an answer while it grows name these in their own words. Pure: parts depend on earlier frames alone.
+// the end. The one fold under all protocols (pieces.ts gathers what it says). Pure: parts depend on earlier frames alone.
 import { finishCall } from '../conversation/calls.ts'
 import {
   addUsage,
@@ -52,6 +52,8 @@ export type Part =
       readonly text: string
       readonly isError: boolean
       readonly isOfRun: boolean
+      /** It stands in place of what the user has not answered yet. */
+      readonly isQuestion: boolean
     }
   | {
       readonly type: 'done'
@@ -366,16 +368,16 @@ function callsIn({ tool_calls, invalid_tool_calls }: JsonObject): { id: string; 
 }
 
 function resultParts(state: PartState, given: JsonObject, message: string): Step {
-  // A question that stands in place of its answer.
-  if (isObject(given.artifact) && isObject(given.artifact.human_input)) return { state, parts: [] }
-  const { content = '', name, status } = given
+  const { content = '', name, status, artifact } = given
+  const isQuestion = isObject(artifact) && isObject(artifact.human_input)
   const id = String(given.tool_call_id)
   // Written by this service: a text, or a list of blocks.
   const text = textOf(content as string | Json[])
   const isOfRun = state.calls.has(id)
-  const next = { ...withDone(state, message), answered: new Set(state.answered).add(id) }
+  const done = withDone(state, message)
+  const next = isQuestion ? done : { ...done, answered: new Set(done.answered).add(id) }
   const about = { id, name: typeof name === 'string' ? name : null, content, text, isError: status === 'error' }
-  return { state: next, parts: [{ type: 'result', message, ...about, isOfRun }] }
+  return { state: next, parts: [{ type: 'result', message, ...about, isOfRun, isQuestion }] }
 }
 
 /** Tokens, as clients of JavaScript name them. */

@@ -1,11 +1,19 @@
-// Where an event of a protocol stands in its thread: which run, which frame, which of the frame's events.
+// Where an event of a protocol stands: in its run, by its frame and which of the frame's events it is, and in its thread, by its run too.
 
-export interface Place {
-  readonly ordinal: number
+/** In a run. */
+export interface FramePlace {
   readonly epoch: number
   readonly n: number
   readonly part: number
 }
+
+/** In a thread. */
+export interface Place extends FramePlace {
+  readonly ordinal: number
+}
+
+/** The first part of a run's end, behind all others of its last frame. */
+export const END_PART = 2 ** 20
 
 export function placeText({ ordinal, epoch, n, part }: Place): string {
   return `${ordinal}:${epoch}-${n}.${part}`
@@ -18,11 +26,15 @@ export function readPlace(text: string | undefined): Place | null {
   return part === undefined ? null : { ordinal: ordinal!, epoch: epoch!, n: n!, part }
 }
 
-/** What stands behind a place; later attempts stand behind earlier ones. */
-export function isBehind(one: Place, other: Place): boolean {
-  if (one.ordinal !== other.ordinal) return one.ordinal > other.ordinal
+/** Whether it stands behind another place of its run; later attempts stand behind earlier ones. */
+export function isBehind(one: FramePlace, other: FramePlace): boolean {
   if (one.epoch !== other.epoch) return one.epoch > other.epoch
   return one.n === other.n ? one.part > other.part : one.n > other.n
+}
+
+/** The same for places of a thread. */
+export function isBehindInThread(one: Place, other: Place): boolean {
+  return one.ordinal === other.ordinal ? isBehind(one, other) : one.ordinal > other.ordinal
 }
 
 /** Server-sent events that bear their place. */

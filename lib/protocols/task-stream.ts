@@ -4,21 +4,23 @@ import type { StreamWriter } from '../base/stream-writer.ts'
 import { type Call, HANDLED } from '../http/route.ts'
 import { openEvents, readerOf } from '../routes/join-request.ts'
 import type { Services } from '../routes/services.ts'
-import type { Place as Slot } from '../run/delivery/streams.ts'
+import type { Place } from '../run/delivery/streams.ts'
 import type { Fed, RunFeed } from '../run/delivery/thread-joiner.ts'
 import type { Filter } from '../run/log/filter.ts'
 import { HEARTBEAT } from '../run/log/frame.ts'
 import type { Loaded } from '../run/log/stored-frames.ts'
 import type { Run } from '../base/types.ts'
 import { type Selection, TranslatedFeed } from './feed.ts'
-import { type Ended, isBehind, type Piece, PIECES, type PieceState, pieces, type Place } from './pieces.ts'
+import { PART_FILTER } from './parts.ts'
+import { type Ended, type Piece, type PieceState, pieces } from './pieces.ts'
+import { type FramePlace, isBehind } from './places.ts'
 import { eventsOfRun } from './stream.ts'
 
 /** How one reader is shown a task. */
 export interface TaskView {
   /** Where it begins: the run, and behind which place of it; null: from its beginning. */
   readonly run: Run
-  readonly after: Place | null
+  readonly after: FramePlace | null
   /** Sent at once. */
   readonly first?: Buffer
   readonly headers?: Readonly<Record<string, string>>
@@ -31,7 +33,7 @@ export interface TaskView {
 }
 
 /** Opens the stream in a reserved place. */
-export function openTask(services: Services, call: Call, view: TaskView, slot: Slot): typeof HANDLED {
+export function openTask(services: Services, call: Call, view: TaskView, place: Place): typeof HANDLED {
   const { registry } = services
   const { run, headers = {} } = view
   const wire = new Watched(openEvents(services, call, headers))
@@ -62,7 +64,7 @@ export function openTask(services: Services, call: Call, view: TaskView, slot: S
         })
       }
     },
-    slot
+    place
   )
   if (view.first) joiner.send(view.first)
   joiner.pump()
@@ -71,14 +73,14 @@ export function openTask(services: Services, call: Call, view: TaskView, slot: S
 
 /** How a run has ended, or how far it has come. Rejects when the store does. */
 export async function endedOf(services: Services, run: Run): Promise<Ended> {
-  const all = await eventsOfRun(services, run, pieces, { filter: PIECES })
+  const all = await eventsOfRun(services, run, pieces, { filter: PART_FILTER })
   const last = all.at(-1)
   if (last?.type === 'end') return last.ended
   const texts = all.flatMap((one) => (one.type === 'text' ? [one] : []))
   const message = texts.at(-1)?.message
   const answer =
     message === undefined ? null : texts.flatMap((one) => (one.message === message ? [one.text] : [])).join('')
-  return { run, answer, questions: [], failure: null, usage: null }
+  return { run, answer, questions: [], calls: [], failure: null, reason: null, usage: null }
 }
 
 /** A run of a task. Behind the one that is its last nothing follows. */
@@ -114,9 +116,9 @@ class TaskFeed implements RunFeed {
 }
 
 /** What a reader takes of a run: what is behind a place of it. */
-function selectionAfter(after: Place | null): Selection<Piece> {
+function selectionAfter(after: FramePlace | null): Selection<Piece> {
   const key = after ? `${after.epoch}-${after.n}.${after.part}` : ''
-  return { filter: PIECES, withValues: false, takes: ({ at }) => after === null || isBehind(at, after), key }
+  return { filter: PART_FILTER, withValues: false, takes: ({ at }) => after === null || isBehind(at, after), key }
 }
 
 const NOTHING = Buffer.alloc(0)

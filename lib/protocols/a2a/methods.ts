@@ -6,7 +6,8 @@ import { giveInput } from '../../routes/run-input.ts'
 import type { Services } from '../../routes/services.ts'
 import { type HumanMessage, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import { INVALID_PARAMS, METHOD_NOT_FOUND, RpcError } from '../json-rpc.ts'
-import { PIECES, type Piece, pieces } from '../pieces.ts'
+import { PART_FILTER } from '../parts.ts'
+import { type Piece, pieces } from '../pieces.ts'
 import { formOf } from '../form.ts'
 import { eventsOfRun } from '../stream.ts'
 import { openTask } from '../task-stream.ts'
@@ -237,7 +238,7 @@ export class A2aMethods {
 
   async #piecesOf({ runs }: Task): Promise<Piece[]> {
     const all: Piece[] = []
-    for (const run of runs) all.push(...(await eventsOfRun(this.#services, run, pieces, { filter: PIECES })))
+    for (const run of runs) all.push(...(await eventsOfRun(this.#services, run, pieces, { filter: PART_FILTER })))
     return all
   }
 
@@ -245,7 +246,7 @@ export class A2aMethods {
   async #open({ call, wrap }: Asked, task: Task, place: Parameters<typeof openTask>[3]): Promise<typeof HANDLED> {
     const { first, last, runs } = task
     const before = await this.#piecesOf({ ...task, runs: runs.slice(0, -1) })
-    const own = await eventsOfRun(this.#services, last, pieces, { filter: PIECES })
+    const own = await eventsOfRun(this.#services, last, pieces, { filter: PART_FILTER })
     // One that has ended meanwhile is told so behind its end too: its end is the last piece.
     const shown = own.filter(({ type }) => type !== 'end')
     // The row may be older than the log.

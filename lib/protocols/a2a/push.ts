@@ -2,7 +2,8 @@
 import type { Services } from '../../routes/services.ts'
 import { isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import { INVALID_PARAMS, RpcError } from '../json-rpc.ts'
-import { PIECES, pieces } from '../pieces.ts'
+import { PART_FILTER } from '../parts.ts'
+import { pieces } from '../pieces.ts'
 import { eventsOfRun } from '../stream.ts'
 import { onlyOf, taskIdOf } from '../tasks.ts'
 import { contextOf, taskView } from './encoding.ts'
@@ -57,7 +58,7 @@ export async function pushed(services: Pick<Services, 'registry'>, run: Run): Pr
   if (!isObject(push)) return null
   const { token, authentication } = push
   const { scheme, credentials } = isObject(authentication) ? authentication : {}
-  const all = await eventsOfRun(services, run, pieces, { filter: PIECES })
+  const all = await eventsOfRun(services, run, pieces, { filter: PART_FILTER })
   const isLong = all.reduce((sum, { json }) => sum + json.length, 0) > ARTIFACTS_MAX
   const shown = isLong ? all.slice(-1) : all
   const task = { ...taskView(onlyOf(run), [run], { pieces: shown }), id: taskIdOf(run), contextId: contextOf(run) }

@@ -11,7 +11,7 @@ import type { Services } from '../../routes/services.ts'
 import { entriesOf } from '../../routes/turn.ts'
 import { throughDoor } from '../door.ts'
 import { PART_FILTER } from '../parts.ts'
-import { isBehind, type Place, placedEvents, placeText, readPlace } from '../places.ts'
+import { isBehindInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
 import { streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, visibleThread } from '../threads.ts'
 import { dialectIn, type RunInput, runBodyOf, runInput } from './input.ts'
@@ -111,7 +111,7 @@ export function agUi(services: Services) {
     const selection = {
       filter: PART_FILTER,
       withValues: false,
-      takes: ({ at, isInput }: AgUiEvent) => (withInput || !isInput) && (after === null || isBehind(at, after)),
+      takes: ({ at, isInput }: AgUiEvent) => (withInput || !isInput) && (after === null || isBehindInThread(at, after)),
       key: `${withInput} ${after === null ? '' : placeText(after)}`
     }
     return { translation: translationIn(dialect), encoding: placedEvents, selection: () => selection }

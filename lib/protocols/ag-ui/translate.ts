@@ -4,7 +4,7 @@ import { objectsIn, textOr } from '../../base/json.ts'
 import type { Translation } from '../feed.ts'
 import { type Call, type End, endingParts, NO_PARTS, type Part, partsIn, type PartState, tokensOf } from '../parts.ts'
 import { reviewsOf } from '../reviews.ts'
-import type { Place } from '../places.ts'
+import { END_PART, type Place } from '../places.ts'
 
 export interface AgUiEvent {
   readonly json: string
@@ -24,9 +24,6 @@ interface State {
 /** In a run's metadata: what its client calls it, and its thread. */
 export const RUN_NAME = 'ag_ui_run_id'
 export const THREAD_NAME = 'ag_ui_thread_id'
-
-/** Parts of a run's end stand behind all others of its last frame. */
-const END_PART = 2 ** 20
 
 const TRANSLATIONS: Readonly<Record<Dialect, Translation<State, AgUiEvent>>> = {
   '1.0': translationOf('1.0'),
@@ -93,6 +90,7 @@ function events(run: Run, part: Part, texts: Set<string>, dialect: Dialect): Jso
     case 'called':
       return [{ type: 'TOOL_CALL_END', toolCallId: part.id }]
     case 'result':
+      if (part.isQuestion) return []
       return [
         { type: 'TOOL_CALL_RESULT', messageId: part.message, toolCallId: part.id, content: part.text, role: 'tool' }
       ]

@@ -10,7 +10,7 @@ import { entriesOf } from '../../routes/turn.ts'
 import type { Selection } from '../feed.ts'
 import { throughDoor } from '../door.ts'
 import { PART_FILTER } from '../parts.ts'
-import { isBehind, type Place, placedEvents, placeText, readPlace } from '../places.ts'
+import { isBehindInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
 import { streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, visibleThread } from '../threads.ts'
 import { DONE, STREAM_HEADERS } from './encoding.ts'
@@ -33,7 +33,7 @@ export function aiSdkRoutes(services: Services): Route[] {
     const selection: Selection<Chunk> = {
       filter: PART_FILTER,
       withValues: false,
-      takes: ({ at }) => after === null || isBehind(at, after),
+      takes: ({ at }) => after === null || isBehindInThread(at, after),
       key: after === null ? '' : placeText(after)
     }
     return { translation: TRANSLATION, encoding: placedEvents, selection: () => selection, last: DONE }

@@ -3,7 +3,7 @@ import { isObject, type Interrupt, type Json, type JsonObject, type Run } from '
 import type { Translation } from '../feed.ts'
 import { type Call, type End, endingParts, NO_PARTS, type Part, partsIn, type PartState, tokensOf } from '../parts.ts'
 import { approvalId, reviewsOf } from '../reviews.ts'
-import type { Place } from '../places.ts'
+import { END_PART, type Place } from '../places.ts'
 import { continuesMessage, messageIdOf } from './ids.ts'
 
 /** A chunk, and where it stands in its thread. */
@@ -11,9 +11,6 @@ export interface Chunk {
   readonly json: string
   readonly at: Place
 }
-
-/** Parts of a run's end stand behind all others of its last frame. */
-const END_PART = 2 ** 20
 
 export const TRANSLATION: Translation<PartState, Chunk> = {
   initial: NO_PARTS,
@@ -60,7 +57,7 @@ function chunks(run: Run, part: Part): JsonObject[] {
       return [calledChunk(part)]
     case 'result':
       // Of an earlier message: the client has no part there to put it in.
-      return part.isOfRun || continuesMessage(run) ? [resultChunk(part)] : []
+      return !part.isQuestion && (part.isOfRun || continuesMessage(run)) ? [resultChunk(part)] : []
     case 'done':
       return [{ type: 'finish-step' }]
     case 'data':

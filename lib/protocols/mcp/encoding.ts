@@ -2,7 +2,8 @@
 import type { CallToolResult, Task as McpTask } from '@modelcontextprotocol/client'
 import { isInFlight, type JsonObject, type Run } from '../../base/types.ts'
 import { stopError } from '../../run/log/frame.ts'
-import type { Ended, Piece, Place } from '../pieces.ts'
+import type { Ended, Piece } from '../pieces.ts'
+import type { FramePlace } from '../places.ts'
 import { type Form, formOf } from '../form.ts'
 import { taskStatus } from '../tasks.ts'
 import { eventId, questionId, type StreamOf, streamText } from './ids.ts'
@@ -17,7 +18,7 @@ const RUN_PIECES = 1_000_000_000
 const POLL_MS = 1_000
 
 /** An event whose data is empty sets the position of its reader, and is no message. */
-export function positionEvent(run: string, at: Place | null, stream: StreamOf): Buffer {
+export function positionEvent(run: string, at: FramePlace | null, stream: StreamOf): Buffer {
   return Buffer.from(`id: ${eventId(run, at, streamText(stream))}\ndata: \n\n`)
 }
 

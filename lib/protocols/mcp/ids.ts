@@ -5,7 +5,7 @@ import { parseJson } from '../../http/body.ts'
 import { isId } from '../../http/schema.ts'
 import { isObject, type Json, type JsonObject } from '../../base/types.ts'
 import { isRpcId, type RpcId } from '../json-rpc.ts'
-import type { Place } from '../pieces.ts'
+import type { FramePlace } from '../places.ts'
 
 /** Revisions with a handshake and sessions, newest first; and the one without. */
 export const HANDSHAKE_VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26']
@@ -31,7 +31,7 @@ export interface EventAt {
   readonly stream: StreamOf
   readonly run: string
   /** null: the beginning of the run. */
-  readonly after: Place | null
+  readonly after: FramePlace | null
 }
 
 const ID = /^([\w-]{1,64})\.(?:(\d{1,16})-(\d{1,15})\.(\d{1,9}))?\.([\w-]{1,2048})$/
@@ -41,7 +41,7 @@ export function streamText({ id, token, isStateless, canAsk, task, isOfTask }: S
   return Buffer.from(JSON.stringify([id, token, isStateless, canAsk, task, isOfTask])).toString('base64url')
 }
 
-export function eventId(run: string, at: Place | null, stream: string): string {
+export function eventId(run: string, at: FramePlace | null, stream: string): string {
   return `${run}.${at ? `${at.epoch}-${at.n}.${at.part}` : ''}.${stream}`
 }
 

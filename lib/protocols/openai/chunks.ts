@@ -2,7 +2,8 @@
 import { clientToolNames } from '../../agent/client-context.ts'
 import type { JsonObject, Run } from '../../base/types.ts'
 import type { Encoding, Selection, Translation } from '../feed.ts'
-import { type Ended, type Piece, PIECES, type PieceState, pieces } from '../pieces.ts'
+import { PART_FILTER } from '../parts.ts'
+import { type Ended, type Piece, type PieceState, pieces } from '../pieces.ts'
 import { formOf } from '../form.ts'
 import { asks } from '../tasks.ts'
 import { bare } from './ids.ts'
@@ -33,20 +34,24 @@ export const completions: Translation<CompletionState, CompletionChunk> = {
 
   frame(run, before, frame, values) {
     const { state: told, events: said } = pieces.frame(run, before.told, frame, values)
-    let state: CompletionState = { ...before, told }
-    const events: CompletionChunk[] = []
-    for (const piece of said) {
-      const step = chunkOf(run, state, piece)
-      state = step.state
-      if (step.delta) events.push(chunk(run, step.delta))
-    }
-    return { state, events }
+    return chunksOf(run, { ...before, told }, said)
   },
 
   end(run, state, at) {
-    const [end] = pieces.end(run, state.told, at)
-    return end?.type === 'end' ? lastChunks(run, state, end.ended) : []
+    return chunksOf(run, state, pieces.end(run, state.told, at)).events
   }
+}
+
+function chunksOf(run: Run, before: CompletionState, said: readonly Piece[]) {
+  let state = before
+  const events: CompletionChunk[] = []
+  for (const piece of said) {
+    if (piece.type === 'end') events.push(...lastChunks(run, state, piece.ended))
+    const step = chunkOf(run, state, piece)
+    state = step.state
+    if (step.delta) events.push(chunk(run, step.delta))
+  }
+  return { state, events }
 }
 
 interface Step {
@@ -67,7 +72,7 @@ function chunkOf(run: Run, state: CompletionState, piece: Piece): Step {
     case 'call':
       return calling(run, state, piece)
     case 'result':
-      return { state: piece.name === 'ask_clarification' ? { ...state, question: piece.text } : state }
+      return { state: piece.isQuestion ? { ...state, question: piece.text } : state }
     default:
       return { state }
   }
@@ -131,7 +136,7 @@ function completionUsage(usage: JsonObject): JsonObject {
 }
 
 export const allChunks: Selection<CompletionChunk> = {
-  filter: PIECES,
+  filter: PART_FILTER,
   withValues: false,
   takes: () => true,
   key: ''

@@ -7,7 +7,7 @@ import { refusedValue } from '../../routes/input.ts'
 import type { Services } from '../../routes/services.ts'
 import { waitForEnd } from '../../routes/wait.ts'
 import type { Place } from '../../run/delivery/streams.ts'
-import { PIECES } from '../pieces.ts'
+import { PART_FILTER } from '../parts.ts'
 import { eventsOfRun, streamRun } from '../stream.ts'
 import {
   allChunks,
@@ -97,7 +97,7 @@ export class Completions {
 
   #wait(call: UserCall, run: Run, place: Place, isTheirs: boolean): Promise<typeof HANDLED> {
     const answerOf = async (ended: Run) => {
-      const chunks = await eventsOfRun(this.#services, ended, completions, { filter: PIECES })
+      const chunks = await eventsOfRun(this.#services, ended, completions, { filter: PART_FILTER })
       return JSON.stringify(completionOf(ended, chunks))
     }
     return waitForEnd(this.#services, call, place, {

@@ -9,7 +9,7 @@ import { alreadyEnded } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
 import { waitForEnd } from '../../routes/wait.ts'
 import type { Place } from '../../run/delivery/streams.ts'
-import { PIECES } from '../pieces.ts'
+import { PART_FILTER } from '../parts.ts'
 import { eventsOfRun, streamRun } from '../stream.ts'
 import { Tasks } from '../tasks.ts'
 import { errorOf } from './errors.ts'
@@ -105,7 +105,7 @@ export class Responses {
 
   /** The response as far as it is. */
   async #shown(run: Run): Promise<JsonObject> {
-    const events = await eventsOfRun(this.#services, run, responses, { filter: PIECES })
+    const events = await eventsOfRun(this.#services, run, responses, { filter: PART_FILTER })
     const last = events.findLast(isTerminal)
     // Written by the translation.
     if (last) return (JSON.parse(last.json) as { response: JsonObject }).response

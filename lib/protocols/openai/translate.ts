@@ -5,7 +5,8 @@ import { emptyText, type GrowingText } from '../../conversation/chunk.ts'
 import { Kind } from '../../run/log/frame.ts'
 import type { Json, JsonObject, Run } from '../../base/types.ts'
 import type { Encoding, Selection, Translation } from '../feed.ts'
-import { type Ended, type Piece, PIECES, type PieceState, pieces } from '../pieces.ts'
+import { PART_FILTER } from '../parts.ts'
+import { type Ended, type Piece, type PieceState, pieces } from '../pieces.ts'
 import { formOf } from '../form.ts'
 import { asks } from '../tasks.ts'
 import { bare } from './ids.ts'
@@ -48,8 +49,6 @@ interface ResponseState {
   readonly hasClientCall: boolean
 }
 
-/** The name of the message by which the agent asks. */
-const ASKING = 'ask_clarification'
 const SERVER = 'colloquy'
 /** Terminal events have the whole: whoever comes later than the last event gets it. */
 const TERMINAL = ['response.completed', 'response.failed', 'response.incomplete']
@@ -69,17 +68,16 @@ export const responses: Translation<ResponseState, ResponseEvent> = {
   frame(run, state, frame, values) {
     const { state: told, events } = pieces.frame(run, state.told, frame, values)
     const writer = new Writer(run, { ...state, told })
-    // Another attempt says what was cut again.
-    if (frame.kind === Kind.metadata && state.told.hasBegun) writer.close('incomplete')
     const said = frame.kind === Kind.values ? behindAnswers(events, keptOf(run).answers) : events
     for (const piece of said) writer.write(piece)
+    // Another attempt says what was cut again.
+    if (frame.kind === Kind.metadata && state.told.parts.hasBegun) writer.close('incomplete')
     return writer.done()
   },
 
   end(run, state, at) {
-    const [end] = pieces.end(run, state.told, at)
     const writer = new Writer(run, state)
-    if (end?.type === 'end') writer.end(end.ended)
+    for (const piece of pieces.end(run, state.told, at)) writer.write(piece)
     return writer.done().events
   }
 }
@@ -96,7 +94,7 @@ export const responseEvents: Encoding<ResponseEvent> = {
 /** What a reader that has the events up to a number takes; -1: all. The end is for everybody. */
 export function selectionAfter(after: number): Selection<ResponseEvent> {
   const takes = (event: ResponseEvent) => event.seq > after || isTerminal(event)
-  return { filter: PIECES, withValues: false, takes, key: after < 0 ? '' : String(after) }
+  return { filter: PART_FILTER, withValues: false, takes, key: after < 0 ? '' : String(after) }
 }
 
 /** In place of frames that are gone stands a state, which has the answered calls too: those belong to the response before. */
@@ -131,7 +129,9 @@ class Writer {
       case 'call':
         return this.#call(piece.id, piece.name, piece.args)
       case 'result':
-        return this.#result(piece.id, piece.name, piece.text, piece.isError)
+        return this.#result(piece)
+      case 'end':
+        return this.#end(piece.ended)
     }
   }
 
@@ -141,7 +141,7 @@ class Writer {
     for (const [id] of this.#state.calling) this.#closeCall(id, { status, output: null, error: null })
   }
 
-  end(ended: Ended): void {
+  #end(ended: Ended): void {
     const { failure, usage } = ended
     const { status, error = null } = endOf(ended.run, failure)
     this.close(status === 'completed' ? 'completed' : 'incomplete')
@@ -215,7 +215,7 @@ class Writer {
 
   // -------------------------------------------------------------------------------------------- calls
 
-  #call(id: string, name: string, args: JsonObject): void {
+  #call(id: string, name: string, args: Json): void {
     this.#closeGrowing('completed')
     const text = JSON.stringify(args)
     if (clientToolNames(this.#run.kwargs.context).includes(name)) return this.#clientCall(id, name, text)
@@ -241,8 +241,8 @@ class Writer {
     this.#state = { ...this.#state, hasClientCall: true }
   }
 
-  #result(id: string, name: string | null, text: string, isError: boolean): void {
-    if (name === ASKING) this.#state = { ...this.#state, question: text }
+  #result({ id, text, isError, isQuestion }: Piece & { readonly type: 'result' }): void {
+    if (isQuestion) this.#state = { ...this.#state, question: text }
     else if (isError) this.#closeCall(id, { status: 'failed', output: null, error: text })
     else this.#closeCall(id, { status: 'completed', output: text, error: null })
   }
