@@ -42,12 +42,13 @@ const vendorPath = (name: string): string => `vendor/${name.replace('@', '').rep
 const MANIFEST = {
   name: 'Colloquy',
   short_name: 'Colloquy',
-  start_url: '/',
-  scope: '/',
+  // From the file's own place, which may be below a path of somebody else's server.
+  start_url: '../../../',
+  scope: '../../../',
   display: 'standalone',
   background_color: '#fbfbfd',
   theme_color: '#4f46c9',
-  icons: [{ src: '/favicon.ico', type: 'image/svg+xml', sizes: 'any', purpose: 'any' }]
+  icons: [{ src: '../../../favicon.ico', type: 'image/svg+xml', sizes: 'any', purpose: 'any' }]
 }
 
 /** Files of the build's own folder, by path below it. */

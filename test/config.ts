@@ -425,10 +425,15 @@ t.test('a name that is near none is answered with those that there are', async (
   t.match(problem, /^server.tls is not an option; there are host, port, public_url, /)
 })
 
-t.test('a public URL below a path is refused: nothing would answer there', async (t) => {
-  for (const url of ['https://example.com/chat', 'https://example.com/?a=1', 'https://example.com/#x'])
-    t.match(problemsOf(t, { yaml: `server: { public_url: '${url}' }` }), [/^server.public_url has a path/], url)
-  for (const url of ['https://example.com', 'https://example.com:8443/'])
+t.test('a public URL is an origin and perhaps a path, and nothing that no page is at', async (t) => {
+  for (const rest of ['/?a=1', '/#x', '/chat/?a=1', '/a//b', '/a%20b', '/a"b'])
+    t.match(
+      problemsOf(t, { yaml: `server: { public_url: 'https://example.com${rest}' }` }),
+      [/^server.public_url/],
+      rest
+    )
+  t.match(problemsOf(t, { yaml: `server: { public_url: 'https://me@example.com' }` }), [/^server.public_url has/])
+  for (const url of ['https://example.com', 'https://example.com:8443/', 'https://a.b/chat', 'https://a.b/a/b-1/'])
     t.equal(load(t, { yaml: `server: { public_url: '${url}' }` }).server.public_url, url)
 })
 

@@ -144,9 +144,9 @@ const JWT_SECRET_BYTES_MIN = 32
 function contradictions(config: Config): string[] {
   const problems: string[] = []
   const { database, agent, streams, server } = config
-  if (server.public_url !== null && !isOrigin(server.public_url))
+  if (server.public_url !== null && !isPlace(server.public_url))
     problems.push(
-      'server.public_url has a path, a query or a fragment: a gateway below a path is not supported. Give it a host of its own, as in https://chat.example.com.'
+      'server.public_url has a query, a fragment, a name, or a path of other than letters, digits and ~._-: it is the address of the page, as https://chat.example.com or https://example.com/chat.'
     )
   if (database.backend === 'postgres' && !isPostgresUrl(database.postgres_url))
     problems.push('database.postgres_url is missing or no URL: it must be postgres://user:password@host:port/name.')
@@ -234,9 +234,9 @@ function defaultSqlitePath(home: string): string {
   return resolve(home, 'data', 'colloquy.db')
 }
 
-function isOrigin(url: string): boolean {
-  const { pathname, search, hash } = new URL(url)
-  return pathname === '/' && search === '' && hash === ''
+function isPlace(url: string): boolean {
+  const { pathname, search, hash, username } = new URL(url)
+  return /^(\/[\w.~-]+)*\/?$/.test(pathname) && search === '' && hash === '' && username === ''
 }
 
 function isBase64(text: string): boolean {

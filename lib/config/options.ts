@@ -29,11 +29,12 @@ const server = section({
   host: text('127.0.0.1'),
   // 0: any free port; the start line shows it.
   port: whole(8001, 0, 65_535),
-  // Public URL, when proxies rewrite Host: without it sign-ins look like cross-site requests.
+  // Public URL, when proxies rewrite Host: without it sign-ins look like cross-site requests. With the path, where the page lies below one:
+  // without that its files, cookies and links are looked for at the root. X-Forwarded-Prefix of a trusted proxy says so too.
   public_url: url(),
   // Origins of other sites that may call with the user's cookies. Without an entry they cannot read responses.
   cors_origins: origins(),
-  // IPs and CIDR ranges whose X-Real-IP and X-Forwarded-Proto are trusted [Auth 9]. Without your proxy in it, all users
+  // IPs and CIDR ranges whose X-Real-IP, X-Forwarded-Proto and X-Forwarded-Prefix are trusted [Auth 9]. Without your proxy in it, all users
   // share one lockout, and behind TLS cookies are not Secure and end with the browser session.
   trusted_proxies: texts(),
   // Proxies of yours in a row that add to X-Forwarded-For, which is then counted from the right; 0: X-Real-IP counts, which the

@@ -1,5 +1,6 @@
 // The page's API client, and its handling of ended sessions.
 import { ApiError, Colloquy, csrfToken, type Sending } from '../client/colloquy.ts'
+import { BASE } from './base.ts'
 import { duration } from './time.ts'
 import { endLive, liveStream } from './live.ts'
 
@@ -36,7 +37,7 @@ class PageClient extends Colloquy {
 /** A call on which nothing arrives for this long is given up, in ms: somebody waits in front of the page. */
 const TIMEOUT_MS = 15_000
 
-export const colloquy = new PageClient({ timeoutMs: TIMEOUT_MS })
+export const colloquy = new PageClient({ url: BASE, timeoutMs: TIMEOUT_MS })
 
 export function call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   return colloquy.call<T>(method, path, body, signal)

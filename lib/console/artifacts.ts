@@ -1,7 +1,7 @@
 // Artifacts beside the conversation: source and preview, and the versions that were written. Documents run in a sandboxed origin.
 import { useEffect, useState } from 'preact/hooks'
 import { colloquy, textOf } from './api.ts'
-import { artifactUrl, type Kind, kindOf, nameOf } from './files.ts'
+import { artifactPath, artifactUrl, type Kind, kindOf, nameOf } from './files.ts'
 import { html, Icon } from './html.ts'
 import { copyText, Markdown } from './markdown.ts'
 import { Sandbox } from './sandbox.ts'
@@ -29,7 +29,7 @@ export function View({ threadId, path, versions, onClose }: ArtifactProps) {
   useEffect(() => {
     if (kind === 'image') return
     colloquy
-      .send('GET', artifactUrl(threadId, path))
+      .send('GET', artifactPath(threadId, path))
       .then((response) => response.text())
       .then(setStored, (error) => setProblem(textOf(error)))
   }, [path, newest])

@@ -3,6 +3,7 @@ import { batch, type ReadonlySignal, signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, type Connection, type RunStream } from '../client/colloquy.ts'
 import { call } from './api.ts'
+import { BASE } from './base.ts'
 import { html } from './html.ts'
 import { notifyFailure } from './toast.ts'
 
@@ -100,7 +101,9 @@ const TROUBLES: Readonly<Record<Trouble, string>> = {
 /** What is wrong, as far as it can be seen from here. */
 async function lookAround(): Promise<Trouble> {
   if (!navigator.onLine) return 'offline'
-  const answer = await fetch('/readyz', { signal: AbortSignal.timeout(ASK_MS), cache: 'no-store' }).catch(() => null)
+  const answer = await fetch(`${BASE}/readyz`, { signal: AbortSignal.timeout(ASK_MS), cache: 'no-store' }).catch(
+    () => null
+  )
   if (!answer) return navigator.onLine ? 'unreachable' : 'offline'
   return answer.status === 503 ? 'not-ready' : 'silent'
 }

@@ -1,6 +1,7 @@
 // Tries an API call with the page's session.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { csrfToken } from '../client/colloquy.ts'
+import { BASE } from './base.ts'
 import { addressOf, type Filled, headersOf, type Operation, type Parameter } from './docs-model.ts'
 import { html } from './html.ts'
 
@@ -73,7 +74,7 @@ export function Try({ operation, filled, onChange }: TryProps) {
     <div class="row">
       <button class="primary" disabled=${isMissing || (isUpload && !file)}>Send</button>
       ${told && !told.isOver && html`<button type="button" class="plain" onClick=${() => stop.current?.abort()}>Stop</button>`}
-      <span class="hint">${csrfToken() ? 'With your session.' : html`You are not signed in. <a href="/">Sign in</a>`}</span>
+      <span class="hint">${csrfToken() ? 'With your session.' : html`You are not signed in. <a href=${`${BASE}/`}>Sign in</a>`}</span>
     </div>
     ${told && html`<p class="status" role="status">${told.head}</p><pre class="call told" tabindex="0" aria-label="The answer"><code>${told.text}</code></pre>`}
   </form>`
@@ -114,7 +115,7 @@ function ask(operation: Operation, filled: Filled, file: File | null, signal: Ab
     headers.set('Content-Type', 'application/json')
     body = filled.body
   }
-  return fetch(addressOf(operation, filled), { method, headers, body, signal })
+  return fetch(BASE + addressOf(operation, filled), { method, headers, body, signal })
 }
 
 function pretty(text: string): string {

@@ -2,6 +2,7 @@
 import { computed, signal } from '@preact/signals'
 import { type ComponentChildren, render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { BASE } from './base.ts'
 import {
   type ApiDocument,
   curlOf,
@@ -41,7 +42,7 @@ addEventListener('keydown', (event) => {
 async function load(): Promise<void> {
   problem.value = ''
   try {
-    const response = await fetch('/openapi.json')
+    const response = await fetch(`${BASE}/openapi.json`)
     if (!response.ok) throw new Error(`the server answered ${response.status}`)
     api.value = (await response.json()) as ApiDocument
   } catch (error) {
@@ -65,7 +66,7 @@ function Page() {
 function Index() {
   const found = groups.value.reduce((sum, [, list]) => sum + list.length, 0)
   return html`<nav class="index" aria-label="Operations">
-    <header><a class="home" href="#/">Colloquy API</a><a href="/">Chat</a></header>
+    <header><a class="home" href="#/">Colloquy API</a><a href=${`${BASE}/`}>Chat</a></header>
     <label class="spoken" for="search">Search</label>
     <input id="search" type="search" placeholder="Search ( / )" value=${search.value} onInput=${(event: InputEvent) => {
       search.value = event.target instanceof HTMLInputElement ? event.target.value : ''
@@ -148,7 +149,7 @@ function who(isGuarded: boolean, scope: string | undefined): string {
 
 function Calls({ operation, filled }: { readonly operation: Operation; readonly filled: Filled }) {
   const [form, setForm] = useState<'curl' | 'TypeScript'>('curl')
-  const text = (form === 'curl' ? curlOf : typescriptOf)(operation, filled, location.origin)
+  const text = (form === 'curl' ? curlOf : typescriptOf)(operation, filled, location.origin + BASE)
   return html`<div class="calls">
     <div class="tabs" role="group" aria-label="Language">
       ${(['curl', 'TypeScript'] as const).map((one) => html`<button class=${classes('tab', one === form && 'on')} aria-pressed=${one === form} onClick=${() => setForm(one)}>${one}</button>`)}
@@ -236,7 +237,7 @@ function Start({ api }: { readonly api: ApiDocument }) {
   return html`<article>
     <h1>${title} <small>${version}</small></h1>
     <p class="lead">${description}</p>
-    <p>${operations.value.length} operations, each with its parameters, what it takes and every answer; whatever stands here can be tried with your session. <a href="/openapi.json">openapi.json</a> is the same for programs, <a href="/colloquy.js">colloquy.js</a> the client for browsers.</p>
+    <p>${operations.value.length} operations, each with its parameters, what it takes and every answer; whatever stands here can be tried with your session. <a href=${`${BASE}/openapi.json`}>openapi.json</a> is the same for programs, <a href=${`${BASE}/colloquy.js`}>colloquy.js</a> the client for browsers.</p>
     <h2>The first minutes</h2>
     <ol class="steps">${[
       'post_auth_tokens',

@@ -1,10 +1,16 @@
 // Files of a thread: where they are, what they are, and what an agent has written of them.
 import type { TranscriptMessage } from '../client/colloquy.ts'
+import { BASE } from './base.ts'
 
 /** Where agents see a thread's files. */
 const ROOT = '/mnt/user-data/'
 
 export function artifactUrl(threadId: string, path: string, isDownload = false): string {
+  return BASE + artifactPath(threadId, path, isDownload)
+}
+
+/** The same for calls, which know the base path themselves. */
+export function artifactPath(threadId: string, path: string, isDownload = false): string {
   const encoded = path.replace(/^\//, '').split('/').map(encodeURIComponent).join('/')
   return `/api/threads/${encodeURIComponent(threadId)}/artifacts/${encoded}${isDownload ? '?download=true' : ''}`
 }

@@ -3,6 +3,7 @@ import { signal, useSignal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import type { Frame } from '../client/colloquy.ts'
 import { call, colloquy, textOf } from './api.ts'
+import { BASE } from './base.ts'
 import type { Conversation } from './conversation.ts'
 import { classes, html, Icon } from './html.ts'
 import { copyText } from './markdown.ts'
@@ -367,7 +368,7 @@ function SideBySide({ run, events, other }: { run: Run; events: readonly RunEven
 }
 
 function copyCurl(threadId: string, runId: string): void {
-  const url = `${location.origin}/api/threads/${threadId}/runs/${runId}/stream`
+  const url = `${location.origin}${BASE}/api/threads/${threadId}/runs/${runId}/stream`
   const text = `curl -N -H 'Accept: text/event-stream' -H "Authorization: Bearer $COLLOQUY_TOKEN" '${url}'`
   void copyText(text).then((isCopied) => {
     if (isCopied) notify('Copied. Put an API token with runs:read into COLLOQUY_TOKEN.')

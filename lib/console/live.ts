@@ -3,6 +3,7 @@
 //
 // A hidden tab lets go of it and comes back to the frame. Where it is refused, event streams and polls take over.
 import { signal } from '@preact/signals'
+import { BASE } from './base.ts'
 
 /** How long it is not tried again after it was refused, in ms, for each time. */
 const REFUSED_MS = 10_000
@@ -136,7 +137,7 @@ function connect(): Promise<boolean> {
   const query = new URLSearchParams({ threads: run?.threadId ?? '' })
   for (const mode of run?.query.getAll('stream_mode') ?? []) query.append('stream_mode', mode)
   if (run) query.set('cursor', run.position === null ? run.runId : `${run.runId}:${run.position}`)
-  const mine = new WebSocket(`${location.origin.replace(/^http/, 'ws')}/api/stream?${query}`)
+  const mine = new WebSocket(`${location.origin.replace(/^http/, 'ws')}${BASE}/api/stream?${query}`)
   socket = mine
   return new Promise((resolve) => {
     let isOpen = false

@@ -1,6 +1,7 @@
 // Entry point of the page.
 import { render } from 'preact'
 import { spoken } from './announce.ts'
+import { BASE } from './base.ts'
 import { html } from './html.ts'
 import { providerProblem, Providers } from './providers.ts'
 import { Shell } from './shell.ts'
@@ -46,7 +47,7 @@ function View() {
 
 // Only where the page is a secure one; without it the page is as it is.
 if ('serviceWorker' in navigator)
-  addEventListener('load', () => void navigator.serviceWorker.register('/sw.js').catch(() => {}))
+  addEventListener('load', () => void navigator.serviceWorker.register(`${BASE}/sw.js`).catch(() => {}))
 
 render(html`<${Page} />`, document.getElementById('app')!)
 void begin()

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type uPlot from 'uplot'
 import { call, colloquy, textOf } from './api.ts'
+import { BASE } from './base.ts'
 import { type Sample, samples, total, watchFigures } from './figures.ts'
 import { classes, html, Icon } from './html.ts'
 import { newId } from './records.ts'
@@ -287,7 +288,7 @@ function Invitations() {
     try {
       const name = String(new FormData(form).get('name'))
       const { invitation } = await call<{ invitation: string }>('POST', '/api/v1/auth/invitations', { name })
-      setMade(`${location.origin}/#/invitation/${invitation}`)
+      setMade(`${location.origin}${BASE}/#/invitation/${invitation}`)
       form.reset()
       reload()
     } catch (error) {

@@ -1,6 +1,7 @@
 // Parts of the account's dialog: where its user is signed in, conversations as files, and the end of the account.
 import { useEffect, useState } from 'preact/hooks'
 import { call, textOf } from './api.ts'
+import { BASE } from './base.ts'
 import { html, Icon } from './html.ts'
 import { go, threadLink } from './router.ts'
 import { keepFor } from './tab-storage.ts'
@@ -80,7 +81,7 @@ export function Files() {
   return html`<section>
     <h3>Conversations as files</h3>
     <label>Import what this page has exported as JSON<input type="file" accept=".json,application/json" multiple onChange=${read} /></label>
-    <p><a class="plain button" href="/api/v1/auth/export" download><${Icon} name="save" /> Everything that is kept of you</a></p>
+    <p><a class="plain button" href=${`${BASE}/api/v1/auth/export`} download><${Icon} name="save" /> Everything that is kept of you</a></p>
     <p class="hint">Each conversation is exported from its menu in the list.</p>
   </section>`
 }

@@ -1,6 +1,7 @@
 // The door's other ways in: providers at which people of a company sign in.
 import { useEffect, useState } from 'preact/hooks'
 import { colloquy } from './api.ts'
+import { BASE } from './base.ts'
 import { html } from './html.ts'
 
 interface Provider {
@@ -35,7 +36,7 @@ export function Providers({ isOnly }: { isOnly: boolean }) {
   return providers.map(
     ({ id, display_name }) => html`<a
       class=${isOnly ? 'primary wide button' : 'wide button'}
-      href=${`/api/v1/auth/oauth/${encodeURIComponent(id)}?next=${next}`}
+      href=${`${BASE}/api/v1/auth/oauth/${encodeURIComponent(id)}?next=${next}`}
     >Continue with ${display_name}</a>`
   )
 }

@@ -1,6 +1,7 @@
 // What makes code, formulas and diagrams fit to read. The libraries are loaded when the first answer needs them: until then, and if they
 // do not come, code and formulas stand there as they were written.
 import { signal } from '@preact/signals'
+import { BASE } from './base.ts'
 
 /** Counts the libraries that have come: what is drawn with an older count is drawn again. */
 export const richness = signal(0)
@@ -126,7 +127,7 @@ export function formulaHtml(tex: string, isBlock: boolean): string | null {
 export function diagramLibrary(): Promise<string | null> {
   const coming =
     (asked.get('diagrams') as Promise<string | null> | undefined) ??
-    fetch('/console/diagrams.js').then(
+    fetch(`${BASE}/console/diagrams.js`).then(
       async (response) => (response.status === 200 ? response.text() : null),
       () => null
     )

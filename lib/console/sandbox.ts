@@ -1,5 +1,6 @@
 // Documents of agents in a frame with an opaque origin, which reaches nothing; diagrams are such documents too.
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { BASE } from './base.ts'
 import { html } from './html.ts'
 import { diagramLibrary } from './rich.ts'
 import { isDark } from './theme.ts'
@@ -26,7 +27,7 @@ export function Sandbox({ text, name, fits }: SandboxProps) {
     addEventListener('message', onMessage)
     return () => removeEventListener('message', onMessage)
   }, [text])
-  return html`<iframe key=${text.length} ref=${frame} class=${fits ? 'diagram' : 'document'} title=${name} sandbox="allow-scripts" src="/console/sandbox" referrerpolicy="no-referrer" />`
+  return html`<iframe key=${text.length} ref=${frame} class=${fits ? 'diagram' : 'document'} title=${name} sandbox="allow-scripts" src=${`${BASE}/console/sandbox`} referrerpolicy="no-referrer" />`
 }
 
 /** A diagram drawn by the optional library; its source where there is none, or where it has a mistake. */

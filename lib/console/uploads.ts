@@ -2,6 +2,7 @@
 import { signal } from '@preact/signals'
 import { ApiError, csrfToken } from '../client/colloquy.ts'
 import { call } from './api.ts'
+import { BASE } from './base.ts'
 import { artifactUrl, kindOf } from './files.ts'
 import type { Attached } from './records.ts'
 import { keep, kept } from './tab-storage.ts'
@@ -105,7 +106,7 @@ export class Uploads {
     request.upload.onprogress = ({ loaded, total }) => this.#change(id, { progress: total ? loaded / total : 0 })
     request.onload = () => this.#answered(id, file.name, request)
     request.onerror = () => this.#failed(id, file.name, 'the server does not answer')
-    request.open('POST', `/api/threads/${this.#threadId}/uploads`)
+    request.open('POST', `${BASE}/api/threads/${this.#threadId}/uploads`)
     request.setRequestHeader('X-CSRF-Token', csrfToken() ?? '')
     request.send(form)
   }

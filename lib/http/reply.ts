@@ -8,6 +8,7 @@ import { wellFormedJson } from '../base/json.ts'
 import type { ErrorForm } from './dialect.ts'
 import type { Cookie, Reply } from './route.ts'
 import { awaitsContinue, hasBody, readOn } from './body.ts'
+import { basePathOf, basePaths, placeHeaders } from './base-path.ts'
 
 export const JSON_TYPE = 'application/json'
 export const NO_STORE = 'private, no-store'
@@ -65,7 +66,8 @@ function send(
   // A long text as bytes: node:http would copy it once more.
   const body = text.length > COPIED_MAX ? Buffer.from(text) : text
   if (status !== 204) headers['Content-Length'] = Buffer.byteLength(body)
-  if (cookies.length > 0) headers['Set-Cookie'] = cookies.map(cookieText)
+  if (cookies.length > 0) headers['Set-Cookie'] = cookies.map((cookie) => cookieText(cookie, basePathOf(req)))
+  if (basePaths.has(req)) placeHeaders(req, headers)
   const isUnread = hasLongRest(req)
   const isAwaited = awaitsContinue(req)
   // A client that was not asked for its body may send it nevertheless, or not.
@@ -97,9 +99,9 @@ export function boundReading(res: ServerResponse, unreadMs = UNREAD_MS): void {
   else res.once('socket', (socket: Socket) => socket.setTimeout(unreadMs))
 }
 
-/** A Set-Cookie line. Expires accompanies Max-Age=0 for clients without Max-Age. */
-export function cookieText(cookie: Cookie): string {
-  const parts = [`${cookie.name}=${cookie.value}`, 'Path=/']
+/** A Set-Cookie line, for the whole server and nothing beside it. Expires accompanies Max-Age=0 for clients without Max-Age. */
+export function cookieText(cookie: Cookie, basePath = ''): string {
+  const parts = [`${cookie.name}=${cookie.value}`, `Path=${basePath || '/'}`]
   if (cookie.maxAge !== undefined) parts.push(`Max-Age=${cookie.maxAge}`)
   if (cookie.maxAge === 0) parts.push('Expires=Thu, 01 Jan 1970 00:00:00 GMT')
   if (cookie.httpOnly) parts.push('HttpOnly')

@@ -20,6 +20,7 @@ import {
   type ThreadOwner
 } from './route.ts'
 import { Admission } from './admission.ts'
+import { basePathIn, enterBasePath, forwardedPrefix } from './base-path.ts'
 import { CONTRACT, type Dialect, type ErrorForm } from './dialect.ts'
 import { CHANGING, Entry, type EntryOptions, SESSION_COOKIE } from './entry.ts'
 import { breakOff, reset, sendBroken, sendFailure, sendReply } from './reply.ts'
@@ -101,12 +102,15 @@ export class HttpServer {
   readonly #server: Server
   readonly #entry: Entry
   readonly #admission: Admission
+  /** Of `server.public_url`. */
+  readonly #basePath: string
   #closed: Promise<void> | null = null
 
   constructor(options: HttpOptions) {
     this.#options = options
     this.#router = new Router(options.routes)
     this.#entry = new Entry(options)
+    this.#basePath = basePathIn(options.publicUrl ?? null)
     this.#admission = new Admission(options, weightOfLargest(options.routes))
     this.#server = createServer({
       keepAliveTimeout: KEEP_ALIVE_MS,
@@ -168,10 +172,17 @@ export class HttpServer {
   #begin(req: IncomingMessage, res: ServerResponse): void {
     const requestId = requestIdOf(req)
     res.setHeader('X-Request-Id', requestId)
+    if (this.#basePath !== '' || req.headers['x-forwarded-prefix'] !== undefined) this.#enterBasePath(req)
     asRequest(requestId, () => this.#serve(req, res)).catch((error: unknown) => {
       this.#options.log.error({ err: error }, 'a request failed outside its handler')
       reset(res)
     })
+  }
+
+  #enterBasePath(req: IncomingMessage): void {
+    const isBelieved = this.#options.proxies.isTrusted(req)
+    const base = (isBelieved ? forwardedPrefix(req.headers['x-forwarded-prefix']) : null) ?? this.#basePath
+    if (base !== '') enterBasePath(req, base)
   }
 
   async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {

@@ -6,6 +6,7 @@ import { pipeline } from 'node:stream/promises'
 import type { Failure } from '../base/errors.ts'
 import type { StreamWriter } from '../base/stream-writer.ts'
 import type { Call } from './route.ts'
+import { basePaths, placeHeaders } from './base-path.ts'
 import { boundReading, COPIED_MAX, JSON_TYPE, NO_STORE, reset, sendFailure } from './reply.ts'
 
 // no-transform and X-Accel-Buffering: proxies that compress or buffer would hold frames back until the run is over.
@@ -120,7 +121,9 @@ function writeOpenHead(call: Call, headers: Readonly<Record<string, string>>): v
   // Frames are small and urgent: Nagle's algorithm would hold them back until the last one is acknowledged.
   res.socket?.setNoDelay(true)
   gather(res.socket)
-  res.writeHead(200, { Connection: res.shouldKeepAlive ? 'keep-alive' : 'close', ...headers })
+  const head = { Connection: res.shouldKeepAlive ? 'keep-alive' : 'close', ...headers }
+  if (basePaths.has(req)) placeHeaders(req, head)
+  res.writeHead(200, head)
   res.flushHeaders()
   if (call.method === 'HEAD') res.end()
 }

@@ -23,8 +23,9 @@ import { Failure, fail } from '../base/errors.ts'
 import { KeyedMutex } from '../base/keyed-mutex.ts'
 import { type Call, type Cookie, HANDLED, type Reply, requireUser, type Route, route } from '../http/route.ts'
 import { sendDownload } from '../http/streaming-response.ts'
+import { baseUrlOf } from '../http/base-path.ts'
 import { csrfCookie } from '../http/entry.ts'
-import { openSession, originOf, sessionCookie } from './open-session.ts'
+import { openSession, sessionCookie } from './open-session.ts'
 import { Allowance, Cooldown, LoginLimiter } from '../http/admission.ts'
 import { describedAs, minCharacters, objectOf, queryBoolean } from '../http/schema.ts'
 import type { UserReads, Writer } from '../store/store.ts'
@@ -266,7 +267,7 @@ export function authRoutes(services: AuthServices): Route[] {
   }
 
   const logout = async (call: Call): Promise<Reply> => {
-    const home = new URL('/', originOf(call, config.server.public_url)).href
+    const home = `${baseUrlOf(call, config.server.public_url)}/`
     const logout_url = call.credential === null ? null : await (services.sso?.signOutUrl(call.credential, home) ?? null)
     if (call.credential !== null) await sessions.logout(call.credential)
     const gone = [sessionCookie(call, ''), { ...csrfCookie(call.secure), value: '' }]

@@ -5,9 +5,11 @@ import { createRequire } from 'node:module'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
+import { LRUCache } from 'lru-cache'
 import { fail } from '../base/errors.ts'
 import { type Asset, sendAsset } from '../http/asset.ts'
 import { type Call, HANDLED, type Reply, route, type Route } from '../http/route.ts'
+import { basePathOf } from '../http/base-path.ts'
 import { acceptedTypes } from '../http/request.ts'
 import { file, shaped, text } from './answers.ts'
 import type { Services } from './services.ts'
@@ -68,12 +70,14 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
       })
     ]
   let read: ReadonlyMap<string, Asset> | null = null
+  const below = pagesBelow()
   let library: { readonly asset: Asset | null } | null = null
   const send = (call: Call, path: string): typeof HANDLED => {
     read ??= assetsIn(FOLDER)
     const asset = read.get(path)
     if (!asset) throw fail('not_found')
-    sendAsset(call.req, call.res, asset)
+    const base = basePathOf(call.req)
+    sendAsset(call.req, call.res, base !== '' && path.endsWith('.html') ? below(base, path, asset) : asset)
     return HANDLED
   }
 
@@ -81,8 +85,14 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
   const home = (call: Call): Reply | typeof HANDLED => {
     const types = acceptedTypes(call.req)
     if (types.includes('text/html') || !types.some((type) => type.includes('json'))) return send(call, 'index.html')
+    const base = basePathOf(call.req)
     return {
-      json: { service: 'colloquy', openapi: '/openapi.json', docs: '/docs', client: '/colloquy.js' },
+      json: {
+        service: 'colloquy',
+        openapi: `${base}/openapi.json`,
+        docs: `${base}/docs`,
+        client: `${base}/colloquy.js`
+      },
       headers: { Vary: 'Accept' }
     }
   }
@@ -157,6 +167,22 @@ export function consoleRoutes({ config }: Pick<Services, 'config'>): Route[] {
       handler: (call) => send(call, `console/${call.params.path}`)
     })
   ]
+}
+
+/** So many are kept: base paths come from proxies that are trusted, and each has few. */
+const BELOW_MAX = 32
+
+/** A page as it is below a base path. */
+function pagesBelow(): (base: string, path: string, page: Asset) => Asset {
+  const made = new LRUCache<string, Asset>({ max: BELOW_MAX })
+  return (base, path, page) => {
+    const known = made.get(base + path)
+    if (known) return known
+    const plain = Buffer.from(page.plain.toString().replace(/(?<=\b(?:href|src)=")\/(?!\/)/g, `${base}/`))
+    const asset = { ...page, tag: tagOf(plain), plain, encoded: new Map([['gzip', gzipSync(plain)]]) }
+    made.set(base + path, asset)
+    return asset
+  }
 }
 
 /** Where the page is taken away, its service worker goes from the browsers that have it. */

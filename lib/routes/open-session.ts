@@ -1,4 +1,4 @@
-// A session that begins with a response: its cookies, and the address under which its browser knows this service.
+// A session that begins with a response: its cookies.
 import type { Sessions, Tokens } from '../auth/session.ts'
 import type { User } from '../base/types.ts'
 import { csrfCookie, mayLast, SESSION_COOKIE } from '../http/entry.ts'
@@ -25,9 +25,4 @@ export async function openSession(
 
 export function sessionCookie(call: Call, value: string): Cookie {
   return { name: SESSION_COOKIE, value, httpOnly: true, sameSite: 'Lax', secure: call.secure }
-}
-
-/** The origin that the browser of a call has in its address bar; without `publicUrl` as its request says. */
-export function originOf({ req, secure }: Call, publicUrl: string | null): string {
-  return publicUrl ?? `${secure ? 'https' : 'http'}://${req.headers.host ?? 'localhost'}`
 }

@@ -1,5 +1,6 @@
 // The reference: the OpenAPI document of the whole table, and the route that serves it.
 import { documentOf, type Reference } from '../http/openapi.ts'
+import { basePathOf } from '../http/base-path.ts'
 import { type Route, route } from '../http/route.ts'
 import { one } from './answers.ts'
 import { eventSchemas } from './openapi-events.ts'
@@ -7,22 +8,27 @@ import { SCHEMAS } from './openapi-schemas.ts'
 
 /** Adds the route that serves the document, which is generated on the first request and kept. */
 export function withOpenApi(routes: readonly Route[]): Route[] {
-  let text: string | null = null
-  const described = route({
+  let described: { readonly document: object; readonly text: string } | null = null
+  const own = route({
     method: 'GET',
     path: '/openapi.json',
     access: 'public',
     rule: null,
     summary: 'This reference as an OpenAPI document',
     answers: one({ type: 'object', additionalProperties: true, required: ['openapi', 'paths'] }),
-    handler: () => {
-      text ??= JSON.stringify(documentOf(all, REFERENCE))
-      return { jsonText: text, headers: { 'Cache-Control': 'public, max-age=300' } }
+    handler: ({ req }) => {
+      described ??= describe(documentOf(all, REFERENCE))
+      const { document, text } = described
+      const url = basePathOf(req)
+      const jsonText = url === '' ? text : JSON.stringify({ ...document, servers: [{ url }] })
+      return { jsonText, headers: { 'Cache-Control': 'public, max-age=300' } }
     }
   })
-  const all: Route[] = [...routes, described]
+  const all: Route[] = [...routes, own]
   return all
 }
+
+const describe = (document: object) => ({ document, text: JSON.stringify(document) })
 
 /** Descriptions of parameters by name, the same on every route. */
 const PARAMETERS: Reference['parameters'] = {

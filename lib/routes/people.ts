@@ -4,6 +4,7 @@ import * as v from 'valibot'
 import { actorOf } from '../auth/audit.ts'
 import { type People, sessionIdOf } from '../auth/people.ts'
 import type { Config } from '../config/config.ts'
+import { baseUrlOf } from '../http/base-path.ts'
 import type { Call, UserCall } from '../http/route.ts'
 import { type Route, route } from '../http/route.ts'
 import { objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
@@ -249,7 +250,6 @@ export function peopleRoutes({ people, config }: PeopleServices): Route[] {
 }
 
 /** Where the page takes a password link: behind the #, which is in no log of a proxy. */
-function passwordAddress({ server }: Config, { req, secure }: Call, text: string): string {
-  const base = server.public_url ?? `${secure ? 'https' : 'http'}://${req.headers.host ?? ''}`
-  return `${base.replace(/\/+$/, '')}/#/password/${text}`
+function passwordAddress({ server }: Config, call: Call, text: string): string {
+  return `${baseUrlOf(call, server.public_url)}/#/password/${text}`
 }

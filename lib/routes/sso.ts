@@ -4,13 +4,14 @@ import { actorOf, userName } from '../auth/audit.ts'
 import { JOURNEY_S } from '../auth/single-sign-on.ts'
 import { Failure, fail } from '../base/errors.ts'
 import { Allowance } from '../http/admission.ts'
+import { baseUrlOf } from '../http/base-path.ts'
 import { Origins } from '../http/entry.ts'
 import { cookieOf, targetOf } from '../http/request.ts'
 import { type Call, type Cookie, type Reply, type Route, route } from '../http/route.ts'
 import { objectOf } from '../http/schema.ts'
 import { arrayOf, one, oneOf, ref, shaped, text } from './answers.ts'
 import type { AuthServices } from './auth.ts'
-import { openSession, originOf } from './open-session.ts'
+import { openSession } from './open-session.ts'
 
 const AUTH = '/api/v1/auth'
 const LOGOUT_TOKEN_MAX = 8192
@@ -27,22 +28,24 @@ export function ssoRoutes(services: AuthServices): Route[] {
   const origins = new Origins(config.server.cors_origins, () => {})
   const arrivals = new Allowance()
 
+  const homeOf = (call: Call): URL => new URL(`${baseUrlOf(call, config.server.public_url)}/`)
+
   /** @throws Failure sso_next_refused */
   const placeOf = (call: Call, next: string): URL => {
-    const own = new URL(originOf(call, config.server.public_url))
-    const place = URL.parse(next, own.href)
+    const own = homeOf(call)
+    const place = next === '/' ? own : URL.parse(next, own.href)
     const isOurs = place !== null && (place.origin === own.origin || origins.has(place.origin))
     return isOurs && /^https?:$/.test(place.protocol) ? place : fail('sso_next_refused')
   }
 
-  /** Back to the page that asked, with the reason. Our own page is at the root; others sign in at /login. */
-  const refused = (place: URL, error: unknown, reqId: string): Reply => {
+  /** Back to the page that asked, with the reason. Our own page is at our root; others sign in at /login. */
+  const refused = (call: Call, place: URL, error: unknown): Reply => {
     const code = error instanceof Failure && SHOWN.has(error.code) ? error.code : 'sso_failed'
-    const isOurPage = place.pathname === '/'
-    const target = new URL(isOurPage ? '/' : '/login', place)
+    const home = homeOf(call).pathname
+    const target = new URL(place.pathname === home ? home : '/login', place)
     target.searchParams.set('error', error === CANCELLED ? 'sso_cancelled' : code)
     if (code === 'sso_failed' && error !== CANCELLED)
-      log.warn({ err: error, request_id: reqId }, 'a sign-in at a provider has failed')
+      log.warn({ err: error, request_id: call.requestId }, 'a sign-in at a provider has failed')
     return { status: 302, headers: { Location: target.href } }
   }
 
@@ -50,7 +53,7 @@ export function ssoRoutes(services: AuthServices): Route[] {
     const provider = call.params.provider!
     if (!sso?.has(provider)) throw unsupported(provider)
     const place = placeOf(call, call.query.next)
-    const redirectUri = new URL(`${AUTH}/callback/${provider}`, originOf(call, config.server.public_url)).href
+    const redirectUri = `${baseUrlOf(call, config.server.public_url)}${AUTH}/callback/${provider}`
     try {
       const { url, state, sealed } = await sso.begin(provider, { redirectUri, next: place.href })
       return {
@@ -59,7 +62,7 @@ export function ssoRoutes(services: AuthServices): Route[] {
         cookies: [{ ...journeyCookie(call, state, sealed), maxAge: JOURNEY_S }]
       }
     } catch (error) {
-      return refused(place, error, call.requestId)
+      return refused(call, place, error)
     }
   }
 
@@ -75,7 +78,7 @@ export function ssoRoutes(services: AuthServices): Route[] {
     const gone: Cookie = { ...journeyCookie(call, state, ''), maxAge: 0 }
     const journey = await sso.journeyOf(provider, cookieOf(call.req, name), state)
     // Whoever comes without having set out may be sent by somebody else, to be signed in as that one.
-    if (journey === null) return refused(placeOf(call, '/'), fresh('no sign-in began in this browser'), call.requestId)
+    if (journey === null) return refused(call, homeOf(call), fresh('no sign-in began in this browser'))
     const place = new URL(journey.next)
     try {
       if (query.has('error')) throw query.get('error') === 'access_denied' ? CANCELLED : fresh('the provider refused')
@@ -88,7 +91,7 @@ export function ssoRoutes(services: AuthServices): Route[] {
       const reason = error instanceof Failure ? error.code : error === CANCELLED ? 'cancelled' : 'failed'
       services.onLoginRefused?.(reason)
       await audit.record('sign_in_failed', actorOf(call), null, { provider, reason })
-      return { ...refused(place, error, call.requestId), cookies: [gone] }
+      return { ...refused(call, place, error), cookies: [gone] }
     }
   }
 

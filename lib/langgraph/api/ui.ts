@@ -2,6 +2,7 @@
 import { extname } from 'node:path'
 import * as v from 'valibot'
 import { fail } from '../../base/errors.ts'
+import { basePathOf } from '../../http/base-path.ts'
 import { type Call, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { objectOf } from '../../http/schema.ts'
 import { text } from '../../routes/answers.ts'
@@ -74,5 +75,5 @@ function baseOf({ req }: Call): string {
   const { host = '' } = req.headers
   if (!/^[\w.:[\]-]+$/.test(host)) return ''
   const scheme = /^(localhost|127\.0\.0\.1)(:|$)/.test(host) ? 'http:' : ''
-  return `${scheme}//${host}${req.url?.startsWith('/api/') ? '/api' : ''}`
+  return `${scheme}//${host}${basePathOf(req)}${req.url?.startsWith('/api/') ? '/api' : ''}`
 }

@@ -5,6 +5,7 @@ import { Failure } from '../../base/errors.ts'
 import { actingFor, callerOf } from '../../base/loopback.ts'
 import type { Principal } from '../../base/types.ts'
 import { HANDLED, type Ours, type ProjectApp, type Reply } from '../../http/route.ts'
+import { basePaths, placeHeaders } from '../../http/base-path.ts'
 import { boundReading, JSON_TYPE } from '../../http/reply.ts'
 import { requestOf, segmentsOf, spellingsOfSegments, targetOf } from '../../http/request.ts'
 import { askForBody, awaitsContinue, hasBody } from '../../http/body.ts'
@@ -273,6 +274,7 @@ function appRequestOf(req: IncomingMessage, body: BoundBody, init: RequestInit, 
 /** Its caller ends it. */
 async function send(req: IncomingMessage, res: ServerResponse, response: Response, stallMs: number): Promise<void> {
   const headers = Object.fromEntries([...response.headers].filter(([name]) => name !== 'set-cookie'))
+  if (basePaths.has(req)) placeHeaders(req, headers)
   const cookies = response.headers.getSetCookie()
   if (awaitsContinue(req)) res.shouldKeepAlive = false
   res.writeHead(response.status, { ...headers, ...(cookies.length > 0 && { 'set-cookie': cookies }) })

@@ -1,18 +1,14 @@
 // The card of an agent (A2A): who it is, where it is reached, and with what credential.
 import { VERSION } from '../../base/version.ts'
+import { baseUrlOf } from '../../http/base-path.ts'
 import type { Call } from '../../http/route.ts'
 import type { Assistant } from '../../base/types.ts'
 
 export const PROTOCOL_VERSION = '1.0'
 const INPUTS = ['text/plain', 'application/json', 'image/png', 'image/jpeg', 'image/webp', 'image/gif']
 
-/** The address under which the caller has reached this server. */
-function baseOf({ req, secure }: Call, publicUrl: string | null): string {
-  return (publicUrl ?? `${secure ? 'https' : 'http'}://${req.headers.host ?? 'localhost'}`).replace(/\/+$/, '')
-}
-
 export function cardOf(call: Call, { graph_id, name, description }: Assistant, publicUrl: string | null): object {
-  const url = `${baseOf(call, publicUrl)}/a2a/${encodeURIComponent(graph_id)}`
+  const url = `${baseUrlOf(call, publicUrl)}/a2a/${encodeURIComponent(graph_id)}`
   const about = description || `Talks to the assistant ${name}`
   return {
     name,
