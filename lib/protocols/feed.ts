@@ -47,6 +47,8 @@ export interface Selection<Event> {
   takes(event: Event): boolean
   /** Readers with the same key at the same position share the result. */
   readonly key: string
+  /** What it takes is not known before there is more of the log: nothing is passed over meanwhile. */
+  readonly waits?: boolean
 }
 
 /** How a reader is shown a run. */
@@ -98,6 +100,7 @@ export class TranslatedFeed<State, Event extends TranslatedEvent> implements Run
     // Hot path: no allocation at the tail.
     if (this.#next >= this.#log.shown && !this.#log.isClosed) return 'tail'
     const selection = this.#view.selection(this.#next)
+    if (selection.waits) return 'tail'
     const range = this.#advance(selection, loaded)
     if (range === 'end') return this.#encode(this.#end(), selection)
     return typeof range === 'string' ? range : this.#fed(range, selection)
@@ -107,6 +110,7 @@ export class TranslatedFeed<State, Event extends TranslatedEvent> implements Run
   nextEvents(loaded: Loaded | null): readonly Event[] | 'behind' | 'tail' | 'end' {
     if (this.#hasEnded) return 'end'
     const selection = this.#view.selection(this.#next)
+    if (selection.waits) return 'tail'
     const range = this.#advance(selection, loaded)
     if (typeof range === 'string' && range !== 'end') return range
     return (range === 'end' ? this.#end() : range.events).filter((event) => selection.takes(event))

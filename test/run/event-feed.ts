@@ -208,6 +208,44 @@ t.test('who says only a number is told all, where an attempt was lost whole', as
 })
 
 t.test(
+  'a client that is ahead of what this process knows waits, and misses nothing of the attempt that follows',
+  async (t) => {
+    const store = new HandStore()
+    store.stored.push(...commit(attempt(7, 4, store)))
+    const row = aStoredRun({ status: 'running', attempts: 1 })
+    const rows = { now: row }
+    const replica = await RunLog.replica(row, store, async () => rows.now)
+    // What the first attempt had said as 4 and 5 was never stored.
+    const [byId, byNumber] = [toldAfter(replica, 5, 7), toldAfter(replica, 5, null)]
+    t.strictSame([await byId(), await byNumber()], [[], []])
+    const past = { epochs: [{ epoch: 7, first: 0 }], head: 4 }
+    const second = RunLog.begin(row, store, { windowBytes: 1 << 20, eventBytes: 0 }, past, undefined, 9)
+    for (let n = 4; n < 8; n++) second.append(Kind.custom, 'custom', String(n))
+    store.stored.push(...commit(second))
+    rows.now = { ...row, attempts: 2 }
+    await replica.advance()
+    t.strictSame(await byId(), [4, 5, 6, 7])
+    t.strictSame(await byNumber(), [4, 5, 6, 7])
+  }
+)
+
+t.test('an attempt that was lost whole is known to a process that saw it begin elsewhere', async (t) => {
+  const store = new HandStore()
+  const row = aStoredRun({ status: 'running', attempts: 1 })
+  const rows = { now: row }
+  const replica = await RunLog.replica(row, store, async () => rows.now)
+  const byNumber = toldAfter(replica, 2, null)
+  t.strictSame(await byNumber(), [])
+  rows.now = { ...row, attempts: 2 }
+  const second = attempt(9, 4)
+  store.stored.push(...commit(second))
+  await replica.advance()
+  t.strictSame(await byNumber(), [0, 1, 2, 3])
+  const later = await RunLog.replica(row, store, async () => rows.now)
+  t.strictSame(await toldAfter(later, 2, null)(), [0, 1, 2, 3], 'also by a row that was read before')
+})
+
+t.test(
   'who says only a number is told anew what an attempt behind a crash has under it, and an end once',
   async (t) => {
     const store = new HandStore()

@@ -77,6 +77,7 @@ export class Subscriptions {
   /** What is sent after the event with this seq. */
   selectionAfter(seq: number): Selection {
     if (this.#unresolved !== null) this.onLog(this.#unresolved, this.#unresolved.log)
+    if (this.#unresolved !== null) return { ...this.#shared, waits: true }
     if (seq >= this.#sharedFrom) return this.#shared
     const subscriptions = [...this.#byId.values()]
     const { filter, withValues } = this.#shared
@@ -90,11 +91,14 @@ export class Subscriptions {
 /** n of the first frame a client at this position has not seen; null: not known yet. */
 function firstUnseen(log: RunLog, n: number, position: Position): number | null {
   const epoch = position?.epoch ?? null
-  // A number names no attempt: what it may have been of must not hide what is there.
-  if (epoch === null && log.hasLostAttempt && n < FRAMES_MAX - 1) return 0
-  if (epoch === null && log.attempts > 1 && n >= log.attemptFirst) return log.attemptFirst
+  const isNewest = epoch === null || epoch === log.epoch
   // Terminal events have numbers after the last frame, and are sent when all is stored.
-  if (epoch === log.epoch || (epoch === null && log.isClosed)) return n + 1
+  if (n === FRAMES_MAX - 1 && isNewest) return n + 1
+  // A number names no attempt: what it may have been of must not hide what is there.
+  if (epoch === null && log.hasLostAttempt) return 0
+  if (epoch === null && log.attempts > 1 && n >= log.attemptFirst) return log.attemptFirst
+  if (log.isClosed && isNewest) return n + 1
+  // Elsewhere a client may have had more of an attempt than will ever be stored of it.
   return log.place(epoch === null ? { epoch, n } : position)
 }
 

@@ -32,7 +32,8 @@ export class RunReplica {
   }
 
   static async open(run: Run, deps: ReplicaDeps): Promise<RunReplica> {
-    return new RunReplica(run, await RunLog.replica(run, deps.store), deps)
+    const rowNow = () => deps.store.runs.get(run.run_id, null)
+    return new RunReplica(run, await RunLog.replica(run, deps.store, rowNow), deps)
   }
 
   get run(): Run {

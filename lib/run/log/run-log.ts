@@ -70,6 +70,9 @@ export interface LogOptions {
   readonly eventBytes: number
 }
 
+/** A run's row as it is now; null: its thread was deleted. */
+type RowNow = () => Promise<Run | null>
+
 interface Parts {
   readonly run: Run
   readonly store: LogStore
@@ -80,6 +83,7 @@ interface Parts {
   readonly isClosed?: boolean
   /** Not written here: its owner may have more of it. */
   readonly isReplica?: boolean
+  readonly rowNow?: RowNow | undefined
 }
 
 /** The slice made last for a filter, and its source: memory up to a head, or a load. */
@@ -100,6 +104,8 @@ export class RunLog {
   /** Only stored frames are shown: always with durability sync, and for a later attempt until its first frame is stored. */
   #showsStored: boolean
   readonly #isReplica: boolean
+  /** Of a replica that is followed: the row says how many attempts were begun. */
+  readonly #rowNow: RowNow | null
   /** How many attempts were begun with this one; null: another process begins them, and the row says it. */
   readonly #begun: number | null
   readonly #stored: StoredFrames
@@ -127,7 +133,8 @@ export class RunLog {
   readonly #unplaced = new WeakMap<object, number>()
   #hasUnplaced = false
 
-  private constructor({ run, store, bounds, options, scheduler, begun, isClosed = false, isReplica = false }: Parts) {
+  private constructor({ run, store, bounds, options, scheduler, begun, rowNow, ...parts }: Parts) {
+    const { isClosed = false, isReplica = false } = parts
     const { thread_id, run_id } = run
     this.#stored = new StoredFrames(run, store)
     // What another process wrote is stored by the time it is known here.
@@ -136,6 +143,7 @@ export class RunLog {
     // after it is new, so a client with such a cursor rightly gets everything.
     this.#showsStored = this.#isSync || (bounds.epochs.length > 1 && !isReplica && !isClosed)
     this.#isReplica = isReplica
+    this.#rowNow = rowNow ?? null
     this.#begun = begun ?? null
     this.#isClosed = isClosed
     this.#scheduler = scheduler ?? null
@@ -173,9 +181,12 @@ export class RunLog {
     return new RunLog({ run, store, bounds, isClosed: true })
   }
 
-  /** The log of a run that another process writes, as far as it is stored. */
-  static async replica(run: Run, store: LogStore): Promise<RunLog> {
-    return new RunLog({ run, store, bounds: await boundsOf(store, run), isReplica: true })
+  /** The log of a run that another process writes, as far as it is stored. `rowNow`: its row, where the log is followed. */
+  static async replica(run: Run, store: LogStore, rowNow?: RowNow): Promise<RunLog> {
+    const bounds = await boundsOf(store, run)
+    // The row may be older than an attempt of which frames are stored.
+    const row = (bounds.head > 0 && (await rowNow?.())) || run
+    return new RunLog({ run: row, store, bounds, isReplica: true, rowNow })
   }
 
   get run(): Run {
@@ -339,6 +350,9 @@ export class RunLog {
         this.#hasUnplaced = false
         return
       }
+      // Before anybody is placed among its frames: a number names no attempt, and one may have been lost whole.
+      if (this.#rowNow && segments.some(({ epoch }) => epoch !== this.epoch))
+        this.#stored.run = (await this.#rowNow()) ?? this.run
       const isShown = [...this.#readers].some(({ filter }) => (filter.mask & bit(Kind.values)) !== 0)
       const wanted = { isShown, from: 0, sink: null }
       const loaded = await this.#stored.complete(from, segments, wanted, () => this.first)
