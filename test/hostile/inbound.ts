@@ -14,7 +14,7 @@ import { answerOn, attackFromElsewhere, besieged, dial } from '../fixtures/siege
 import { type ZipMember, zipOf } from '../fixtures/zip.ts'
 
 const MB = 1024 * 1024
-const HEAP = { NODE_OPTIONS: '--max-old-space-size=256' }
+const HEAP = { NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --max-old-space-size=256` }
 /** Beyond what the budgets allow while it is held, and beyond nothing afterwards. */
 const GROWTH = 16 * MB
 /** A user's budget of 256 MB of heap and what comes with it, in the bytes that it stands for. */
