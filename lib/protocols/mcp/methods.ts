@@ -211,7 +211,7 @@ export class McpMethods {
   async #taskResult(spoken: Spoken): Answered {
     const task = await this.#task(spoken)
     return this.#holding(spoken.call, async () => {
-      const stream = streamOf({ ...spoken, params: {} }, task.first.run_id, true)
+      const stream = streamOf(spoken, task.first.run_id, true)
       return { ...this.#view(stream, task, task.last), first: positionEvent(task.last.run_id, null, stream) }
     })
   }
