@@ -15,6 +15,7 @@ import { createToken, listTokens, revokeToken } from './token.ts'
 import {
   createUser,
   deleteUser,
+  eraseUser,
   exportUser,
   disableUser,
   enableUser,
@@ -39,6 +40,7 @@ const COMMANDS: readonly Command[] = [
   disableUser,
   enableUser,
   deleteUser,
+  eraseUser,
   exportUser,
   setRole,
   setPassword,

@@ -194,6 +194,19 @@ export const deleteUser = onUser({
   }
 })
 
+export const eraseUser = onUser({
+  name: 'erase',
+  summary:
+    'Removes an account until no byte of it is left, and waits for that: about a minute beside a running server. SQLite’s file is written anew, while which writers wait; the audit keeps the id. Example: colloquy user erase ann@example.com',
+  work: async (_people, user, { config, by }) => {
+    const { eraseAccount } = await import('../lib/operator/erase.ts')
+    const { copies } = await eraseAccount(config, user, by)
+    const { id, email } = user
+    const left = copies.length > 0 ? `; copies from before are yours to delete: ${copies.join(', ')}` : ''
+    return { text: `Nothing of ${email} is left but ${id} in the audit${left}`, json: { id, email, copies } }
+  }
+})
+
 export const exportUser = onUser({
   name: 'export',
   words: ['FILE'],

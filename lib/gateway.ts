@@ -332,6 +332,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     webhooks,
     removals,
     isGone: (caller) => innerCalls.isGone(caller),
+    audit,
     forgetUser: (userId) => {
       onRevoked({ userId })
       agentServices.forgetUser(userId)

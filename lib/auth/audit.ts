@@ -73,6 +73,11 @@ export class Audit {
     this.#parts = parts
   }
 
+  /** Nothing is left of an account. */
+  recordErased(userId: string, by: { readonly actor: string; readonly request_id: string | null }): Promise<void> {
+    return this.record('account_erased', { actor: by.actor, address: null, requestId: by.request_id }, userName(userId))
+  }
+
   /** Resolves when it is stored. What is done already is not undone when that fails: the log has the line, and the failure. */
   async record(
     action: AuditAction,

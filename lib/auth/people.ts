@@ -34,7 +34,7 @@ interface PeopleParts {
   readonly audit: Audit
   readonly home: string
   /** The job that removes what somebody has left. */
-  readonly departureOf: (userId: string) => NewJob
+  readonly departureOf: (userId: string, erasure: { actor: string; request_id: string | null } | null) => NewJob
   /** As in SessionParts. */
   readonly onRevoked: (revocation: Revocation) => void
 }
@@ -132,9 +132,22 @@ export class People {
    * Its sessions and tokens end at once; a job removes everything that its person has left.
    * @throws Failure account_not_found, last_admin
    */
-  async remove(id: string, by: Actor): Promise<User> {
+  remove(id: string, by: Actor): Promise<User> {
+    return this.#remove(id, by, false)
+  }
+
+  /**
+   * The same, until no byte is left: logs of the store are emptied too, and a line of the audit says when that is done.
+   * @throws Failure account_not_found, last_admin
+   */
+  erase(id: string, by: Actor): Promise<User> {
+    return this.#remove(id, by, true)
+  }
+
+  async #remove(id: string, by: Actor, isErasure: boolean): Promise<User> {
     const user = await this.get(id)
-    const outcome = await this.#parts.writer.write({ name: 'user.remove', id, job: this.#parts.departureOf(id) })
+    const job = this.#parts.departureOf(id, isErasure ? { actor: by.actor, request_id: by.requestId } : null)
+    const outcome = await this.#parts.writer.write({ name: 'user.remove', id, job })
     if (outcome === null) throw fail('account_not_found', { id })
     if (outcome === 'last_admin') throw fail('last_admin')
     await this.#parts.audit.record('account_deleted', by, userName(id))

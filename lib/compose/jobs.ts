@@ -1,5 +1,6 @@
 // Assembles what is done later: the runner of jobs, with a deed for each kind.
 import { randomUUID } from 'node:crypto'
+import type { Audit } from '../auth/audit.ts'
 import type { Config } from '../config/config.ts'
 import { Failure } from '../base/errors.ts'
 import type { Log } from '../http/server.ts'
@@ -32,6 +33,7 @@ interface JobParts {
   readonly isGone: (caller: ReturnType<typeof callerOfCron>) => Promise<boolean>
   /** Ends the streams of a user, and removes all files; true: there were some. */
   readonly forgetUser: (userId: string) => Promise<boolean>
+  readonly audit: Audit
 }
 
 export function composeJobs(parts: JobParts): JobRunner {
@@ -41,7 +43,9 @@ export function composeJobs(parts: JobParts): JobRunner {
     threadsOf: (userId, limit) => store.threads.idsOf(userId, limit),
     removeThread: (threadId) => removeThread(services, threadId, null).then(() => {}, unlessGone),
     forget: parts.forgetUser,
-    write: (ops, owner) => committer.writeAll(ops, 'endless', owner)
+    write: (ops, owner) => committer.writeAll(ops, 'endless', owner),
+    purge: async () => store.purge?.(),
+    onErased: (userId, by) => parts.audit.recordErased(userId, by)
   })
   const turn = turnDeed({
     store,

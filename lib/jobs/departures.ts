@@ -1,12 +1,21 @@
 // Departures: removes what somebody has left whose account was removed. A look that finds nothing any more is the last one: what was
 // under way when the account went, in whatever process, may still leave something.
 import type { Job, NewJob, Op } from '../store/store.ts'
+import { isObject, type JsonObject } from '../base/types.ts'
 import { type Done, finishOf } from './runner.ts'
 
 /** Threads that are looked up at once. */
 const THREADS = 100
 /** From one look to the next, in ms: requests that had begun are over by then. */
 const AGAIN_MS = 60_000
+/** The same of an erasure, for which somebody waits: streams and runs of who is gone have ended by then. */
+const ERASED_AGAIN_MS = 30_000
+
+/** Who has asked for an erasure: a line of the audit says when it is done. */
+export interface Erasure {
+  readonly actor: string
+  readonly request_id: string | null
+}
 
 interface DeparturesDeps {
   /** Ids of threads. */
@@ -17,15 +26,25 @@ interface DeparturesDeps {
   readonly forget: (userId: string) => Promise<boolean>
   /** Writes as one group of this owner. null: refused. */
   readonly write: (ops: readonly Op[], owner: string) => Promise<unknown>
+  /** Resolves when what was deleted is in no log of the store any more. */
+  readonly purge: () => Promise<void>
+  /** Says that nothing is left. */
+  readonly onErased: (userId: string, by: Erasure) => Promise<void>
+  /** From one look to the next, in ms. Default: as long as requests may take. */
+  readonly againMs?: number
 }
 
-/** The job of an account that is removed. */
-export function departureOf(userId: string): NewJob {
-  return { kind: 'departure', key: userId, user_id: userId, thread_id: null, due: 0, payload: '{}' }
+/** The job of an account that is removed. `erasure`: its end is recorded, and logs of the store are emptied. */
+export function departureOf(userId: string, erasure: Erasure | null = null): NewJob {
+  const payload = JSON.stringify(erasure === null ? {} : { erasure })
+  return { kind: 'departure', key: userId, user_id: userId, thread_id: null, due: 0, payload }
 }
 
-export function departureDeed({ threadsOf, removeThread, forget, write }: DeparturesDeps): (job: Job) => Promise<Done> {
+export function departureDeed(deps: DeparturesDeps): (job: Job) => Promise<Done> {
+  const { threadsOf, removeThread, forget, write, purge, onErased } = deps
   return async (job) => {
+    const erasure = erasureIn(job)
+    const againMs = deps.againMs ?? (erasure ? ERASED_AGAIN_MS : AGAIN_MS)
     const userId = job.key
     let hasFound = false
     for (;;) {
@@ -35,8 +54,25 @@ export function departureDeed({ threadsOf, removeThread, forget, write }: Depart
       for (const threadId of threads) await removeThread(threadId)
     }
     hasFound = (await forget(userId)) || hasFound
-    const again = hasFound ? ({ due: AGAIN_MS, error: null, isUncounted: true } as const) : null
+    const again = hasFound ? ({ due: againMs, error: null, isUncounted: true } as const) : null
+    const isErased = again === null && erasure !== null
+    if (isErased) {
+      // Rows of long threads go step by step.
+      await purge()
+      await onErased(userId, erasure)
+    }
     await write([{ name: 'user.forget', user_id: userId }, finishOf(job, again)], job.owner ?? '')
+    // The job has named who is gone.
+    if (isErased) await purge()
     return 'ended'
   }
+}
+
+/** null: the account was deleted, and nobody waits for the last byte. */
+function erasureIn({ payload }: Job): Erasure | null {
+  // Written by departureOf.
+  const { erasure } = JSON.parse(payload) as JsonObject
+  if (!isObject(erasure)) return null
+  const { actor, request_id } = erasure
+  return { actor: String(actor), request_id: typeof request_id === 'string' ? request_id : null }
 }

@@ -14,6 +14,8 @@ import type { Job, Store, Writer } from '../store/store.ts'
 import type { ApiToken, JobKind } from '../base/types.ts'
 
 const JOBS_PAGE = 1000
+/** Who did it stands in the table; there is no log here. */
+export const SILENT = { info: () => {}, error: () => {} }
 
 /**
  * Gives an administrator a new password, left in a file of the home.
@@ -114,7 +116,7 @@ export function countOld(
  */
 export async function beside<T>(
   config: Config,
-  work: (store: Store, writer: Writer) => Promise<T>,
+  work: (store: Store, writer: Committer) => Promise<T>,
   // Without events, which belong to the server that may be running.
   open: typeof openDatabase = openDatabase
 ): Promise<T> {

@@ -14,13 +14,10 @@ import { departureOf } from '../jobs/departures.ts'
 import { scopedStore, scopedWriter } from '../store/scoped.ts'
 import type { AuditSearch, Store, Writer } from '../store/store.ts'
 import type { AuditEntry, User } from '../base/types.ts'
-import { beside, tokensOf } from './operator.ts'
+import { beside, SILENT, tokensOf } from './operator.ts'
 
 const PASSWORD_MIN = 8
 const DAY_MS = 86_400_000
-
-/** Who did it stands in the table; there is no log here. */
-const SILENT = { info: () => {}, error: () => {} }
 
 /**
  * Works with the accounts of an installation, also beside a running server, which finds out at its next look.

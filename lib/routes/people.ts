@@ -10,7 +10,7 @@ import { type Route, route } from '../http/route.ts'
 import { objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { type JsonObject, type Session, SYSTEM_ROLES, type User } from '../base/types.ts'
 import { DAY_MS, tokenBody, tokenView } from './api-tokens.ts'
-import { arrayOf, int, one, ref, shaped, success } from './answers.ts'
+import { arrayOf, int, one, ref, shaped, success, text } from './answers.ts'
 import { newEmail, newPassword } from './auth.ts'
 
 const PAGE = 50
@@ -105,6 +105,11 @@ export function peopleRoutes({ people, config }: PeopleServices): Route[] {
   const remove = async (call: Call) => {
     await people.remove(idIn(call), actorOf(call))
     return { json: { success: true } }
+  }
+
+  const erase = async (call: Call) => {
+    const { id } = await people.erase(idIn(call), actorOf(call))
+    return { status: 202, json: { success: true, job: { kind: 'departure', key: id } } }
   }
 
   const listSessions = (idOf: (call: Call) => string) => async (call: Call) => {
@@ -202,6 +207,16 @@ export function peopleRoutes({ people, config }: PeopleServices): Route[] {
       answers: success,
       refusals: [409],
       handler: remove
+    }),
+    route({
+      ...writes,
+      method: 'POST',
+      path: `${user}/erase`,
+      summary:
+        'Delete an account until no byte of it is left; administrators only. It is done when its job is gone, which the audit says too',
+      answers: one(shaped({ success: { const: true }, job: shaped({ kind: text, key: text }) }), 202),
+      refusals: [409],
+      handler: erase
     }),
     route({
       ...writes,

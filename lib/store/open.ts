@@ -85,6 +85,13 @@ export async function openDatabase(
   }
 }
 
+/** Whether a server is using the database. @throws Error when it does not answer */
+export async function isInUse({ home, database }: StoreOptions): Promise<boolean> {
+  const { backend, sqlite_path, postgres_url } = database
+  if (backend !== 'postgres') return isServed(home, sqlite_path)
+  return (await import('./postgres/schema.ts')).isDatabaseServed(postgres_url!)
+}
+
 /**
  * Takes what was deleted out of the database file, also beside a running server.
  * @throws Error when the database is no file of ours, or is locked for too long.

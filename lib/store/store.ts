@@ -90,6 +90,11 @@ export interface Store {
    * server, because nothing may be acknowledged before. null or absent: it is working, or idle.
    */
   readonly trouble?: StoreUnavailable | null
+  /**
+   * Resolves when what was removed is deleted, and in no log that the store keeps beside its rows. Absent: it always is.
+   * @throws Error when that does not come about in minutes
+   */
+  purge?(): Promise<void>
   /** For metrics; absent if the store cannot tell. */
   size?(): Promise<StoreSize>
   close(): Promise<void>

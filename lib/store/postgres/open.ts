@@ -2,6 +2,7 @@
 import type { Migrated } from '../sql/migrations.ts'
 import type { Store } from '../store.ts'
 import { sqlReads } from '../sql/nouns.ts'
+import { ANY_REMOVED, untilRemoved } from '../sql/removal.ts'
 import { checkpointReads } from './checkpoints.ts'
 import { prepareDatabase } from './schema.ts'
 import { type ReadDb, runSteps } from './db.ts'
@@ -58,6 +59,7 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
       // The write-ahead log is the whole server's, not ours.
       return { database: row?.bytes ?? 0, wal: 0 }
     },
+    purge: () => untilRemoved(async () => (await pool.rows(ANY_REMOVED)).length > 0),
     async close() {
       await writer.close()
       await remover.close()

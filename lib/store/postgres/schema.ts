@@ -111,6 +111,16 @@ export async function prepareDatabase(url: string, options: Preparing = {}): Pro
   }
 }
 
+/** Whether a process holds a lease in it; one that was killed does until that is over. */
+export async function isDatabaseServed(url: string): Promise<boolean> {
+  const connection = await open(url)
+  try {
+    return await isServed(connection)
+  } finally {
+    await connection.close()
+  }
+}
+
 async function open(url: string): Promise<PgConnection> {
   try {
     return await PgConnection.open(url)

@@ -72,6 +72,7 @@ function joined(database: Store, events: EventStore, removals: Removals): Store 
       return database.trouble ?? null
     },
     ...(database.size && { size: () => database.size!() }),
+    ...(database.purge && { purge: () => database.purge!() }),
     async close() {
       await writer.stop()
       await events.close()

@@ -1,8 +1,21 @@
 // Removed threads: their data is hidden at once, and deleted step by step.
+import { setTimeout } from 'node:timers/promises'
 import { RUN_NAMESPACE } from '../../conversation/state.ts'
+
+/** How long removals may take that somebody waits for, in ms. */
+const REMOVED_MS_MAX = 5 * 60_000
+const LOOK_MS = 50
 
 /** Condition on rows with a thread_id: the thread was not removed. Frames only have a run key, see `isRunPresent`. */
 export const PRESENT = 'thread_id NOT IN (SELECT thread_id FROM removed_threads)'
+
+/** Resolves when nothing of removed threads is left. @throws Error when something is for too long */
+export async function untilRemoved(isLeft: () => Promise<boolean>): Promise<void> {
+  for (const end = Date.now() + REMOVED_MS_MAX; await isLeft(); await setTimeout(LOOK_MS))
+    if (Date.now() > end) throw new Error('what was removed is still being deleted')
+}
+
+export const ANY_REMOVED = 'SELECT 1 FROM removed_threads LIMIT 1'
 
 /** Condition: the thread of a run was not removed; `key` is its parameter. */
 export function isRunPresent(key: string): string {

@@ -6,6 +6,7 @@ import { dirname } from 'node:path'
 import type Database from 'better-sqlite3'
 import type { Store, EventReads, MessageOrigin } from '../store.ts'
 import { sqlReads } from '../sql/nouns.ts'
+import { ANY_REMOVED, untilRemoved } from '../sql/removal.ts'
 import { checkpointReads } from './checkpoints.ts'
 import { connect, vacuum } from './connection.ts'
 import { readRunner, runStepsBeside, snapshotRunner } from './steps.ts'
@@ -63,6 +64,11 @@ export async function openSqliteStore(path: string, options: SqliteOptions = {})
     },
     async size() {
       return { database: await bytesOf(path), wal: await bytesOf(`${path}-wal`) }
+    },
+    async purge() {
+      const isLeft = db.prepare(ANY_REMOVED)
+      await untilRemoved(async () => isLeft.get() !== undefined)
+      await wal.empty()
     },
     async close() {
       await wal.stop()

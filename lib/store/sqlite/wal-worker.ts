@@ -1,4 +1,5 @@
 // The worker thread that checkpoints the WAL, and takes what was deleted out of it and out of the index of words.
+import { setImmediate as turn } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
 import { ThreadChannel } from '../../base/thread-channel.ts'
@@ -62,6 +63,16 @@ function serve(path: string): void {
   new ThreadChannel(port, {
     checkpoint: tried(() => checkpoint(db)),
     truncate: tried(() => erase(mergeWords(db))),
+    // False: somebody writes or reads an older state.
+    async empty() {
+      try {
+        for (const _ of mergeWords(db)) await turn()
+        checkpoint(db)
+        return truncateWal(db)
+      } catch {
+        return false
+      }
+    },
     stop() {
       db.close()
       port.close()

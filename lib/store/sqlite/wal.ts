@@ -2,6 +2,7 @@
 //
 // By default SQLite does that inside a commit, every thousand pages, and that commit waits for two syncs of the disk. Here a worker thread
 // with its own connection does it, and the writer only when the WAL has grown large anyway (see WAL_PAGES_MAX in connection.ts).
+import { setTimeout as pause } from 'node:timers/promises'
 import { StoreThread } from './worker-thread.ts'
 
 /** Checkpoint after this many ops. */
@@ -10,6 +11,9 @@ const OPS_MAX = 2000
 const REST_MS = 2000
 /** So long after a commit, in ms, the file is emptied: until then it has pages as they were before a deletion. */
 const TRUNCATE_MS = 15 * 60_000
+/** What empties it now is tried so often: others write and read all the time. */
+const EMPTY_TRIES = 100
+const EMPTY_AGAIN_MS = 100
 /** Enough for a connection. */
 const HEAP_MB = 32
 
@@ -36,6 +40,14 @@ export class WriteAheadLog {
     if (this.#ops >= OPS_MAX) return this.checkpoint()
     // Data is as safe in the WAL as in the file: this must not keep the process alive.
     this.#rest ??= setTimeout(() => this.checkpoint(), REST_MS).unref()
+  }
+
+  /** Empties the file now. @throws Error when somebody reads an older state all the time, or the disk fails */
+  async empty(): Promise<void> {
+    for (let tries = 1; !(await this.#thread.channel.call<boolean>('empty')); tries++) {
+      if (tries === EMPTY_TRIES) throw new Error('the write-ahead log is in use')
+      await pause(EMPTY_AGAIN_MS)
+    }
   }
 
   #truncate(): void {
