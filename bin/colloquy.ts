@@ -2,6 +2,7 @@
 // The command line: one table of commands, their help, and how a failure ends. A command loads what it needs when it runs.
 import { COMMIT, VERSION } from '../lib/base/version.ts'
 import { audit } from './audit.ts'
+import { backup, move, restore } from './backup.ts'
 import { bench } from './bench.ts'
 import { showConfig } from './config.ts'
 import { type Command, helpOf, UsageError } from './command.ts'
@@ -46,6 +47,9 @@ const COMMANDS: readonly Command[] = [
   setPassword,
   userSessions,
   audit,
+  backup,
+  restore,
+  move,
   showConfig,
   doctor,
   listJobs,

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { fail } from '../base/errors.ts'
 import { keptLine } from '../files/kept-line.ts'
 
-const SETUP_FILE = 'setup_link.txt'
+export const SETUP_FILE = 'setup_link.txt'
 const TOKEN_BYTES = 32
 
 export class SetupLink {

@@ -23,6 +23,8 @@ export async function atomicWrite(path: string, content: string, mode: number): 
   }
 }
 
+export const EXTENSIONS_FILE = 'extensions_config.json'
+
 export interface ExtensionsFile {
   readonly mcpServers: JsonObject
   /** `{ <skill>: { enabled } }`; skills are enabled by default. */
@@ -35,7 +37,7 @@ export class Extensions {
   readonly #changes = new KeyedMutex({ all: 1, each: 1 })
 
   constructor(home: string) {
-    this.path = join(home, 'extensions_config.json')
+    this.path = join(home, EXTENSIONS_FILE)
   }
 
   /** @throws Error if the file is unreadable or invalid; using part of it would lose the rest at the next change */

@@ -20,6 +20,8 @@ const PRIVATE = 0o700
 /** Present in every home a server has used. */
 const LOCK_FILE = 'serve.lock'
 const ID_FILE = '.home_id'
+/** Files of the home, by their path in it, that belong to who serves it. */
+export const OF_PROCESS = /^(serve\.lock.*|serve\.id|\.home_id)$/
 
 /**
  * Creates the home, private to its owner whatever the umask: it contains conversations, password hashes and keys. An existing

@@ -2,6 +2,7 @@
 // with our rights [needs N20, contract 6.5].
 import { actorOf } from '../auth/audit.ts'
 import * as v from 'valibot'
+import type { JsonObject } from '../base/types.ts'
 import { type CommandPolicy, isWebAddress, type McpServerConfigs, problemOf } from '../agent/mcp/command-policy.ts'
 import { masked, problemOfMasks, unmasked } from '../agent/mcp/secrets.ts'
 import { fail } from '../base/errors.ts'
@@ -64,7 +65,7 @@ export function mcpRoutes({ config, extensions, toolServers, log, audit }: McpSe
   const policy = commandPolicy(config)
 
   const view = (file: ExtensionsFile): Reply => {
-    const servers = Object.entries(parsed(file)).map(
+    const servers = Object.entries(serversIn(file.mcpServers)).map(
       ([name, server]) => [name, { ...masked(server), status: toolServers.status(name) }] as const
     )
     return { json: { mcp_servers: Object.fromEntries(servers) } }
@@ -72,7 +73,7 @@ export function mcpRoutes({ config, extensions, toolServers, log, audit }: McpSe
 
   /** For everybody else: names and states only, because commands and addresses may contain secrets. */
   const outline = (file: ExtensionsFile): Reply => {
-    const servers = Object.entries(parsed(file)).map(
+    const servers = Object.entries(serversIn(file.mcpServers)).map(
       ([name, { enabled, type, description }]) =>
         [name, { enabled, type, description, status: { state: toolServers.status(name).state } }] as const
     )
@@ -80,7 +81,10 @@ export function mcpRoutes({ config, extensions, toolServers, log, audit }: McpSe
   }
 
   const changed = async (call: Call, change: (before: McpServerConfigs) => McpServerConfigs): Promise<Reply> => {
-    const file = await extensions.change((before) => ({ ...before, mcpServers: toJson(change(parsed(before))) }))
+    const file = await extensions.change((before) => ({
+      ...before,
+      mcpServers: toJson(change(serversIn(before.mcpServers)))
+    }))
     toolServers.configure(storedServers(file, policy, log))
     await audit.record('tool_servers', actorOf(call), null, { servers: Object.keys(file.mcpServers) })
     return view(file)
@@ -164,7 +168,7 @@ export function commandPolicy({ mcp }: Services['config']): CommandPolicy {
  * that the policy does not allow are logged.
  */
 export function storedServers(file: ExtensionsFile, policy: CommandPolicy, log: Services['log']): McpServerConfigs {
-  const allowed = Object.entries(parsed(file)).filter(([name, server]) => {
+  const allowed = Object.entries(serversIn(file.mcpServers)).filter(([name, server]) => {
     const reason = problemOf(server, policy)
     if (reason !== null && server.enabled) log.warn({ server: name, reason }, 'a tool server is not started')
     return reason === null
@@ -172,7 +176,8 @@ export function storedServers(file: ExtensionsFile, policy: CommandPolicy, log: 
   return Object.fromEntries(allowed)
 }
 
-function parsed({ mcpServers }: ExtensionsFile): McpServerConfigs {
+/** Servers as they are kept; what is none is left out. */
+export function serversIn(mcpServers: JsonObject): McpServerConfigs {
   const servers = Object.entries(mcpServers).flatMap(([name, server]) => {
     const result = v.safeParse(Server, server)
     return result.success ? [[name, result.output] as const] : []

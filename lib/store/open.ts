@@ -12,6 +12,8 @@ import { openJsonlEvents } from './jsonl/events.ts'
 import { openMemoryEvents } from './memory/event-store.ts'
 import { openMemoryStore } from './memory/open.ts'
 import { openSplitStore } from './split/open.ts'
+import type { CopiedTable, CopySource, CopyTarget } from './copy.ts'
+import { openSqliteSource, openSqliteTarget } from './sqlite/copy.ts'
 import { openSqliteStore, pruneFile } from './sqlite/open.ts'
 import type { EventStore, Store, Warn, ModuleOptions } from './store.ts'
 import { pathToFileURL } from 'node:url'
@@ -84,6 +86,36 @@ export async function openDatabase(
     }
   }
 }
+
+/** The tables that a copy of a database has. */
+export { copiedTables } from './sqlite/copy.ts'
+/** The file of a backup: `openSqliteTarget` makes one. */
+export { openSqliteSource, openSqliteTarget } from './sqlite/copy.ts'
+
+/**
+ * All rows of a database at this moment, also beside a server.
+ * @throws Error when it cannot be opened, or is of another version
+ */
+export async function openCopySource({ backend, sqlite_path, postgres_url }: DatabaseOptions): Promise<CopySource> {
+  if (backend === 'sqlite') return openSqliteSource(sqlite_path)
+  if (backend !== 'postgres') throw new Error(NOT_COPIED)
+  return (await import('./postgres/copy.ts')).openPostgresSource(postgres_url!)
+}
+
+/**
+ * A database that rows are copied into: an empty one, or one that such a copy has left.
+ * @throws Error when it cannot be opened, is used, or has rows of its own
+ */
+export async function openCopyTarget(
+  { backend, sqlite_path, postgres_url }: DatabaseOptions,
+  tables: readonly CopiedTable[]
+): Promise<CopyTarget> {
+  if (backend === 'sqlite') return openSqliteTarget(sqlite_path)
+  if (backend !== 'postgres') throw new Error(NOT_COPIED)
+  return (await import('./postgres/copy.ts')).openPostgresTarget(postgres_url!, tables)
+}
+
+const NOT_COPIED = 'only SQLite files and PostgreSQL databases can be copied'
 
 /** Whether a server is using the database. @throws Error when it does not answer */
 export async function isInUse({ home, database }: StoreOptions): Promise<boolean> {

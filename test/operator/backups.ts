@@ -73,7 +73,7 @@ t.test(
     const site = await openSite(t, { home })
     const person = await signIn(site)
     const thread = await lived(person)
-    const text = textFrom('### Backup\n')
+    const text = textFrom('### Copies by other programs\n')
     for (const line of linesIn(text))
       await shell(line.replaceAll('/var/lib/colloquy', home).replaceAll('/backup/', `${copies}/`), copies)
     const later = await lived(person)
@@ -233,7 +233,9 @@ t.test(
       names.filter((name) => !isOption(name)),
       []
     )
-    const sections = ['### Backup\n', '### What is deleted\n', '### Upgrade and rollback\n'].map(textFrom).join()
+    const sections = ['### Copies by other programs\n', '### What is deleted\n', '### Upgrade and rollback\n']
+      .map(textFrom)
+      .join()
     const named = [...sections.matchAll(/`([a-z]+\.[a-z_]+)`/g)].map(([, name = '']) => name)
     t.ok(named.includes('database.migration_backup'))
     t.strictSame(

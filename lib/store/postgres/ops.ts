@@ -147,7 +147,7 @@ const runWrites: Writers<'run.create' | 'run.start' | 'run.settle'> = {
 // ---------------------------------------------- Searching, creating, changing and removing threads in PostgreSQL
 
 /** Metadata terms, as the column stores them. */
-function termTexts(metadata: JsonObject): string {
+export function termTexts(metadata: JsonObject): string {
   return texts(metadataDigests(metadata).map((digest) => digest.toString('base64')))
 }
 

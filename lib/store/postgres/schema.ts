@@ -7,6 +7,9 @@ import { inDatabase, readUrl } from './url.ts'
 /** Advisory lock for migrations: any number nobody else uses in this database. */
 const MIGRATION_LOCK = 7_236_001
 
+/** A table that is there while a copy is made into the database. */
+export const UNFINISHED = 'unfinished_copy'
+
 const MIGRATIONS = new URL('./migrations/', import.meta.url)
 
 /**
@@ -15,7 +18,7 @@ const MIGRATIONS = new URL('./migrations/', import.meta.url)
  */
 async function migrate(
   connection: PgConnection,
-  { onMigrated = () => {}, mayMigrate = true }: Preparing
+  { onMigrated = () => {}, mayMigrate = true, isCopying = false }: Preparing
 ): Promise<void> {
   // Another process may migrate for longer than the statement timeout.
   await connection.rows('SET statement_timeout = 0')
@@ -24,6 +27,7 @@ async function migrate(
   await connection.rows(
     'CREATE TABLE IF NOT EXISTS migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)'
   )
+  if (!isCopying) await refuseUnfinished(connection)
   const found = await versionOf(connection)
   const missing = missingSteps(MIGRATIONS, found)
   if (missing.length === 0) return
@@ -40,13 +44,29 @@ export function knownVersion(): number {
 }
 
 /** True: a process holds a lease; since the schema is not ours, it runs another version. */
-async function isServed(connection: PgConnection): Promise<boolean> {
+export async function isServed(connection: PgConnection): Promise<boolean> {
   return (await connection.rows('SELECT 1 FROM writers WHERE lease_until > clock_timestamp() LIMIT 1')).length > 0
 }
 
 async function versionOf(connection: PgConnection): Promise<number> {
   const [row] = await connection.rows<{ version: number | null }>('SELECT max(version) AS version FROM migrations')
   return row?.version ?? 0
+}
+
+async function refuseUnfinished(connection: PgConnection): Promise<void> {
+  const [row] = await connection.rows<{ found: string | null }>(`SELECT to_regclass('${UNFINISHED}')::text AS found`)
+  if (row?.found)
+    throw new Error('A copy into the database is not finished: repeat the move or restore, or drop its tables')
+}
+
+/** @throws Error when the schema is of another version, or not ours */
+export async function checkSchema(connection: PgConnection): Promise<void> {
+  const [row] = await connection.rows<{ found: string | null }>("SELECT to_regclass('migrations')::text AS found")
+  if (!row?.found) throw new Error('The PostgreSQL database has no tables of this program')
+  await refuseUnfinished(connection)
+  const [found, known] = [await versionOf(connection), knownVersion()]
+  if (found !== known)
+    throw new Error(`The database has schema version ${found}, and this program ${known}: use the one that serves it`)
 }
 
 /** Tables with our names that we did not create: of another service, or one before this. */
@@ -92,6 +112,8 @@ interface Preparing {
   readonly onMigrated?: ((what: Migrated) => void) | undefined
   /** False: an older schema is refused. */
   readonly mayMigrate?: boolean
+  /** A copy is made into it, which may be there in part. */
+  readonly isCopying?: boolean
 }
 
 /**

@@ -1,0 +1,159 @@
+// Backups by command: made beside a running server, of either database, and restored into either; and moves between the two.
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { backUp, checkBackup, OPERATOR, restore } from '../../lib/operator/backup.ts'
+import { loadConfig } from '../../lib/config/config.ts'
+import { type DatabaseSection, databaseSection } from '../fixtures/backends.ts'
+import { command } from '../fixtures/child.ts'
+import { upload } from '../fixtures/form.ts'
+import {
+  asked,
+  configFile,
+  homeOf,
+  listIn,
+  openSite,
+  type Options,
+  PASSWORD,
+  Person,
+  type Site
+} from '../fixtures/gateway.ts'
+import { createDatabase } from '../fixtures/postgres.ts'
+import { filesOf } from '../fixtures/remains.ts'
+
+const SECRET = 'sentinel-of-a-tool-server'
+
+/** Something of everything that is to come back. */
+async function lived(person: Person): Promise<string> {
+  const thread = await person.thread()
+  await upload(person, thread, [['note.txt', 'kept']])
+  await person.post(`/api/threads/${thread}/runs/wait`, asked('/demo deltas=3 rate=0'))
+  return thread
+}
+
+/** Signed in anew: the secret of sessions may be another one. */
+async function isBack(t: Test, site: Site, thread: string): Promise<void> {
+  const person = new Person(site.url)
+  const answer = await person.post('/api/v1/auth/login/local', { username: 'boss@example.com', password: PASSWORD })
+  t.equal(answer.status, 200, 'the account is there')
+  t.ok(listIn((await person.get(`/api/threads/${thread}/messages`)).body).length >= 2)
+  t.equal((await person.get(`/api/threads/${thread}/artifacts/mnt/user-data/uploads/note.txt`)).text, 'kept')
+  const { status } = await person.post(`/api/threads/${thread}/runs/wait`, asked('/demo deltas=3 rate=0'))
+  t.equal(status, 200, 'and it goes on')
+}
+
+function configOf(home: string, config: Options) {
+  return loadConfig({ file: configFile(home, config), home, env: {}, cwd: home })
+}
+
+function filesWith(home: string, text: string): string[] {
+  return filesOf(home).filter((name) => {
+    const path = join(home, name)
+    return statSync(path).isFile() && readFileSync(path).includes(text)
+  })
+}
+
+async function livedIn(t: Test, database: DatabaseSection) {
+  const home = homeOf(t)
+  const site = await openSite(t, { home, config: { database } })
+  const boss = new Person(site.url)
+  await boss.post('/api/v1/auth/initialize', { email: 'boss@example.com', password: PASSWORD })
+  const server = {
+    type: 'stdio',
+    command: 'npx',
+    args: ['-y', 'a-package', `--api-key=${SECRET}`],
+    env: { A_KEY: SECRET }
+  }
+  const put = await boss.ask('PUT', '/api/mcp/config', {
+    body: { mcp_servers: { tools: { ...server, enabled: false } } }
+  })
+  t.equal(put.status, 200, put.text)
+  return { home, site, boss, thread: await lived(boss) }
+}
+
+for (const backend of ['sqlite', 'postgres'] as const) {
+  t.test(`a backup that was made beside a running server comes back in either database (${backend})`, async (t) => {
+    const { home, site, boss, thread } = await livedIn(t, await databaseSection(t, backend))
+    const folder = homeOf(t)
+    const file = join(folder, 'all.zip')
+    const made = await command(home, 'backup', file, '--json')
+    t.match(made, { code: 0 }, made.errors)
+    t.match(JSON.parse(made.out), { file, backend, with_secrets: false, rows: Number, files: Number })
+    t.strictSame(readdirSync(folder), ['all.zip'], 'and leaves nothing else')
+    t.equal(statSync(file).mode & 0o777, 0o600)
+    t.match(await command(home, 'backup', file), { code: 1, errors: /There is a file/ })
+    t.match(await command(home, 'restore', file, '--check'), { code: 0, out: /is whole/ })
+    const later = await lived(boss)
+    await site.stop()
+
+    const other = homeOf(t)
+    configFile(other)
+    const restored = await command(other, 'restore', file, '--json')
+    t.match(restored, { code: 0 }, restored.errors)
+    t.strictSame(filesWith(other, SECRET), [], 'without secrets')
+    t.notOk(filesOf(other).includes('.jwt_secret'))
+    const again = await openSite(t, { home: other })
+    await isBack(t, again, thread)
+    t.equal((await boss.get(`/api/threads/${later}`).catch(() => null))?.status ?? 404, 404)
+    t.match(await command(other, 'restore', file), { code: 1, errors: /is not empty/ })
+    const { out } = await command(other, 'audit', '--json')
+    t.match(out, /"action":"restore"/)
+    t.match((await command(home, 'audit', '--json')).out, /"action":"backup"/)
+
+    const database = await createDatabase()
+    t.teardown(() => database.remove())
+    const third = homeOf(t)
+    const config = { database: { backend: 'postgres', postgres_url: database.url } }
+    await restore(configOf(third, config), file, OPERATOR)
+    await isBack(t, await openSite(t, { home: third, config }), thread)
+  })
+}
+
+t.test(
+  'a backup with secrets has them, and sessions go on; a damaged one is refused, and leaves the home empty',
+  async (t) => {
+    const { home, site, boss, thread } = await livedIn(t, await databaseSection(t, 'sqlite'))
+    const file = join(homeOf(t), 'all.zip')
+    await backUp(configOf(home, {}), file, true, OPERATOR)
+    await site.stop()
+    const other = homeOf(t)
+    await restore(configOf(other, {}), file, OPERATOR)
+    const bytes = readFileSync(file)
+    const at = bytes.length >> 1
+    bytes[at] = bytes[at]! ^ 0xff
+    const damaged = `${file}.damaged`
+    writeFileSync(damaged, bytes)
+    const third = homeOf(t)
+    await t.rejects(restore(configOf(third, {}), damaged, OPERATOR))
+    t.strictSame(
+      filesOf(third).filter((name) => !/yaml$|lock$/.test(name)),
+      []
+    )
+    await t.rejects(checkBackup(damaged))
+    t.equal(filesWith(other, SECRET).length, 1)
+    boss.url = (await openSite(t, { home: other })).url
+    t.equal((await boss.get(`/api/threads/${thread}`)).status, 200, 'the session is valid')
+  }
+)
+
+t.test('a move takes all rows to PostgreSQL and back, while no server runs', async (t) => {
+  const { home, site, thread } = await livedIn(t, await databaseSection(t, 'sqlite'))
+  const database = await createDatabase()
+  t.teardown(() => database.remove())
+  t.match(await command(home, 'move', database.url), { code: 1, errors: /A server is using/ })
+  await site.stop()
+  const moved = await command(home, 'move', database.url, '--json')
+  t.match(moved, { code: 0 }, moved.errors)
+  const lines = moved.out.trim().split('\n')
+  t.match(JSON.parse(lines.at(-1)!), { from: 'sqlite', to: 'postgres', rows: Number })
+  t.match(JSON.parse(lines[0]!), { table: String, rows: Number, hash: /^[0-9a-f]{32}$/ })
+  const config = { database: { backend: 'postgres', postgres_url: database.url } }
+  const served = await openSite(t, { home, config })
+  await isBack(t, served, thread)
+  configFile(home, config)
+  await served.stop()
+  const back = join(homeOf(t), 'back.db')
+  const again = await command(home, 'move', back)
+  t.match(again, { code: 0, out: /Set database.backend to sqlite/ }, again.errors)
+  await isBack(t, await openSite(t, { home, config: { database: { sqlite_path: back } } }), thread)
+})
