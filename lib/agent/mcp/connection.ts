@@ -4,7 +4,7 @@ import type { CallToolResult, Client, Tool as McpTool, Transport } from '@modelc
 import { backoffMs, unlessAborted, withTimeout } from '../../base/waiting.ts'
 import type { JsonObject } from '../../base/types.ts'
 import type { Egress } from './egress.ts'
-import type { ProcessGroups } from './stdio.ts'
+import type { ProcessGroups } from './process-groups.ts'
 import { secretsIn, withoutSecrets } from './secrets.ts'
 import type { McpOAuth, McpServerConfig } from './command-policy.ts'
 

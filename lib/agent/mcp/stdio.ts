@@ -1,68 +1,15 @@
 // A tool server as a child process: line-delimited JSON-RPC over stdin and stdout. It leads a process group, so that
 // everything its launcher started ends with it.
-import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { deserializeMessage, type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client'
 import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
 import { withTimeout } from '../../base/waiting.ts'
 import { JsonShape } from '../../base/json.ts'
 import { checkValues, MESSAGE_BYTES } from './egress.ts'
+import type { ProcessGroups } from './process-groups.ts'
 import { withoutSecrets } from './secrets.ts'
 import { warnUnexpected } from '../../base/errors.ts'
-
-// ----------------------------------------------------------------------------------------------------
-// Kills the process groups of tool servers when our process dies without cleaning up, for example by SIGKILL. A small shell reads from
-// our pipe, which the system closes when we die; then the shell kills the remaining groups.
-
-/** Reads `+ <group>` and `- <group>`; at the end of its input it kills the groups that are left. */
-const SCRIPT = `
-alive=' '
-while read -r sign group; do
-  case $sign in
-    +) alive="$alive$group " ;;
-    -) alive="\${alive%% $group *} \${alive#* $group }" ;;
-  esac
-done
-for group in $alive; do kill -s KILL -- "-$group"; done`
-
-export class ProcessGroups {
-  readonly #groups = new Set<number>()
-  #watcher: ChildProcess | null = null
-
-  /** @param group pid of its leader; from now on it dies with us */
-  hold(group: number): void {
-    this.#groups.add(group)
-    if (this.#watcher === null) this.#watch()
-    else this.#tell(`+ ${group}\n`)
-  }
-
-  /** It has ended: its pid may be reused. */
-  release(group: number): void {
-    if (!this.#groups.delete(group)) return
-    if (this.#groups.size > 0) return this.#tell(`- ${group}\n`)
-    this.#tell(`- ${group}\n`)
-    this.#watcher?.stdin?.end()
-    this.#watcher = null
-  }
-
-  #watch(): void {
-    // detached, so that a signal from the terminal does not kill it before us.
-    const watcher = spawn('/bin/sh', ['-c', SCRIPT], { stdio: ['pipe', 'ignore', 'ignore'], detached: true, env: {} })
-    const lost = () => {
-      if (this.#watcher === watcher) this.#watcher = null
-    }
-    // Without the shell, servers still end when we close them.
-    watcher.on('error', lost).on('exit', lost)
-    watcher.stdin.on('error', () => {})
-    watcher.unref()
-    this.#watcher = watcher
-    for (const group of this.#groups) this.#tell(`+ ${group}\n`)
-  }
-
-  #tell(line: string): void {
-    this.#watcher?.stdin?.write(line)
-  }
-}
 
 interface StdioCommand {
   readonly command: string

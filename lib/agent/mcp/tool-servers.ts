@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import type { Tool, Toolbox, ToolSource } from '../tool.ts'
 import type { JsonObject } from '../../base/types.ts'
 import { McpConnection, type McpConnectionOptions, type McpStatus } from './connection.ts'
-import { ProcessGroups } from './stdio.ts'
+import { ProcessGroups } from './process-groups.ts'
 import type { McpServerConfig, McpServerConfigs } from './command-policy.ts'
 
 interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange' | 'processGroups'> {

@@ -1,0 +1,53 @@
+// Kills the process groups of tool servers when our process dies without cleaning up, for example by SIGKILL. A small shell reads from
+// our pipe, which the system closes when we die; then the shell kills the remaining groups.
+import { type ChildProcess, spawn } from 'node:child_process'
+
+/** Reads `+ <group>` and `- <group>`; at the end of its input it kills the groups that are left. */
+const SCRIPT = `
+alive=' '
+while read -r sign group; do
+  case $sign in
+    +) alive="$alive$group " ;;
+    -) alive="\${alive%% $group *} \${alive#* $group }" ;;
+  esac
+done
+for group in $alive; do kill -s KILL -- "-$group"; done`
+
+export class ProcessGroups {
+  readonly #groups = new Set<number>()
+  #watcher: ChildProcess | null = null
+
+  /** @param group pid of its leader; from now on it dies with us */
+  hold(group: number): void {
+    this.#groups.add(group)
+    if (this.#watcher === null) this.#watch()
+    else this.#tell(`+ ${group}\n`)
+  }
+
+  /** It has ended: its pid may be reused. */
+  release(group: number): void {
+    if (!this.#groups.delete(group)) return
+    if (this.#groups.size > 0) return this.#tell(`- ${group}\n`)
+    this.#tell(`- ${group}\n`)
+    this.#watcher?.stdin?.end()
+    this.#watcher = null
+  }
+
+  #watch(): void {
+    // detached, so that a signal from the terminal does not kill it before us.
+    const watcher = spawn('/bin/sh', ['-c', SCRIPT], { stdio: ['pipe', 'ignore', 'ignore'], detached: true, env: {} })
+    const lost = () => {
+      if (this.#watcher === watcher) this.#watcher = null
+    }
+    // Without the shell, servers still end when we close them.
+    watcher.on('error', lost).on('exit', lost)
+    watcher.stdin.on('error', () => {})
+    watcher.unref()
+    this.#watcher = watcher
+    for (const group of this.#groups) this.#tell(`+ ${group}\n`)
+  }
+
+  #tell(line: string): void {
+    this.#watcher?.stdin?.write(line)
+  }
+}
