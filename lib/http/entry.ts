@@ -6,7 +6,7 @@ import { fail } from '../base/errors.ts'
 import { API_TOKEN_PREFIX, type Credential, type Principal } from '../base/types.ts'
 import { isLoopback, type Proxies } from './address.ts'
 import { cookieOf, firstOf, requestOf } from './request.ts'
-import type { Cookie } from './route.ts'
+import type { Cookie, Route } from './route.ts'
 import type { Match } from './router.ts'
 import { isUpgrade } from './web-socket.ts'
 
@@ -62,7 +62,7 @@ export class Entry {
       } else if (authenticateRequest !== null && credentialOf(req) === null) {
         // The operator's rules may rely on something browsers send by themselves, and there is no csrf_token to compare with.
         this.#checkOrigin(req)
-      } else checkCsrf(req)
+      } else if (!isKeyless(req, route)) checkCsrf(req)
     }
     // A page of another site can open a WebSocket with its visitor's cookies.
     if (isUpgrade(req)) this.#checkOrigin(req)
@@ -144,6 +144,14 @@ export class Origins {
 }
 
 // ------------------------------------------------------------------------------------------------- CSRF
+
+/**
+ * A client of another protocol that has forgotten its key: it learns that from a 401, as its protocol says, and knows nothing of the
+ * pair. Without cookies there is nothing that a foreign page could use.
+ */
+function isKeyless(req: IncomingMessage, route: Route | null): boolean {
+  return route !== null && route.errors !== 'contract' && req.headers.cookie === undefined
+}
 
 /**
  * Double submit [Auth 2]: the header must repeat the cookie. A foreign page can make the browser send the cookie but cannot read it. Not

@@ -131,6 +131,8 @@ const COLUMNS: Readonly<Record<string, Column>> = {
       const answer = await ask(nobody, name, nowhere())
       if (expected.reach === 'public') return void t.equal(answer.status, expected.status, name)
       if (!isChanging) return refused(t, answer, UNKNOWN, name)
+      // Who has only to show a key learns that it is missing.
+      if (FOREIGN.has(name)) return refused(t, answer, UNKNOWN, name)
       // Before anything else.
       refused(t, answer, { status: 403, body: { detail: /^CSRF token missing/ } }, name)
       nobody.cookies.set('csrf_token', 'of-my-own-making')
