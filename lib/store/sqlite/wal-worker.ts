@@ -32,26 +32,26 @@ function serve(path: string): void {
   const port = parentPort!
   const db = connect(path)
   db.pragma(`busy_timeout = ${TRUNCATE_WAITS_MS}`)
-  const truncate = (): void => {
-    if (db.open && !truncateWal(db)) setTimeout(tried(truncate), TRUNCATE_AGAIN_MS).unref()
-  }
-  // One step a turn, so that a checkpoint or the end that was asked for meanwhile comes between.
-  const erase = (steps: Iterator<void>, done = 0): void => {
-    if (!db.open) return
-    if (done % STEPS_A_CHECKPOINT === 0) checkpoint(db)
-    let isOver: boolean | undefined
+  // One step of a merge a turn, so that a checkpoint or the end that was asked for meanwhile comes between. False: somebody writes or
+  // reads an older state.
+  const empty = async (): Promise<boolean> => {
     try {
-      isOver = steps.next().done
+      let steps = 0
+      for (const _ of mergeWords(db)) {
+        if (steps++ % STEPS_A_CHECKPOINT === 0) checkpoint(db)
+        await turn()
+      }
+      checkpoint(db)
+      return truncateWal(db)
     } catch {
-      // Somebody writes.
-      setTimeout(
-        tried(() => erase(mergeWords(db))),
-        TRUNCATE_AGAIN_MS
-      ).unref()
-      return
+      return false
     }
-    if (isOver) return truncate()
-    setImmediate(tried(() => erase(steps, done + 1)))
+  }
+  const truncate = (): void => {
+    const goOn = (isEmpty: boolean): void => {
+      if (!isEmpty && db.open) setTimeout(truncate, TRUNCATE_AGAIN_MS).unref()
+    }
+    empty().then(goOn, () => {})
   }
   const tried = (work: () => void) => () => {
     try {
@@ -62,17 +62,8 @@ function serve(path: string): void {
   }
   new ThreadChannel(port, {
     checkpoint: tried(() => checkpoint(db)),
-    truncate: tried(() => erase(mergeWords(db))),
-    // False: somebody writes or reads an older state.
-    async empty() {
-      try {
-        for (const _ of mergeWords(db)) await turn()
-        checkpoint(db)
-        return truncateWal(db)
-      } catch {
-        return false
-      }
-    },
+    truncate,
+    empty,
     stop() {
       db.close()
       port.close()
