@@ -52,19 +52,34 @@ export const backup: Command = {
 
 export const restore: Command = {
   name: 'restore',
-  usage: 'FILE [--check] [--json] [--config FILE] [--home FOLDER]',
+  usage: 'FILE [--check | --user USER | --thread ID] [--json] [--config FILE] [--home FOLDER]',
   summary:
     'Restores a backup into an empty home and the database of the configuration, which may be of the other kind. Example: colloquy restore /backup/colloquy-2026-01-31.zip --home /var/lib/colloquy',
   options: [
     ['FILE', 'what colloquy backup has written'],
+    [
+      '--user USER',
+      'only this account, by address or id, with its threads and files, beside a running server too: what is there stays'
+    ],
+    ['--thread ID', 'only this thread with its files, if it is not there'],
     ['--check', 'only reads it: each byte against its hash, and each table against its count'],
     JSON_HELP,
     ...INSTALLATION_HELP
   ],
   async run(args) {
-    const { values, positionals } = parse(args, { ...INSTALLATION, ...JSON_OPTION, check: FLAG }, true)
+    const own = { check: FLAG, user: { type: 'string' }, thread: { type: 'string' } } as const
+    const { values, positionals } = parse(args, { ...INSTALLATION, ...JSON_OPTION, ...own }, true)
     const file = only(positionals, 'FILE')
-    const { checkBackup, restore: put, OPERATOR } = await import('../lib/operator/backup.ts')
+    const { user, thread } = values
+    if ([values.check, user !== undefined, thread !== undefined].filter(Boolean).length > 1)
+      throw new UsageError('One of --check, --user and --thread')
+    const part = user !== undefined ? { user } : thread !== undefined ? { thread } : null
+    const { checkBackup, restore: put, restorePart, OPERATOR } = await import('../lib/operator/backup.ts')
+    if (part) {
+      const { threads, skipped, ...more } = await restorePart(configOf(values), file, part, OPERATOR)
+      const text = `${threads.length} threads and ${more.files} files are back; ${skipped.length} threads were there`
+      return print(values.json, text, { file, threads, skipped, ...more })
+    }
     const config = values.check ? null : configOf(values)
     const found = summaryOf(await (config ? put(config, file, OPERATOR) : checkBackup(file)))
     const what = `${found.rows} rows and ${found.files} files of ${found.made_at}`

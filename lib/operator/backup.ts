@@ -4,17 +4,25 @@ import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import { masked, secretsIn } from '../agent/mcp/secrets.ts'
 import { CREDENTIALS_FILE } from '../auth/admin.ts'
-import { type Actor, Audit, type AuditAction } from '../auth/audit.ts'
+import { type Actor, Audit, type AuditAction, userName } from '../auth/audit.ts'
 import { SECRET_FILE } from '../auth/session.ts'
 import { SETUP_FILE } from '../auth/setup-link.ts'
-import { isObject, timestamp } from '../base/types.ts'
+import { isObject, type JsonObject, timestamp } from '../base/types.ts'
 import { VERSION } from '../base/version.ts'
 import type { Config } from '../config/config.ts'
 import { EXTENSIONS_FILE } from '../files/extensions.ts'
 import { OF_PROCESS, lockPremises } from '../files/home.ts'
 import { serversIn } from '../routes/mcp.ts'
 import { checkRows, copyRows } from '../store/copy.ts'
-import { copiedTables, openCopySource, openCopyTarget, openSqliteSource, openSqliteTarget } from '../store/open.ts'
+import { type PartCopied, PartCopier } from '../store/copy-part.ts'
+import {
+  copiedTables,
+  openCopySource,
+  openCopyTarget,
+  openPartTarget,
+  openSqliteSource,
+  openSqliteTarget
+} from '../store/open.ts'
 import { type Backup, type Content, type Manifest, openBackup, writeBackup } from './backup-file.ts'
 import { beside, SILENT } from './operator.ts'
 
@@ -145,6 +153,56 @@ export async function restore(config: Config, file: string, by: Actor): Promise<
   }
 }
 
+/** One thread, or one user by id or e-mail address. */
+export type Part = { readonly thread: string } | { readonly user: string }
+
+/**
+ * Puts one thread back, or one user with all threads, also beside a running server. What is there stays: threads of the same id are skipped.
+ * Credentials other than the password do not come back, and crons are off.
+ * @throws Error when the backup has nothing of this name, or it is of another version
+ */
+export async function restorePart(
+  config: Config,
+  file: string,
+  part: Part,
+  by: Actor
+): Promise<PartCopied & { files: number }> {
+  const backup = await openBackup(resolve(file))
+  const rows = `${resolve(file)}.db.part`
+  try {
+    await extractRows(backup, rows)
+    await openSqliteTarget(rows).close()
+    const source = openSqliteSource(rows)
+    const target = await openPartTarget(config.database)
+    const copier = new PartCopier({ source, target, tables: copiedTables() })
+    const work = 'user' in part ? copier.user(part.user) : copier.thread(part.thread)
+    const { owner, ...copied } = await work.finally(async () => {
+      await target.close()
+      await source.close()
+    })
+    const files = await backup.extractFiles(config.home, filesOfPart(config.home, owner, copied, 'user' in part))
+    const name = 'user' in part ? userName(String(owner)) : `thread:${part.thread}`
+    await recorded(config, 'restore', by, { made_at: backup.manifest.made_at, threads: copied.threads.length }, name)
+    return { ...copied, files }
+  } finally {
+    backup.close()
+    for (const left of databaseFiles(rows)) await rm(left, { force: true })
+  }
+}
+
+/** Of threads that have come back, and of a user what is not there. */
+function filesOfPart(home: string, owner: string | null, { threads, skipped }: PartCopied, isUser: boolean) {
+  const restored = new Set(threads)
+  const there = new Set(skipped)
+  return (path: string): boolean => {
+    if (existsSync(join(home, path))) return false
+    const [, user, ofUser] = /^(?:users\/([^/]+)\/)?threads\/([^/]+)\//.exec(path) ?? []
+    if (ofUser !== undefined)
+      return restored.has(ofUser) && !there.has(ofUser) && (user === undefined || user === owner)
+    return isUser && path.startsWith(`users/${owner}/`)
+  }
+}
+
 async function refuseUsed({ home, database }: Config): Promise<void> {
   const names = await readdir(home).catch((): string[] => [])
   const used = names.find((name) => !OPERATORS.test(name))
@@ -185,9 +243,10 @@ export async function recorded(
   config: Config,
   action: AuditAction,
   by: Actor,
-  details: Record<string, string | boolean>
-) {
-  await beside(config, (_, writer) => new Audit({ writer, log: SILENT }).record(action, by, null, details))
+  details: JsonObject,
+  target: string | null = null
+): Promise<void> {
+  await beside(config, (_, writer) => new Audit({ writer, log: SILENT }).record(action, by, target, details))
 }
 
 export { OPERATOR } from '../auth/audit.ts'

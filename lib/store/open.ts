@@ -13,7 +13,8 @@ import { openMemoryEvents } from './memory/event-store.ts'
 import { openMemoryStore } from './memory/open.ts'
 import { openSplitStore } from './split/open.ts'
 import type { CopiedTable, CopySource, CopyTarget } from './copy.ts'
-import { openSqliteSource, openSqliteTarget } from './sqlite/copy.ts'
+import type { PartTarget } from './copy-part.ts'
+import { openSqlitePart, openSqliteSource, openSqliteTarget } from './sqlite/copy.ts'
 import { openSqliteStore, pruneFile } from './sqlite/open.ts'
 import type { EventStore, Store, Warn, ModuleOptions } from './store.ts'
 import { pathToFileURL } from 'node:url'
@@ -113,6 +114,16 @@ export async function openCopyTarget(
   if (backend === 'sqlite') return openSqliteTarget(sqlite_path)
   if (backend !== 'postgres') throw new Error(NOT_COPIED)
   return (await import('./postgres/copy.ts')).openPostgresTarget(postgres_url!, tables)
+}
+
+/**
+ * A database that single threads are put back into, also beside a server.
+ * @throws Error when there is none, or it is of another version
+ */
+export async function openPartTarget({ backend, sqlite_path, postgres_url }: DatabaseOptions): Promise<PartTarget> {
+  if (backend === 'sqlite') return openSqlitePart(sqlite_path)
+  if (backend !== 'postgres') throw new Error(NOT_COPIED)
+  return (await import('./postgres/copy.ts')).openPostgresPart(postgres_url!)
 }
 
 const NOT_COPIED = 'only SQLite files and PostgreSQL databases can be copied'

@@ -16,8 +16,12 @@ import {
   type Options,
   PASSWORD,
   Person,
-  type Site
+  signIn,
+  type Site,
+  textIn,
+  until
 } from '../fixtures/gateway.ts'
+import { threadLife } from '../fixtures/life.ts'
 import { createDatabase } from '../fixtures/postgres.ts'
 import { filesOf } from '../fixtures/remains.ts'
 
@@ -157,3 +161,58 @@ t.test('a move takes all rows to PostgreSQL and back, while no server runs', asy
   t.match(again, { code: 0, out: /Set database.backend to sqlite/ }, again.errors)
   await isBack(t, await openSite(t, { home, config: { database: { sqlite_path: back } } }), thread)
 })
+
+for (const backend of ['sqlite', 'postgres'] as const) {
+  t.test(
+    `one thread or one user comes back beside the running server, and what is there stays (${backend})`,
+    async (t) => {
+      const { home, site, boss } = await livedIn(t, await databaseSection(t, backend))
+      const ann = await signIn(site, 'ann')
+      const account = (await ann.get('/api/v1/auth/me')).body as { readonly id: string; readonly email: string }
+      const [thread, other] = [await threadLife(ann), await threadLife(ann)]
+      await ann.post('/api/runs/crons', { ...asked('x'), schedule: '0 0 1 1 *' })
+      const shown = async () => {
+        const answers = ['/state', '/messages', '/runs?limit=100'].map((path) =>
+          ann.get(`/api/threads/${thread}${path}`)
+        )
+        const [state, messages, runs] = await Promise.all(answers)
+        const run = listIn(runs!.body)
+          .map((one) => textIn(one, 'run_id'))
+          .sort()
+        const replayed = await ann.get(`/api/threads/${thread}/runs/${run[0]}/stream`)
+        return [state!.body, messages!.body, run, replayed.text]
+      }
+      const before = await shown()
+      const file = join(homeOf(t), 'all.zip')
+      t.equal((await command(home, 'backup', file)).code, 0)
+      const restored = async (...args: readonly string[]) => {
+        const done = await command(home, 'restore', file, ...args, '--json')
+        t.equal(done.code, 0, done.errors)
+        return JSON.parse(done.out) as object
+      }
+      t.match(await restored('--thread', thread), { threads: [], skipped: [thread], files: 0 })
+      // Numbers of rows go on meanwhile.
+      await threadLife(boss)
+      t.equal((await ann.ask('DELETE', `/api/threads/${thread}`)).status, 200)
+      t.match(await restored('--thread', thread), { threads: [thread], skipped: [], user: false })
+      t.strictSame(await shown(), before, 'the same is shown, and its runs are streamed')
+      const found = await ann.post('/api/threads/search', { metadata: { about: thread } })
+      t.match(found.body, [{ thread_id: thread }])
+      t.equal((await ann.get(`/api/threads/${thread}/artifacts/mnt/user-data/uploads/note.txt`)).text, 'some text')
+      t.equal((await ann.post(`/api/threads/${thread}/runs/wait`, asked('/demo deltas=3 rate=0'))).status, 200)
+
+      t.equal((await command(home, 'user', 'delete', account.email)).code, 0)
+      await until(() => !filesOf(home).some((name) => name.includes(account.id)), 'it is gone')
+      const gone = await command(home, 'restore', file, '--thread', other)
+      t.match(gone, { code: 1, errors: /restore the user/ })
+      t.match(await command(home, 'restore', file, '--user', 'nobody@example.com'), { code: 1, errors: /has no user/ })
+      t.equal((await command(home, 'jobs', 'drop', 'departure', account.id)).code, 0)
+      t.match(await restored('--user', account.email), { user: true, skipped: [] })
+      const again = new Person(site.url)
+      const signedIn = await again.post('/api/v1/auth/login/local', { username: account.email, password: PASSWORD })
+      t.equal(signedIn.status, 200)
+      t.equal((await again.get(`/api/threads/${other}/messages`)).status, 200)
+      t.equal(listIn((await again.post('/api/threads/search', {})).body).length, 2)
+    }
+  )
+}

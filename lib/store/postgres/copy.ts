@@ -1,12 +1,15 @@
 // A PostgreSQL database as a side of a copy.
 import { Format, toSegment } from '../packing.ts'
 import type { CopiedTable, CopySource, CopyTarget, Row, Value } from '../copy.ts'
+import type { PartTarget } from '../copy-part.ts'
 import { encodeText, type Param } from './db.ts'
 import { termTexts } from './ops.ts'
 import { PgConnection } from './pg-connection.ts'
 import { checkSchema, isServed, prepareDatabase, UNFINISHED } from './schema.ts'
 
 const BATCH = 64
+/** Numbers are those that are given, and not the database's. */
+const OVERRIDING = 'OVERRIDING SYSTEM VALUE'
 
 /** A column that only this database has, of the values of the others. */
 interface Derived {
@@ -88,6 +91,7 @@ class PostgresSide implements CopySource {
   protected readonly connection: PgConnection
   /** One transaction for all that is read. */
   readonly #isSnapshot: boolean
+  readonly #types = new Map<string, Types>()
 
   constructor(connection: PgConnection, isSnapshot: boolean) {
     this.connection = connection
@@ -129,21 +133,42 @@ class PostgresSide implements CopySource {
   }
 
   protected async types(table: string): Promise<Types> {
+    const known = this.#types.get(table)
+    if (known) return known
     const rows = await this.connection.rows<{ name: string; type: string }>(
       `SELECT column_name AS name, udt_name AS type FROM information_schema.columns
        WHERE table_schema = current_schema() AND table_name = $1`,
       [table]
     )
-    return new Map(rows.map(({ name, type }) => [name, type]))
+    const types = new Map(rows.map(({ name, type }) => [name, type]))
+    this.#types.set(table, types)
+    return types
   }
 }
 
-class PostgresTarget extends PostgresSide implements CopyTarget {
+/** The database of an installation, also beside its servers. @throws Error when it is of another version */
+export async function openPostgresPart(url: string): Promise<PartTarget> {
+  const connection = await connected(url)
+  try {
+    await checkSchema(connection)
+    return new PostgresTarget(connection, false)
+  } catch (error) {
+    await connection.close()
+    throw error
+  }
+}
+
+class PostgresTarget extends PostgresSide implements CopyTarget, PartTarget {
   async put(table: CopiedTable, batches: AsyncIterable<readonly Row[]>): Promise<void> {
-    const types = await this.types(table.name)
+    await this.together(async () => {
+      for await (const batch of batches) await this.#insert(table, batch, OVERRIDING)
+    })
+  }
+
+  async together(work: () => Promise<void>): Promise<void> {
     await this.connection.rows('BEGIN')
     try {
-      for await (const batch of batches) await this.#insert(table, types, batch)
+      await work()
       await this.connection.rows('COMMIT')
     } catch (error) {
       if (!this.connection.isLost) await this.connection.rows('ROLLBACK')
@@ -151,7 +176,50 @@ class PostgresTarget extends PostgresSide implements CopyTarget {
     }
   }
 
-  async #insert({ name, columns }: CopiedTable, types: Types, batch: readonly Row[]): Promise<void> {
+  async has(table: string, column: string, value: string): Promise<boolean> {
+    return (await this.connection.rows(`SELECT 1 FROM "${table}" WHERE "${column}" = $1`, [value])).length > 0
+  }
+
+  async add(table: CopiedTable, rows: readonly Row[]): Promise<number[]> {
+    const { name, counter } = table
+    if (counter === null) {
+      await this.#insert(table, rows, '', 'ON CONFLICT DO NOTHING')
+      return []
+    }
+    const columns = table.columns.filter((column) => column !== counter)
+    const made: number[] = []
+    // One by one: a statement of many rows answers them in no promised order.
+    for (const row of rows) {
+      const values = row.filter((_, at) => table.columns[at] !== counter)
+      const [one] = await this.#insert(
+        { name, columns, counter },
+        [values],
+        '',
+        `RETURNING ${quoted(counter)} AS number`
+      )
+      made.push(one!.number)
+    }
+    return made
+  }
+
+  async addNumbered(table: CopiedTable, rows: readonly Row[]): Promise<void> {
+    await this.#insert(table, rows, OVERRIDING)
+  }
+
+  async derive(threadId: string): Promise<void> {
+    const sql = `INSERT INTO search_queue (thread_id, version) VALUES ($1, 1)
+      ON CONFLICT (thread_id) DO UPDATE SET version = search_queue.version + 1`
+    await this.connection.rows(sql, [threadId])
+  }
+
+  async #insert(
+    { name, columns }: CopiedTable,
+    batch: readonly Row[],
+    overriding: string,
+    more = ''
+  ): Promise<{ readonly number: number }[]> {
+    if (batch.length === 0) return []
+    const types = await this.types(name)
     const derived = DERIVED[name]
     const writers = columns.map((column) => WRITERS[types.get(column) ?? ''] ?? bound)
     const params = batch.flatMap((row) => [
@@ -163,8 +231,8 @@ class PostgresTarget extends PostgresSide implements CopyTarget {
     const rows = batch.map(
       (_, row) => `(${casts.map((type, at) => `CAST($${row * names.length + at + 1} AS ${type})`).join()})`
     )
-    await this.connection.rows(
-      `INSERT INTO "${name}" (${names.map(quoted)}) OVERRIDING SYSTEM VALUE VALUES ${rows.join()}`,
+    return this.connection.rows(
+      `INSERT INTO "${name}" (${names.map(quoted)}) ${overriding} VALUES ${rows.join()} ${more}`,
       params,
       batch.length === BATCH ? 'kept' : 'anew'
     )

@@ -4,8 +4,10 @@ import { dirname } from 'node:path'
 import type Database from 'better-sqlite3'
 import { Sqlite } from '../../base/sqlite-driver.ts'
 import type { CopiedTable, CopySource, CopyTarget, Row } from '../copy.ts'
+import type { PartTarget } from '../copy-part.ts'
 import { connect, truncateWal } from './connection.ts'
 import { knownVersion, migrate } from './schema.ts'
+import { addIndexFunction } from './search.ts'
 
 /** Rows at a time: few, because some have a megabyte. */
 const BATCH = 64
@@ -88,7 +90,7 @@ export function openSqliteTarget(path: string): CopyTarget {
     ...sideOf(db),
     async put(table, batches) {
       const { name, columns } = table
-      const insert = db.prepare(`INSERT INTO "${name}" (${columns}) VALUES (${columns.map(() => '?')})`)
+      const insert = insertInto(db, name, columns)
       db.exec('BEGIN IMMEDIATE')
       try {
         for await (const batch of batches) for (const row of batch) insert.run(...row)
@@ -112,12 +114,66 @@ export function openSqliteTarget(path: string): CopyTarget {
   }
 }
 
+/** The database of an installation, also beside its server. @throws Error when there is none, or it is of another version */
+export function openSqlitePart(path: string): PartTarget {
+  if (!existsSync(path)) throw new Error(`There is no database ${path}`)
+  const db = connect(path)
+  try {
+    checkVersion(db, path, false)
+  } catch (error) {
+    db.close()
+    throw error
+  }
+  addIndexFunction(db)
+  return {
+    has: async (table, column, value) =>
+      db.prepare(`SELECT 1 FROM "${table}" WHERE "${column}" = ?`).get(value) !== undefined,
+    async together(work) {
+      db.exec('BEGIN IMMEDIATE')
+      try {
+        await work()
+        db.exec('COMMIT')
+      } catch (error) {
+        if (db.inTransaction) db.exec('ROLLBACK')
+        throw error
+      }
+    },
+    async add({ name, columns, counter }, rows) {
+      const names = columns.filter((column) => column !== counter)
+      const insert = insertInto(db, name, names, counter === null)
+      const values = (row: Row) => row.filter((_, at) => columns[at] !== counter)
+      return rows.map((row) => Number(insert.run(...values(row)).lastInsertRowid))
+    },
+    async addNumbered({ name, columns }, rows) {
+      const insert = insertInto(db, name, columns)
+      for (const row of rows) insert.run(...row)
+    },
+    lastNumber: sideOf(db).lastNumber,
+    async derive(threadId) {
+      db.prepare(TERMS_OF_THREAD).run(threadId)
+      db.prepare('INSERT OR REPLACE INTO search_queue (thread_id, version) VALUES (?, 1)').run(threadId)
+    },
+    async close() {
+      db.close()
+    }
+  }
+}
+
+const TERMS_OF_THREAD = `INSERT OR IGNORE INTO thread_terms (owner, term, thread_key)
+  SELECT coalesce(user_id, 0), term.value, threads_meta.key FROM threads_meta, json_each(terms_of(metadata_json)) AS term
+  WHERE thread_id = ?`
+
 /** As the migrations fill them; again after a copy that was cut. */
 const DERIVED = `
   DELETE FROM thread_terms;
   INSERT OR IGNORE INTO thread_terms (owner, term, thread_key)
     SELECT coalesce(user_id, 0), term.value, threads_meta.key FROM threads_meta, json_each(terms_of(metadata_json)) AS term;
   INSERT OR IGNORE INTO search_queue (thread_id, version) SELECT thread_id, 1 FROM threads_meta WHERE is_temporary = 0;`
+
+function insertInto(db: Database.Database, name: string, columns: readonly string[], isIgnored = false) {
+  const values = columns.map(() => '?')
+  return db.prepare<unknown[]>(`INSERT ${isIgnored ? 'OR IGNORE' : ''} INTO "${name}" (${columns}) VALUES (${values})`)
+}
 
 /** Only tables that never give a number twice have a row there, from their first row on. */
 function setLastNumber(db: Database.Database, name: string, last: number): void {

@@ -1,0 +1,191 @@
+// Copies one thread, or one user with all threads, out of a backup into a database that may be in use. What is there stays as it is. Numbers
+// of rows are given anew: those of the backup may be others' by now.
+import { runNamespace } from '../conversation/state.ts'
+import type { CopiedTable, CopySource, Row, Value } from './copy.ts'
+
+export interface PartTarget {
+  has(table: string, column: string, value: string): Promise<boolean>
+  /** Runs the work in one transaction. */
+  together(work: () => Promise<void>): Promise<void>
+  /**
+   * Adds rows. Where the table gives numbers they are new ones, and answered in order; elsewhere a row that is there already stays.
+   */
+  add(table: CopiedTable, rows: readonly Row[]): Promise<number[]>
+  /** Adds rows with the numbers that they have. */
+  addNumbered(table: CopiedTable, rows: readonly Row[]): Promise<void>
+  lastNumber: CopySource['lastNumber']
+  /** Makes what the database has beside the rows of a thread. */
+  derive(threadId: string): Promise<void>
+  close(): Promise<void>
+}
+
+export interface PartCopied {
+  readonly threads: readonly string[]
+  /** Threads that are there. */
+  readonly skipped: readonly string[]
+  /** Whether the account was made again. */
+  readonly user: boolean
+}
+
+/** What is not to come back: what is yet to be done, credentials, and tables that are made of others or copied by themselves. */
+const LEFT_OUT = new Set(
+  'jobs removed_threads sessions provider_sessions denied_sessions api_tokens audit users frames threads_meta runs'.split(
+    ' '
+  )
+)
+const IN_FLIGHT = new Set<Value>(['pending', 'running'])
+
+interface Parts {
+  readonly source: CopySource
+  readonly target: PartTarget
+  readonly tables: readonly CopiedTable[]
+}
+
+export class PartCopier {
+  readonly #source: CopySource
+  readonly #target: PartTarget
+  readonly #tables: ReadonlyMap<string, CopiedTable>
+
+  constructor({ source, target, tables }: Parts) {
+    this.#source = source
+    this.#target = target
+    this.#tables = new Map(tables.map((table) => [table.name, table]))
+  }
+
+  /** @throws Error when the backup has no such thread, or its user is gone */
+  async thread(threadId: string): Promise<PartCopied & { readonly owner: string | null }> {
+    const table = this.#table('threads_meta')
+    const [row] = await this.#rows(table, 'thread_id = $1', threadId)
+    if (!row) throw new Error(`The backup has no thread ${threadId}`)
+    const owner = valueIn(table, row, 'user_id')
+    if (typeof owner === 'string' && !(await this.#target.has('users', 'id', owner)))
+      throw new Error(`Its user ${owner} is not there: restore the user`)
+    const isNew = await this.#copyThread(threadId)
+    const [threads, skipped] = isNew ? [[threadId], []] : [[], [threadId]]
+    return { threads, skipped, user: false, owner: owner === null ? null : String(owner) }
+  }
+
+  /** By id or e-mail address. @throws Error when the backup has no such user, or the address is somebody else's now */
+  async user(who: string): Promise<PartCopied & { readonly owner: string }> {
+    const users = this.#table('users')
+    const [row] = await this.#rows(users, 'id = $1 OR email = $1', who)
+    if (!row) throw new Error(`The backup has no user ${who}`)
+    const [id, email] = [String(valueIn(users, row, 'id')), String(valueIn(users, row, 'email'))]
+    const isNew = !(await this.#target.has('users', 'id', id))
+    if (isNew && (await this.#target.has('users', 'email', email)))
+      throw new Error(`There is another account with the address ${email}`)
+    await this.#target.together(async () => {
+      if (isNew) await this.#target.add(users, [row])
+      await this.#copyBeside(id)
+    })
+    const [threads, skipped]: [string[], string[]] = [[], []]
+    const meta = this.#table('threads_meta')
+    for (const thread of await this.#rows(meta, 'user_id = $1', id)) {
+      const threadId = String(valueIn(meta, thread, 'thread_id'))
+      const list = (await this.#copyThread(threadId)) ? threads : skipped
+      list.push(threadId)
+    }
+    return { threads, skipped, user: isNew, owner: id }
+  }
+
+  /** What a user has beside threads. Items are copied with their sums, where there are none. */
+  async #copyBeside(id: string): Promise<void> {
+    const versions = 'assistant_id IN (SELECT assistant_id FROM assistants WHERE user_id = $1)'
+    await this.#copy('assistants', 'user_id = $1', id)
+    await this.#copy('assistant_versions', versions, id)
+    await this.#copy('crons', 'user_id = $1 AND thread_id IS NULL', id)
+    if (await this.#target.has('store_totals', 'user_id', id)) return
+    await this.#copy('store_items', 'user_id = $1', id)
+    await this.#copy('store_totals', 'user_id = $1', id)
+  }
+
+  /** False: there is one of this id. */
+  async #copyThread(threadId: string): Promise<boolean> {
+    for (const table of ['threads_meta', 'removed_threads'])
+      if (await this.#target.has(table, 'thread_id', threadId)) return false
+    await this.#target.together(async () => {
+      await this.#copy('threads_meta', 'thread_id = $1', threadId)
+      const keys = await this.#copyRuns(threadId)
+      for (const { name, columns } of this.#tables.values())
+        if (columns.includes('thread_id') && !LEFT_OUT.has(name))
+          await this.#copy(name, 'thread_id = $1', threadId, keys)
+      await this.#copy('frames', 'run_key IN (SELECT key FROM runs WHERE thread_id = $1)', threadId, keys)
+      await this.#target.derive(threadId)
+    })
+    return true
+  }
+
+  /** Keys of runs that are new, by those of the backup. */
+  async #copyRuns(threadId: string): Promise<Map<Value, number>> {
+    const runs = this.#table('runs')
+    const last = await this.#target.lastNumber(runs)
+    const keys = new Map<Value, number>()
+    for (const row of await this.#rows(runs, 'thread_id = $1', threadId)) {
+      const key = Number(valueIn(runs, row, 'key'))
+      const one = [changed(runs, row, new Map())]
+      // A server may know the run by its key, which nobody else has been given since it was removed.
+      if (key <= last && !(await this.#target.has('runs', 'key', String(key)))) {
+        await this.#target.addNumbered(runs, one)
+        continue
+      }
+      const [made] = await this.#target.add(runs, one)
+      keys.set(key, made!)
+    }
+    return keys
+  }
+
+  async #copy(name: string, where: string, id: string, keys: ReadonlyMap<Value, number> = new Map()): Promise<void> {
+    const table = this.#table(name)
+    for await (const batch of this.#source.rows(table, { sql: where, params: [id] }))
+      await this.#target.add(
+        table,
+        batch.map((row) => changed(table, row, keys))
+      )
+  }
+
+  async #rows(table: CopiedTable, where: string, id: string): Promise<Row[]> {
+    const all: Row[] = []
+    for await (const batch of this.#source.rows(table, { sql: where, params: [id] })) all.push(...batch)
+    return all
+  }
+
+  #table(name: string): CopiedTable {
+    const table = this.#tables.get(name)
+    if (!table) throw new Error(`There is no table ${name}`)
+    return table
+  }
+}
+
+function valueIn({ columns }: CopiedTable, row: Row, column: string): Value {
+  return row[columns.indexOf(column)] ?? null
+}
+
+/** A row as it is added: nothing is in flight, and nothing begins by itself. */
+function changed(table: CopiedTable, row: Row, keys: ReadonlyMap<Value, number>): Row {
+  const { name, columns } = table
+  const wasInFlight = name === 'runs' && IN_FLIGHT.has(valueIn(table, row, 'status'))
+  return row.map((value, at) => {
+    const column = columns[at]!
+    switch (`${name}.${column}`) {
+      case 'runs.status':
+        return wasInFlight ? 'error' : value
+      case 'runs.stop_reason':
+        return wasInFlight ? 'server_restart' : value
+      case 'runs.owner':
+      case 'runs.idempotency_key':
+        return null
+      case 'threads_meta.status':
+        return value === 'busy' ? 'idle' : value
+      case 'crons.enabled':
+        return 0
+      case 'frames.run_key':
+        return keys.get(value) ?? value
+      case 'graph_values.ns': {
+        const moved = [...keys].find(([before]) => runNamespace(Number(before)) === value)
+        return moved ? runNamespace(moved[1]) : value
+      }
+      default:
+        return value
+    }
+  })
+}
