@@ -2,6 +2,7 @@
 import { deerflowRoutes } from '../deerflow/index.ts'
 import type { Route } from '../http/route.ts'
 import { agUiRoutes } from '../protocols/ag-ui/index.ts'
+import { copilotKitRoutes } from '../protocols/copilotkit/index.ts'
 import { aiSdkRoutes } from '../protocols/ai-sdk/index.ts'
 import { langgraphRoutes } from '../langgraph/api/index.ts'
 import { a2aRoutes } from '../protocols/a2a/index.ts'
@@ -14,6 +15,7 @@ export function roomRoutes(services: Services): Route[] {
     ...langgraphRoutes(services), // /api/assistants, /api/store, ...
     ...aiSdkRoutes(services), // /api/ai/chat
     ...agUiRoutes(services), // /api/agui
+    ...copilotKitRoutes(services), // /api/copilotkit
     ...deerflowRoutes(services), // what is behind the buttons of its frontend
     ...a2aRoutes(services), // /a2a, /.well-known/agent-card.json
     ...mcpRoutes(services), // /mcp

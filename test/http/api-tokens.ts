@@ -110,7 +110,7 @@ const openRows = () =>
   // The contract's, and LangGraph's; the others' are in protocols/revocation.
   table.filter(({ isStream, path }) => isStream && !isOfOthers(path))
 
-const isOfOthers = (path: string) => /^\/(v1|mcp|a2a|api\/(ai|agui))\b/.test(path)
+const isOfOthers = (path: string) => /^\/(v1|mcp|a2a|api\/(ai|agui|copilotkit))\b/.test(path)
 
 t.test('a token that is revoked ends every answer that waits with 401, and resets every stream', async (t) => {
   const site = await openSite(t)

@@ -128,6 +128,8 @@ export function agUi(services: Services) {
     const known = await knownRun(services, given.runId)
     if (known && namesOf(known).threadId !== given.threadId) throw new Refused(409, 'This run is of another thread')
     if (known) return again(call, known, dialect)
+    // The path names one that is there; a name of one's own is for Colloquy's clients.
+    if (!(await services.assistants.get(agent, call.user.id))) throw fail('assistant_unknown', { id: agent })
     return registry.streams.hold(call.user.id, async (place) => {
       const threadId = await visibleThread(services, call, PROTOCOL, given.threadId)
       const body = runBodyOf(given, {
