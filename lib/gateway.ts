@@ -59,6 +59,7 @@ import { WriteHealthCheck } from './run/commit/write-health-check.ts'
 import { WrittenStates } from './run/graph-state.ts'
 import { DepartedUsers } from './run/lifecycle/departed-users.ts'
 import { Readiness } from './run/lifecycle/readiness.ts'
+import { recover } from './run/lifecycle/recovery.ts'
 import { Registry } from './run/lifecycle/registry.ts'
 import { Runs } from './run/lifecycle/runs.ts'
 import { daysKept, Sweeper } from './run/commit/sweeper.ts'
@@ -204,6 +205,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const goesOn = states.isOfGraphs && config.runs.on_restart === 'resume'
   const abandon = agent.abandon?.bind(agent)
   const recovery = { store, states: runStates, writer: committer, registry, options, goesOn, abandon, log }
+  if (goesOn) registry.goOn = (run) => recover([run], { ...recovery, ...(store.peers && { owner: store.peers.id }) })
   const cluster = store.peers
     ? new Cluster({
         ...recovery,

@@ -191,6 +191,16 @@ export class AgentError extends Error {
   }
 }
 
+/** The agent was cut in the middle of a run, which can go on from the state it has stored last. */
+export class RunCut extends AgentError {
+  /** `drain`: on being asked to; `loss`: what it works in is gone. */
+  readonly reason: 'drain' | 'loss'
+  constructor(reason: RunCut['reason'], kind: string, message: string) {
+    super(kind, message)
+    this.reason = reason
+  }
+}
+
 export interface Agent {
   /**
    * Works until it is the user's turn. Rejects with an AgentError for external failures; any other rejection is a bug
@@ -210,6 +220,11 @@ export interface Agent {
    * @throws Error when it cannot
    */
   forget?(threadId: string): Promise<void>
+  /**
+   * The process is about to end: `start` of runs that can stop where they can go on rejects with RunCut. The others work on until they
+   * are aborted.
+   */
+  drain?(): void
   /**
    * A run has ended because its process is gone: stops what of it goes on elsewhere.
    * @throws Error when it cannot

@@ -329,6 +329,13 @@ export class Recorder implements Source {
     this.#share.use(0)
   }
 
+  /** Takes nothing more of the agent. Resolves when everything so far is stored; then it is abandoned. */
+  async leave(): Promise<void> {
+    const stored = this.flushed()
+    this.#isOpen = false
+    await stored
+  }
+
   /** The run belongs to another process: nothing more is written or counted. */
   abandon(): void {
     this.#isAbandoned = true

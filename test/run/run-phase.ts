@@ -64,6 +64,15 @@ const INTO: Readonly<Record<RunPhase, (t: Test) => Promise<Subject>>> = {
     const { run } = await begun(room)
     return { room, actor: room.registry.find(run.run_id)! }
   },
+  async leaving(t) {
+    const subject = await INTO.open(t)
+    await subject.room.committer.drained()
+    subject.room.gate.hold()
+    subject.actor.leave()
+    // Nobody goes on with it.
+    t.teardown(() => subject.actor.abandon())
+    return subject
+  },
   async settling(t) {
     const subject = await INTO.open(t)
     await subject.room.committer.drained()
@@ -101,6 +110,7 @@ const INTO: Readonly<Record<RunPhase, (t: Test) => Promise<Subject>>> = {
 const HAPPENS: Readonly<Record<RunTransition, (actor: RunActor) => unknown>> = {
   start: (actor) => void actor.start(),
   end: (actor) => actor.cancel('interrupt'),
+  leave: (actor) => actor.leave(),
   refusal: (actor) => actor.onRefused('refused', []),
   stored: (actor) => actor.onEnd(),
   'lease-lost': (actor) => actor.abandon()

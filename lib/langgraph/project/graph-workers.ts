@@ -7,6 +7,7 @@ import {
   AgentError,
   type AgentInput,
   type AgentRecord,
+  RunCut,
   type Sink,
   type StateWrite,
   type StreamPart
@@ -173,7 +174,7 @@ class GraphThread {
     if (this.isGone) return
     this.isGone = true
     const text = `The thread of ${this.file} is gone: ${error.message}`
-    this.#channel.close(new AgentError('GraphThreadLost', text))
+    this.#channel.close(new RunCut('loss', 'GraphThreadLost', text))
   }
 }
 

@@ -62,11 +62,6 @@ export class ProjectAgent {
     return this.#workers.agent
   }
 
-  /** Runs of Python graphs stop after the superstep they are in. */
-  drain(): void {
-    this.#python?.drain()
-  }
-
   async close(): Promise<void> {
     await Promise.all([this.#workers?.close(), this.#python?.close()])
   }
@@ -80,6 +75,8 @@ export class ProjectAgent {
         await side.start({ ...input, graphId: id }, sink, signal)
       },
       models: () => [],
+      // Runs of Python graphs stop after the superstep they are in.
+      drain: () => this.#python?.drain(),
       states: withRefusals(this.#states())
     }
   }

@@ -1,6 +1,6 @@
 // The Python graphs of a project behind the agent port. Their process is started with the gateway, anew when its files change, and when
 // it is gone, with the next run.
-import { AgentError, type AgentInput, type Sink } from '../../agent/runtime.ts'
+import { AgentError, type AgentInput, RunCut, type Sink } from '../../agent/runtime.ts'
 import type { GraphInfo, StatePort } from '../../agent/states.ts'
 import { warnUnexpected } from '../../base/errors.ts'
 import { defaultsOf } from './graph-files.ts'
@@ -18,6 +18,8 @@ import type { GraphTaskWrite, StoredGraphCheckpoint } from '../../conversation/s
 
 /** Tested versions of Python. */
 const PYTHONS = ['3.11', '3.12', '3.13']
+/** How LangGraph says that a graph has stopped between two supersteps, as it was asked to. */
+const DRAINED = 'GraphDrained'
 /** Lines of a run's own output that are kept among its events. */
 const LINES_MAX = 1_000
 
@@ -34,6 +36,7 @@ class RunningProject {
   #states: GraphStates
   #uses = 0
   #isRetired = false
+  #isDraining = false
 
   private constructor(spec: PythonProjectSpec, ports: GraphPorts) {
     this.#spec = spec
@@ -65,6 +68,10 @@ class RunningProject {
     this.#sinks.set(input.runId, { sink, lines: 0 })
     try {
       await this.during(() => runGraph(this.#set, this.#ports, input, sink, signal))
+    } catch (error) {
+      throw this.#isDraining && error instanceof AgentError && error.kind === DRAINED
+        ? new RunCut('drain', DRAINED, 'The run was stopped after a superstep')
+        : error
     } finally {
       this.#sinks.delete(input.runId)
     }
@@ -88,6 +95,7 @@ class RunningProject {
   }
 
   drain(): void {
+    this.#isDraining = true
     this.#process.send('drain')
   }
 

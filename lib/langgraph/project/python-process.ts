@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import type { Duplex, Readable } from 'node:stream'
 import { AgentFileError } from '../../agent/agent-file.ts'
-import { AgentError } from '../../agent/runtime.ts'
+import { RunCut } from '../../agent/runtime.ts'
 import { Poller } from '../../base/poller.ts'
 import { withTimeout } from '../../base/waiting.ts'
 import { warnUnexpected } from '../../base/errors.ts'
@@ -211,8 +211,8 @@ export class PythonProcess {
   }
 }
 
-function lostBy(reason: string): AgentError {
-  return new AgentError(LOST, `The process of the Python graphs is gone: ${reason}`)
+function lostBy(reason: string): RunCut {
+  return new RunCut('loss', LOST, `The process of the Python graphs is gone: ${reason}`)
 }
 
 /** Resident memory in MB; 0: unknown. */

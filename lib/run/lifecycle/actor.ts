@@ -4,7 +4,7 @@
 // Whatever ends a run (success, failure, cancel, timeout, shutdown) goes through `#end`, and the table in run-phase.ts
 // lets that happen once: hence there is exactly one terminal status.
 import { setImmediate as turn } from 'node:timers/promises'
-import { type Agent, AgentError } from '../../agent/runtime.ts'
+import { type Agent, AgentError, RunCut } from '../../agent/runtime.ts'
 import { withoutUser } from '../../base/scope.ts'
 import type { Op, Store } from '../../store/store.ts'
 import type { Run } from '../../base/types.ts'
@@ -19,7 +19,7 @@ import { baseOf } from '../run-kwargs.ts'
 import type { StateBefore } from '../run-state.ts'
 import { Inbox } from './inbox.ts'
 import { untilRead } from './retry.ts'
-import { isFinal, type RunPhase, type RunTransition, TRANSITIONS } from './run-phase.ts'
+import { ATTEMPTS_MAX, isFinal, type RunPhase, type RunTransition, TRANSITIONS } from './run-phase.ts'
 import { warnUnexpected } from '../../base/errors.ts'
 
 export interface ActorOptions extends RecorderOptions {
@@ -39,6 +39,8 @@ export interface ActorDeps extends LiveDeps {
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void }
   /** Records of the run were committed; `isOver`: its end was among them. Absent: nobody waits for that. */
   readonly onStored?: ((isOver: boolean) => void) | undefined
+  /** What it has is stored, and it is to go on with another actor, here or in another process. Absent: a cut run ends. */
+  readonly onLeft?: ((actor: RunActor) => void) | undefined
   /** Whether it has readers on other processes. */
   readonly isFollowed?: (runId: string) => boolean
 }
@@ -66,6 +68,9 @@ export class RunActor implements RecorderEvents {
   /** Resolves when the end is stored, or the run belongs to another process. */
   readonly closed: Promise<void>
   #resolveClosed: () => void = () => {}
+  /** Resolves when nothing more of it will be stored here: it is closed, or was left. */
+  readonly atRest: Promise<void>
+  #resolveLeft: () => void = () => {}
 
   /**
    * `past`: what is already stored of the run's log, when an earlier process admitted it; `journal`: of its events,
@@ -84,6 +89,10 @@ export class RunActor implements RecorderEvents {
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
     })
+    const left = new Promise<void>((resolve) => {
+      this.#resolveLeft = resolve
+    })
+    this.atRest = Promise.race([this.closed, left])
   }
 
   get phase(): RunPhase {
@@ -133,9 +142,16 @@ export class RunActor implements RecorderEvents {
       if (this.#isOpen()) await this.#work(before)
       this.#end(this.#recorder.isAsking ? ASKING : SUCCESS)
     } catch (error) {
-      this.#end(failed(error), error)
+      this.#fail(error)
     }
     return this.closed
+  }
+
+  #fail(error: unknown): void {
+    if (!(error instanceof RunCut)) this.#end(failed(error), error)
+    else if (this.#deps.onLeft && (error.reason === 'drain' || this.#attempt < ATTEMPTS_MAX)) this.leave()
+    else if (error.reason === 'drain') this.cancel('interrupt', 'shutdown')
+    else this.#end(failed(error), error)
   }
 
   async #work(before: StateBefore): Promise<void> {
@@ -172,6 +188,22 @@ export class RunActor implements RecorderEvents {
    */
   cancel(action: CancelAction, stopReason: string | null = null): boolean {
     return this.#end(cancelled(action, stopReason))
+  }
+
+  /** Stops it to go on elsewhere from what it has stored. False: it has ended, or its end is being written. */
+  leave(): boolean {
+    if (!this.#enter('leave')) return false
+    const stored = this.#recorder.leave()
+    this.#stopWork()
+    stored.then(() => this.#left()).catch(warnUnexpected)
+    return true
+  }
+
+  #left(): void {
+    // The store may have refused it, or the lease was lost.
+    if (this.#phase !== 'leaving') return
+    this.#resolveLeft()
+    this.#deps.onLeft?.(this)
   }
 
   /** Decides the end. False: already decided. Never throws. */
@@ -233,8 +265,8 @@ export class RunActor implements RecorderEvents {
   }
 
   /**
-   * The process has lost its lease: the run belongs to another one, which ends it. The agent stops, readers are reset,
-   * and nothing more is written.
+   * The process has lost its lease, or has left the run: it belongs to another one. The agent stops, readers are reset, and nothing more
+   * is written.
    */
   abandon(): void {
     if (!this.#enter('lease-lost')) return

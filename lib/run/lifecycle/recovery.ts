@@ -12,11 +12,10 @@ import { RESTARTED } from '../run-end.ts'
 import type { RunStates } from '../run-state.ts'
 import type { Registry } from './registry.ts'
 import { untilRead } from './retry.ts'
+import { ATTEMPTS_MAX } from './run-phase.ts'
 
 /** Runs ended at the same time: what is ready together shares a transaction. */
 const AT_ONCE = 16
-/** Maximum attempts, of agents that go on and of runs that were queued: one that ends its process each time ends as an error. */
-const ATTEMPTS_MAX = 3
 
 export interface RecoveryParts {
   readonly store: Store

@@ -20,6 +20,7 @@ import type { LogBounds } from '../log/frame.ts'
 import type { LogStore } from '../log/stored-frames.ts'
 import { isUnplaced, startsAt } from '../run-kwargs.ts'
 import type { RunStates } from '../run-state.ts'
+import { untilRead } from './retry.ts'
 import { newsKey, RunReaders, ThreadWatchers } from './run-readers.ts'
 import { withTimeout } from '../../base/waiting.ts'
 import { warnUnexpected } from '../../base/errors.ts'
@@ -75,6 +76,8 @@ function withStates({ store, states }: Pick<RegistryDeps, 'store' | 'states'>): 
 
 /** Maximum time over which streams are reset at shutdown, in ms. */
 const RESET_MS_MAX = 5000
+/** The part of the grace after which agents stop runs that would be cut at its end. Those that go on elsewhere are stopped at once. */
+const DRAIN_AFTER = 0.75
 
 export class Registry {
   readonly #deps: RegistryDeps
@@ -99,6 +102,8 @@ export class Registry {
   #isStopping = false
   /** Called when runs of ours are not taken over yet; set by the cluster. */
   onLeftBehind: () => void = () => {}
+  /** Recovers a run whose agent was cut; null: it ends [runs.on_restart]. Set once, before the first run. */
+  goOn: ((run: Run) => Promise<unknown>) | null = null
 
   constructor(deps: RegistryDeps) {
     this.#deps = deps
@@ -317,6 +322,7 @@ export class Registry {
               placing--
               this.#runAdmitted(run)
             },
+      ...(this.goOn && { onLeft: (left: RunActor) => void this.#left(left).catch(warnUnexpected) }),
       isFollowed: (runId) => this.subscriptions?.has(runId) ?? false
     }
     const actor = new RunActor(run, deps, past, journal)
@@ -326,6 +332,25 @@ export class Registry {
     this.watchers.notify(newsKey(run.user_id), run.thread_id)
     actor.closed.then(() => this.#closed(actor)).catch(warnUnexpected)
     this.#queues.add(actor)
+  }
+
+  /** A run was left: it goes on here, before those behind it, unless the process stops. */
+  async #left(actor: RunActor): Promise<void> {
+    if (this.#isStopping) return
+    const { run_id } = actor.run
+    this.#leftBehind.add(run_id)
+    this.#actors.delete(run_id)
+    actor.abandon()
+    try {
+      const run = await untilRead(
+        () => this.#store.runs.get(run_id, null),
+        () => this.#isStopping
+      )
+      if (run && isInFlight(run) && !this.#isStopping) await this.goOn?.(run)
+    } finally {
+      this.#queues.remove(actor)
+      this.#leftBehind.release(run_id)
+    }
   }
 
   /** Wakes those who wait for the next run of the thread. */
@@ -386,7 +411,11 @@ export class Registry {
   async settled(runId: string): Promise<boolean> {
     for (;;) {
       const actor = this.#actors.get(runId)
-      if (actor || !this.remoteRuns) return (await actor?.settled()) ?? true
+      if (await actor?.settled()) return true
+      await this.#leftBehind.queued(runId)
+      // It was left, and goes on here.
+      if (this.#actors.has(runId) && this.#actors.get(runId) !== actor) continue
+      if (actor || !this.remoteRuns) return !actor
       const run = await this.#deps.store.runs.get(runId, null)
       if (!run || !isInFlight(run) || (await this.remoteRuns.ended(run))) return true
       // It was taken over by this process meanwhile.
@@ -440,22 +469,25 @@ export class Registry {
   }
 
   /**
-   * Shuts down: runs may finish for `graceMs`, then the rest end as interrupted with what they have, and streams are reset one after the
-   * other. Queued runs stay pending for the next process. `graceOver` is called before the first reset: the moment to stop accepting
+   * Shuts down: runs may finish for `graceMs`, then the rest end as interrupted with what they have, or are left for the next process
+   * where they can go on; streams are reset one after the other. Queued runs stay pending for the next process. `graceOver` is called before the first reset: the moment to stop accepting
    * connections, so that nobody reconnects to us. Returns how many runs and streams were cut.
    */
   async stop(graceMs: number, graceOver: () => void = () => {}): Promise<{ runs: number; streams: number }> {
     this.drain()
     const running = [...this.#actors.values()].filter((actor) => actor.phase !== 'pending')
-    const allClosed = Promise.all(running.map((actor) => actor.closed))
-    if (running.length) await withTimeout(allClosed, graceMs)
+    const allAtRest = Promise.all(running.map((actor) => actor.atRest))
+    const draining = setTimeout(() => this.#deps.agent.drain?.(), this.goOn ? 0 : graceMs * DRAIN_AFTER)
+    if (running.length) await withTimeout(allAtRest, graceMs)
+    clearTimeout(draining)
     graceOver()
     // Their readers should reconnect to another process, not see an end that looks like the agent's.
     const streams = await this.streams.resetAll(RESET_MS_MAX)
     this.remoteRuns?.stop()
-    const cut = running.filter((actor) => actor.cancel('interrupt', 'shutdown'))
+    const cut = running.filter((actor) => (this.goOn ? actor.leave() : actor.cancel('interrupt', 'shutdown')))
     for (const actor of this.#actors.values()) actor.forgetCreator()
-    await withTimeout(allClosed, this.#deps.options.settleTimeoutMs)
+    await withTimeout(allAtRest, this.#deps.options.settleTimeoutMs)
+    for (const actor of running) if (actor.phase === 'leaving') actor.abandon()
     this.streams.stop()
     this.#compactor.stop()
     this.#ticker.stop()

@@ -70,6 +70,7 @@ class Graphs:
         self._handles: dict = {}
         self._numbers = itertools.count(1)
         self._runs: dict = {}
+        self._is_draining = False
 
     def handlers(self) -> dict:
         names = "make release stream cancel heard drain getState history updateState buildState draw schemas subgraphs"
@@ -113,6 +114,8 @@ class Graphs:
 
         output, control = Output(self._channel, number), RunControl()
         self._runs[number] = (output, asyncio.current_task(), control)
+        if self._is_draining:
+            control.request_drain()
         RUN.set(options["runId"])
         try:
             bound = self._bound(graph, session, store_key)
@@ -142,7 +145,6 @@ class Graphs:
             async for chunk in graph.astream(given, config, **about):
                 yield chunk if with_subgraphs else ((), *chunk)
             return
-        about.pop("control")
         async for event in graph.astream_events(given, config, version="v2", **about):
             if "langsmith:hidden" in (event.get("tags") or ()):
                 continue
@@ -161,7 +163,8 @@ class Graphs:
             self._runs[number][0].heard(count)
 
     def drain(self) -> None:
-        """Each run stops after its superstep."""
+        """Each run stops after its superstep, also one that is about to begin."""
+        self._is_draining = True
         for _, _, control in self._runs.values():
             control.request_drain()
 
