@@ -181,7 +181,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   })
   const policy = agentServices.rules && new AccessPolicy(agentServices.rules)
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent
-  const states: StatePort = agent.states ?? new StoredStates(store, writer)
+  const states: StatePort = agent.states ?? new StoredStates(store, writer, agent.graphs)
   const runStates = agent.states ? new WrittenStates(store, agent.states) : new BuiltStates(store, options)
   const registry = new Registry({ store, states: runStates, committer, agent, options, log })
 

@@ -46,7 +46,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'http',
     'auth/asserted'
   ],
-  'langgraph/server-agent': ['conversation', 'agent/http', 'agent/runtime', 'langgraph/graph'],
+  'langgraph/server-agent': ['conversation', 'agent/http', 'agent/runtime', 'agent/states', 'langgraph/graph'],
   // The rooms of other protocols: each reads the log, and starts runs as routes does. The store's ports they know through services alone.
   protocols: [
     'conversation',

@@ -13,7 +13,7 @@ import type {
 } from '../base/types.ts'
 import type { GROWN, GrowingMessage } from '../conversation/chunk.ts'
 import type { GraphWrite, StoredGraphCheckpoint } from '../conversation/state.ts'
-import type { StatePort } from './states.ts'
+import type { GraphDescriptions, StatePort } from './states.ts'
 
 /** Who called the model: the lead agent, a subagent, or a middleware (title, summary). */
 export type Caller = 'lead_agent' | `subagent:${string}` | `middleware:${string}`
@@ -66,6 +66,8 @@ export interface Delta {
   readonly reasoning?: string
   /** A fragment of a tool call: the first of an index carries id and name, all carry a piece of the argument text. */
   readonly toolCall?: { readonly index: number; readonly id?: string; readonly name?: string; readonly args: string }
+  /** What its graph says of the message, shown beside it. */
+  readonly metadata?: JsonObject
   /** Usage so far: counted if the message is broken off, and not shown before it is complete. */
   readonly usage?: UsageMetadata
   /** Its message with this delta, where it was folded already: nobody folds it again. */
@@ -105,6 +107,9 @@ export interface Frame {
 /** Output shown while the agent works. */
 export type StreamPart = Delta | Custom | Frame
 
+/** How a message is shown: with what its graph says of it; or not, as the agent has shown it in frames of its own. */
+export type ShownBesides = { readonly metadata: JsonObject } | 'frames'
+
 /** Records to keep. The run turns them into events, state and frames. */
 export type AgentRecord =
   /** A model call starts. `messages` in chat-completions form. The run numbers its calls in order. */
@@ -130,11 +135,17 @@ export type AgentRecord =
       readonly latencyMs: number
       /** Time to the first delta, if known. */
       readonly firstTokenMs?: number
+      readonly shown?: ShownBesides
     }
   | { readonly type: 'llm_error'; readonly caller: Caller; readonly error: string; readonly messageId?: string }
   | { readonly type: 'tool_start'; readonly call: ToolCall }
   /** The result joins the conversation. A failed tool is a message with status error. */
-  | { readonly type: 'tool_end'; readonly call: ToolCall; readonly message: ToolMessage }
+  | {
+      readonly type: 'tool_end'
+      readonly call: ToolCall
+      readonly message: ToolMessage
+      readonly shown?: ShownBesides
+    }
   /** Other changes to the conversation: messages are added, replaced by id, or removed. */
   | {
       readonly type: 'messages'
@@ -144,14 +155,19 @@ export type AgentRecord =
   | { readonly type: 'update'; readonly channels: Readonly<Record<string, Json>> }
   /**
    * A superstep of `node` is over: changes since the last one become a checkpoint. `next`: the nodes that would run
-   * next; by default those of an agent that alternates model and tools.
+   * next; by default those of an agent that alternates model and tools. `hasUpdates`: frames of mode `updates` are the agent's.
    */
-  | { readonly type: 'step'; readonly node: string; readonly next?: readonly string[] }
+  | { readonly type: 'step'; readonly node: string; readonly next?: readonly string[]; readonly hasUpdates?: boolean }
   /**
    * The agent needs its user's answer. It closes its step and returns; the run ends `interrupted`, and a later run
    * given `resume` continues. `asked`: the question as a message, where an open tool call has that id.
    */
-  | { readonly type: 'interrupt'; readonly interrupt: Interrupt; readonly asked?: ToolMessage }
+  | {
+      readonly type: 'interrupt'
+      readonly interrupt: Interrupt
+      readonly asked?: ToolMessage
+      readonly hasUpdates?: boolean
+    }
   /** Messages that came while the agent worked, and join the conversation. */
   | { readonly type: 'input'; readonly messages: readonly HumanMessage[] }
   /** The user's message in the state, from agents that keep their states themselves. Once, before all else. */
@@ -209,6 +225,8 @@ export interface Agent {
   start(input: AgentInput, sink: Sink, signal: AbortSignal): Promise<void>
   /** Present if it keeps its threads' states itself; otherwise our checkpoints do. */
   readonly states?: StatePort
+  /** Of one with graphs whose states our checkpoints keep: they take breakpoints, and say themselves what they are. */
+  readonly graphs?: GraphDescriptions
   /** It takes messages while it works, from its `inbox`. */
   readonly takesInput?: boolean
   /** It honours what clients put into the run's context: see client-context.ts. */

@@ -64,9 +64,14 @@ export interface GraphInfo {
   readonly context?: JsonObject
 }
 
+/** What graphs are. */
+export type GraphDescriptions = Pick<StatePort, 'graphs' | 'schemas' | 'draw' | 'subgraphs'>
+
 export interface StatePort {
   /** Graphs write it: their runs take LangGraph's own input, commands and breakpoints, and can go on after a crash. */
   readonly isOfGraphs: boolean
+  /** Runs may name nodes before or after which they stop. Graphs always take that. */
+  readonly takesBreakpoints?: boolean
   /** Whether the thread has this checkpoint. */
   has(threadId: string, checkpointId: string): Promise<boolean>
   /** null: no such state. A thread nothing was written to has a state of its own. */

@@ -12,6 +12,8 @@ export interface Shown {
   readonly text?: string | undefined
   readonly reasoning?: string | undefined
   readonly toolCall?: CallChunk | undefined
+  /** What its graph says of it; of most agents nothing but the node, which is always the same. */
+  readonly metadata?: JsonObject | undefined
 }
 
 /**
@@ -20,12 +22,14 @@ export interface Shown {
  */
 export class DeltaEncoder {
   #messageId: string | null = null
+  #metadata: JsonObject | undefined
   #end = ''
 
   json(messageId: string, delta: Shown): string {
-    if (messageId !== this.#messageId) {
+    if (messageId !== this.#messageId || delta.metadata !== this.#metadata) {
       this.#messageId = messageId
-      this.#end = endJson(messageId, METADATA)
+      this.#metadata = delta.metadata
+      this.#end = endJson(messageId, metadataJson(METADATA, delta.metadata))
     }
     return startJson(delta) + this.#end
   }
@@ -48,8 +52,13 @@ function callChunkJson({ index, id, name, args }: CallChunk): string {
   return JSON.stringify({ name: name ?? null, args, id: id ?? null, index, type: 'tool_call_chunk' })
 }
 
+/** @param usual of agents that say nothing of their messages */
+function metadataJson(usual: string, metadata: JsonObject | undefined): string {
+  return metadata === undefined ? usual : JSON.stringify(metadata)
+}
+
 /** The chunk that ends a message: no text, but how it ended and what it cost. */
-export function lastChunkJson(message: AiMessage): string {
+export function lastChunkJson(message: AiMessage, metadata?: JsonObject): string {
   const chunk = {
     content: '',
     response_metadata: message.response_metadata,
@@ -58,7 +67,7 @@ export function lastChunkJson(message: AiMessage): string {
     type: 'AIMessageChunk',
     id: message.id
   }
-  return `[${JSON.stringify(chunk)},${METADATA}]`
+  return `[${JSON.stringify(chunk)},${metadataJson(METADATA, metadata)}]`
 }
 
 /** What is sent of a chunk that is too large: enough to tell which message it belongs to. */
@@ -70,8 +79,8 @@ export function shortChunk(message: { readonly id: string }, position?: 'last'):
 }
 
 /** A message that did not come in deltas, e.g. a tool's result; `json` is the message. */
-export function wholeJson(message: Message, json = JSON.stringify(message)): string {
-  return `[${json},${message.type === 'tool' ? TOOLS_METADATA : METADATA}]`
+export function wholeJson(message: Message, json = JSON.stringify(message), metadata?: JsonObject): string {
+  return `[${json},${metadataJson(message.type === 'tool' ? TOOLS_METADATA : METADATA, metadata)}]`
 }
 
 /** The same message when it is too large for the wire. */

@@ -178,7 +178,7 @@ export async function orderFor(
   const { body, caller } = request
   const userId = caller?.userId ?? null
   const { isOfGraphs } = states
-  if (!isOfGraphs) refuseGraphWords(body)
+  if (!isOfGraphs) refuseGraphWords(body, states.takesBreakpoints === true)
   if (body.webhook?.startsWith('/') && !app?.has('POST', body.webhook.split('?', 1)[0]!))
     throw refusedValue(['body', 'webhook'], NO_ADDRESS)
   const assistant = await assistantOf(assistants, body.assistant_id ?? null, userId)
@@ -206,7 +206,7 @@ export async function orderFor(
     multitask_strategy: body.multitask_strategy ?? request.dialect.secondRun,
     metadata: { ...assistant.metadata, ...withoutReserved(body.metadata ?? {}) },
     kwargs: {
-      ...kwargsOf(request, config.runs.on_disconnect, isOfGraphs),
+      ...kwargsOf(request, config.runs.on_disconnect, states),
       ...configuration,
       graph_id: assistant.graphId,
       ...(caller?.authUser && { auth_user: caller.authUser }),
@@ -307,14 +307,15 @@ function configurationOf({ config, context }: RunBody, assistant: RunAssistant, 
 /**
  * Refuses LangGraph options that only graphs support: ignoring them would let a run continue where its caller expects it to stop.
  */
-function refuseGraphWords({ command, continue_from, input, interrupt_before, interrupt_after }: RunBody): void {
+function refuseGraphWords(body: RunBody, takesBreakpoints: boolean): void {
+  const { command, continue_from, input } = body
   const refuse = (where: readonly string[], text: string): never => {
     throw refusedValue(['body', ...where], text)
   }
   if (!isNothing(command?.goto)) refuse(['command'], 'command.goto is only supported by graphs')
   if (!isNothing(command?.update)) refuse(['command'], 'command.update is only supported by graphs: use input')
-  if (!isNothing(interrupt_before)) refuse(['interrupt_before'], 'breakpoints are only supported by graphs')
-  if (!isNothing(interrupt_after)) refuse(['interrupt_after'], 'breakpoints are only supported by graphs')
+  for (const where of takesBreakpoints ? [] : (['interrupt_before', 'interrupt_after'] as const))
+    if (!isNothing(body[where])) refuse([where], 'breakpoints are only supported by graphs')
   if (continue_from && (!isNothing(input?.messages) || !isNothing(command)))
     refuse(['continue_from'], 'an answer is continued without further input')
   // The answer must come directly after the question.
@@ -334,13 +335,13 @@ function inputOf({ input }: RunBody, isOfGraphs: boolean): JsonObject | null {
 function kwargsOf(
   { body, threadId, creator }: RunRequest,
   onDisconnect: 'cancel' | 'continue',
-  isOfGraphs: boolean
+  { isOfGraphs, takesBreakpoints = isOfGraphs }: Services['states']
 ): JsonObject {
   const checkpoint = placeIn(body.checkpoint, threadId).checkpointId
   return {
     input: inputOf(body, isOfGraphs),
-    ...(isOfGraphs && {
-      checkpoint: body.checkpoint ?? null,
+    ...(isOfGraphs && { checkpoint: body.checkpoint ?? null }),
+    ...(takesBreakpoints && {
       interrupt_before: body.interrupt_before ?? null,
       interrupt_after: body.interrupt_after ?? null,
       stream_subgraphs: body.stream_subgraphs ?? false

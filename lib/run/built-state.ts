@@ -1,5 +1,5 @@
 // The state of a thread that a run builds from what its agent records: messages and channels, a checkpoint a step, kept by our store.
-import type { AgentRecord } from '../agent/runtime.ts'
+import type { AgentRecord, ShownBesides } from '../agent/runtime.ts'
 import { lastChunkJson, shortChunk, shortWhole, wholeJson } from '../conversation/wire.ts'
 import { LRUCache } from 'lru-cache'
 import { ofHeap } from '../base/budget.ts'
@@ -98,33 +98,35 @@ class BuiltState implements RunState {
     const isReply = record.type === 'llm_response' && record.caller === 'lead_agent'
     if (isReply) journal.messages.appendTo(log, record.message.id, journal.messages.complete(record.message.id))
     journal.record(record)
-    if (isReply) this.#addReply(record.message)
-    else if (record.type === 'tool_end') this.#addWhole(record.message)
+    if (isReply) this.#addReply(record.message, record.shown)
+    else if (record.type === 'tool_end') this.#addWhole(record.message, record.shown)
     else if (record.type === 'input') for (const message of record.messages) this.#addWhole(message)
     else if (record.type === 'messages') this.#builder.add(record.messages)
     else if (record.type === 'update') this.#builder.set(record.channels)
-    else if (record.type === 'interrupt') this.#ask(record.interrupt, record.asked)
+    else if (record.type === 'interrupt') this.#ask(record.interrupt, record.asked, record.hasUpdates)
     else if (record.type === 'step')
-      this.#builder.close(record.node, record.next ?? this.#nextAfter(record.node), 'loop')
+      this.#builder.close(record.node, record.next ?? this.#nextAfter(record.node), 'loop', record.hasUpdates)
   }
 
   /** A reply whose deltas were sent: only its completion is missing. */
-  #addReply(message: AiMessage): void {
-    this.#records.log.append(Kind.messages, 'messages', lastChunkJson(message), shortChunk(message, 'last'))
+  #addReply(message: AiMessage, shown?: ShownBesides): void {
+    const json = shown !== 'frames' && lastChunkJson(message, shown?.metadata)
+    if (json) this.#records.log.append(Kind.messages, 'messages', json, shortChunk(message, 'last'))
     this.#builder.add([message])
   }
 
-  #addWhole(message: Message): void {
+  #addWhole(message: Message, shown?: ShownBesides): void {
     // Encoded once: a tool's result may be large.
     const json = JSON.stringify(message)
-    this.#records.log.append(Kind.messages, 'messages', wholeJson(message, json), shortWhole(message))
+    const whole = shown !== 'frames' && wholeJson(message, json, shown?.metadata)
+    if (whole) this.#records.log.append(Kind.messages, 'messages', whole, shortWhole(message))
     this.#builder.add([message], [json])
   }
 
-  #ask(interrupt: Interrupt, asked?: ToolMessage): void {
+  #ask(interrupt: Interrupt, asked?: ToolMessage, hasUpdates = false): void {
     this.isAsking = true
     if (asked) this.#addWhole(asked)
-    this.#builder.ask(interrupt)
+    this.#builder.ask(interrupt, hasUpdates)
   }
 
   #nextAfter(node: string): string[] {

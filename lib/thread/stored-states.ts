@@ -1,6 +1,7 @@
 // Thread states from our checkpoints: for the built-in agent and agents in files. LangGraph graphs have their own.
 import { randomUUID } from 'node:crypto'
 import type {
+  GraphDescriptions,
   GraphInfo,
   HistoryQuery,
   StateChange,
@@ -28,10 +29,21 @@ export class StoredStates implements StatePort {
   readonly isOfGraphs = false
   readonly #store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>
   readonly #writer: Writer
+  /** null: there is only the lead agent. */
+  readonly #graphs: GraphDescriptions | null
 
-  constructor(store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>, writer: Writer) {
+  constructor(
+    store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>,
+    writer: Writer,
+    graphs: GraphDescriptions | null = null
+  ) {
     this.#store = store
     this.#writer = writer
+    this.#graphs = graphs
+  }
+
+  get takesBreakpoints(): boolean {
+    return this.#graphs !== null
   }
 
   async has(threadId: string, id: string): Promise<boolean> {
@@ -98,12 +110,14 @@ export class StoredStates implements StatePort {
     await this.#writer.write({ name: 'state.copy', from, thread_id: to })
   }
 
-  graphs(): GraphInfo[] {
-    return [{ id: GRAPH, description: null }]
+  graphs(): readonly GraphInfo[] {
+    const known = this.#graphs?.graphs() ?? []
+    return known.length > 0 ? known : [{ id: GRAPH, description: null }]
   }
 
-  async schemas(graphId: string): Promise<JsonObject | null> {
-    if (graphId !== GRAPH) return null
+  async schemas(graphId: string, config?: JsonObject): Promise<JsonObject | null> {
+    const told = await this.#graphs?.schemas(graphId, config)
+    if (told || graphId !== GRAPH) return told ?? null
     const state = { type: 'object', properties: { messages: { type: 'array', items: { type: 'object' } } } }
     const none = { type: 'object', properties: {} }
     return {
@@ -116,12 +130,19 @@ export class StoredStates implements StatePort {
     }
   }
 
-  async draw(graphId: string): Promise<JsonObject | null> {
-    return graphId === GRAPH ? { ...DRAWING } : null
+  async draw(graphId: string, xray: boolean | number, config?: JsonObject): Promise<JsonObject | null> {
+    const told = await this.#graphs?.draw(graphId, xray, config)
+    return told ?? (graphId === GRAPH ? { ...DRAWING } : null)
   }
 
-  async subgraphs(graphId: string): Promise<JsonObject | null> {
-    return graphId === GRAPH ? {} : null
+  async subgraphs(
+    graphId: string,
+    namespace: string | null,
+    recurse: boolean,
+    config?: JsonObject
+  ): Promise<JsonObject | null> {
+    const told = await this.#graphs?.subgraphs(graphId, namespace, recurse, config)
+    return told ?? (graphId === GRAPH ? {} : null)
   }
 
   /** Adds run ids and feedback, read once for the whole page. */

@@ -342,6 +342,75 @@ t.test('a graph with channels of its own has a step, and values, for each of its
   t.equal(values.length, 2, 'the input, and the one step')
 })
 
+t.test('what a graph streams is passed on: subgraphs, updates a node, metadata, and later changes', async (t) => {
+  const about = { langgraph_node: 'agent', langgraph_step: 1, ls_provider: 'x', custom_key: 'kept', __secret: 1 }
+  const done = { ...ai('done'), response_metadata: { at: 'first' } }
+  const changed = { ...done, response_metadata: { at: 'later' } }
+  const state = { messages: [HUMAN, changed] }
+  const inner = [{ content: 'inner', type: 'AIMessageChunk', id: 'run--2' }, { langgraph_node: 'deep' }]
+  const server = await openServer(t, {
+    ...PYTHON,
+    'GET /threads/[^/]+/state': [EMPTY, stateOf([HUMAN, changed])],
+    'GET /threads/[^/]+/runs/R': [{ status: 'success' }],
+    'POST /threads/[^/]+/runs/stream': [
+      stream([
+        ['values', { messages: [HUMAN] }],
+        ['messages', [{ content: 'do', type: 'AIMessageChunk', id: 'run--1' }, about]],
+        ['messages', [{ content: 'ne', type: 'AIMessageChunk', id: 'run--1' }, about]],
+        ['messages|sub:1', inner],
+        ['values|sub:1', { messages: [] }],
+        ['updates|sub:1', { deep: { seen: true } }],
+        ['updates', { agent: { messages: [done] } }],
+        ['updates', { other: { notes: null } }],
+        ['values', { messages: [HUMAN, done] }],
+        ['updates', { last: { messages: [changed] } }],
+        ['values', state]
+      ])
+    ]
+  })
+  const talk = await talkTo(t, server.url, { idle_timeout_ms: 60_000 })
+  const modes = ['messages-tuple', 'values', 'updates']
+  const more = { stream_mode: modes, stream_subgraphs: true, interrupt_before: ['agent'], interrupt_after: '*' }
+  const frames = await (await talk.person.stream(talk.thread, 'hello', more)).whole()
+  t.match(server.of(/runs\/stream$/)[0]?.body, { interrupt_before: ['agent'], interrupt_after: '*' })
+  const messages = dataOf(frames, 'messages')
+  const { __secret, ...shown } = about
+  t.strictSame(at(messages[0], 1), shown, 'all that it says of a message, with its first piece')
+  t.strictSame(at(messages[1], 1), { langgraph_node: 'agent', langgraph_step: 1 }, 'and then what clients read')
+  t.strictSame(dataOf(frames, 'messages|sub:1'), [inner], 'of a subgraph as it is')
+  t.notOk(JSON.stringify(messages).includes('inner'), 'and there alone')
+  t.strictSame(dataOf(frames, 'values|sub:1'), [{ messages: [] }])
+  t.strictSame(dataOf(frames, 'updates|sub:1'), [{ deep: { seen: true } }])
+  t.strictSame(
+    dataOf(frames, 'updates').flatMap((one) => Object.keys(one as object)),
+    ['agent', 'other', 'last', 'title'],
+    'the last is the step of our own'
+  )
+  const last = at(dataOf(frames, 'values').at(-1), 'messages', 1)
+  t.equal(at(last, 'response_metadata', 'at'), 'later')
+})
+
+t.test('the assistants of a server are those of its graphs, with their schemas and drawing', async (t) => {
+  const schemas = { graph_id: 'helper', input_schema: { title: 'In' } }
+  const server = await openServer(t, {
+    'POST /assistants/search': [[{ graph_id: 'helper' }, { graph_id: 'other' }, { graph_id: 'helper' }]],
+    'GET /assistants/helper/schemas': [schemas],
+    'GET /assistants/helper/graph\\?xray=true': [{ nodes: [{ id: 'a' }], edges: [] }],
+    'GET /assistants/helper/subgraphs\\?recurse=true': [{ sub: schemas }]
+  })
+  const { person } = await talkTo(t, server.url)
+  const names = async () => {
+    const { body } = await person.post('/api/assistants/search', {})
+    return (body as readonly unknown[]).map((one) => at(one, 'graph_id'))
+  }
+  await until(async () => (await names()).includes('other'), 'the server to be asked')
+  t.strictSame((await names()).sort(), ['helper', 'other'])
+  t.match((await person.get('/api/assistants/helper/schemas')).body, schemas)
+  t.match((await person.get('/api/assistants/helper/graph?xray=true')).body, { nodes: [{ id: 'a' }] })
+  t.match((await person.get('/api/assistants/helper/subgraphs?recurse=true')).body, { sub: schemas })
+  t.equal((await person.get('/api/assistants/other/schemas')).status, 404)
+})
+
 t.test('a step is recorded once, also where the server names no checkpoint before its values', async (t) => {
   const server = await openServer(t, {
     ...PYTHON,
@@ -409,6 +478,16 @@ t.test('a server that has sent heartbeats and falls silent is joined again where
   })
   t.strictSame(await partsOf(server.url, 300), ['values', 'updates'])
   t.match(server.of(/GET .*stream/)[0]?.headers, { 'last-event-id': '0' })
+})
+
+t.test('without heartbeats a run that goes on is joined again after the idle timeout, where it was', async (t) => {
+  const server = await openServer(t, {
+    'GET /threads/T/runs/R': [{ status: 'running' }, { status: 'running' }, { status: 'success' }],
+    'POST /threads/T/runs/stream': [quiet([['values', {}]])],
+    'GET /threads/T/runs/R/stream': [quiet([['custom', 1]]), stream([['updates', {}]])]
+  })
+  t.strictSame(await partsOf(server.url, 60_000), ['values', 'custom', 'updates'])
+  t.equal(server.of(/GET .*stream/).length, 2)
 })
 
 t.test('a run that has ended is over, though its stream stays open and silent', async (t) => {

@@ -20,10 +20,11 @@ export class Conversation {
   /**
    * Takes a chunk, or a whole message from outside the state.
    * @param data `[message, metadata]`
+   * @param isFramed it is shown as it is, by a frame
    * @throws AgentError for a message, or a step, that is too large
    */
-  chunk(data: Json, namespace: readonly string[]): void {
-    this.#streams.chunk(data, namespace, (id) => this.messages.some((one) => one.id === id))
+  chunk(data: Json, namespace: readonly string[], isFramed = false): void {
+    this.#streams.chunk(data, namespace, (id) => this.messages.some((one) => one.id === id), isFramed)
   }
 
   /** A message of the state is new. @returns false: it has no records of its own (neither an answer nor a tool's result) */
@@ -37,7 +38,8 @@ export class Conversation {
     if (message.type !== 'tool') return false
     const { tool_call_id: id, name } = message
     const call = this.#calls.get(id) ?? { name: name ?? '', args: {}, id, type: 'tool_call' }
-    this.#listener.record({ type: 'tool_end', call, message: { ...message, name: name ?? call.name } })
+    const shown = this.#streams.shownOf(message.id)
+    this.#listener.record({ type: 'tool_end', call, message: { ...message, name: name ?? call.name }, ...shown })
     return true
   }
 

@@ -8,13 +8,13 @@ import {
   MESSAGE_LIMITS,
   type MessageLimits
 } from '../../conversation/chunk.ts'
-import type { AiMessage, Json, JsonObject, Message } from '../../base/types.ts'
+import { type AiMessage, isObject, type Json, type JsonObject, type Message } from '../../base/types.ts'
 import { toChat, toTrace } from '../../agent/chat.ts'
 import { objectOr, textOr } from '../../base/json.ts'
 import type { AnswerPiece } from '../../agent/model.ts'
-import { AgentError, type AgentRecord, type Caller, type StreamPart } from '../../agent/runtime.ts'
+import { AgentError, type AgentRecord, type Caller, type ShownBesides, type StreamPart } from '../../agent/runtime.ts'
 import { usageIn } from '../../conversation/message.ts'
-import { isAi, piecesIn, sumOf } from './message.ts'
+import { isAi, piecesIn, shownMetadata, sumOf } from './message.ts'
 
 /** Name for an unknown model. */
 const NO_MODEL = 'langgraph'
@@ -27,6 +27,10 @@ interface Stream {
   readonly node: string
   /** Written inside a tool: counted, but not shown. */
   readonly isHidden: boolean
+  /** Shown by frames of the graph. */
+  readonly isFramed: boolean
+  /** What the graph says of it: all with what is shown first, then what clients read. Undefined: nothing. */
+  metadata: JsonObject | undefined
   /** At least one piece has arrived. */
   hasBegun: boolean
   message: GrowingMessage
@@ -43,6 +47,8 @@ type MessagesBefore = (id: string) => readonly Message[]
 export class MessageStreams {
   readonly #listener: Listener
   readonly #streams = new Map<string, Stream>()
+  /** What the graph has said of whole messages that are no answers, in this step. */
+  readonly #whole = new Map<string, ShownBesides>()
   #lastStepAt = performance.now()
 
   readonly #before: MessagesBefore
@@ -58,39 +64,59 @@ export class MessageStreams {
    * One piece of a message, or a whole one.
    * @param data `[message, metadata]`
    * @param isKnown whether a message of this id is in the conversation already
+   * @param isFramed it is shown as it is, by a frame
    * @throws AgentError for a message, or a step, that is too large
    */
-  chunk(data: Json, namespace: readonly string[], isKnown: (id: string) => boolean): void {
+  chunk(data: Json, namespace: readonly string[], isKnown: (id: string) => boolean, isFramed: boolean): void {
     if (!Array.isArray(data)) return
     const [message, metadata] = data
-    const id = isAi(message) ? textOr(message.id) : null
-    if (!isAi(message) || id === null) return
+    const id = isObject(message) ? textOr(message.id) : null
+    if (id === null) return
+    if (!isAi(message)) return this.#note(id, isFramed ? 'frames' : { metadata: shownMetadata(metadata, true) })
     const stream = this.#streams.get(id)
     // Some nodes emit their complete message again at the end.
     if (stream ? !isChunk(message) : isKnown(id)) return
-    this.#grow(stream ?? this.#begin(id, message, objectOr(metadata), namespace), message)
+    this.#grow(stream ?? this.#begin(id, message, objectOr(metadata), namespace, isFramed), message)
+  }
+
+  #note(id: string, shown: ShownBesides): void {
+    if (this.#whole.size < MESSAGES_MAX) this.#whole.set(id, shown)
+  }
+
+  /** How a message that is no answer was shown. */
+  shownOf(id: string): { readonly shown?: ShownBesides } {
+    const shown = this.#whole.get(id)
+    return shown === undefined ? {} : { shown }
   }
 
   /** A message has joined the conversation: shows what was not shown yet. */
   join(message: AiMessage): void {
     const fields = asJson(message)
-    const stream = this.#streams.get(message.id) ?? this.#begin(message.id, fields, {}, [])
-    if (stream.isHidden || !stream.hasBegun) this.#show(stream, piecesIn(fields))
+    const stream = this.#streams.get(message.id) ?? this.#begin(message.id, fields, {}, [], false)
+    if (!stream.isFramed && (stream.isHidden || !stream.hasBegun)) this.#show(stream, piecesIn(fields))
     this.#end('lead_agent', stream, message)
   }
 
   /** A step is over: messages that have not joined by now never will. */
   step(): void {
     for (const stream of [...this.#streams.values()]) this.#end(`subagent:${stream.node}`, stream, messageOf(stream))
+    this.#whole.clear()
     this.#lastStepAt = performance.now()
   }
 
-  #begin(id: string, message: JsonObject, metadata: JsonObject, namespace: readonly string[]): Stream {
+  #begin(
+    id: string,
+    message: JsonObject,
+    metadata: JsonObject,
+    namespace: readonly string[],
+    isFramed: boolean
+  ): Stream {
     if (this.#streams.size === MESSAGES_MAX) throw tooLarge(`more than ${MESSAGES_MAX} messages in one step`)
     const model = modelIn(message) ?? textOr(metadata.ls_model_name) ?? NO_MODEL
     const node = textOr(metadata.langgraph_node) ?? 'graph'
     const isHidden = namespace.some((task) => /^(tools|task):/.test(task))
-    const stream: Stream = { id, model, node, isHidden, hasBegun: false, message: begun(id) }
+    const shown = Object.keys(metadata).length > 0 ? shownMetadata(metadata, true) : undefined
+    const stream: Stream = { id, model, node, isHidden, isFramed, hasBegun: false, metadata: shown, message: begun(id) }
     this.#streams.set(id, stream)
     const caller: Caller = isHidden ? `subagent:${node}` : 'lead_agent'
     // The best guess: a graph may send its models more than the conversation, and calls inside tools are unknown.
@@ -100,7 +126,6 @@ export class MessageStreams {
   }
 
   #grow(stream: Stream, message: JsonObject): void {
-    stream.hasBegun = true
     const pieces = piecesIn(message)
     const usage = usageIn(message)
     const parts = usage ? [...pieces, { usage: sumOf(stream.message.usage, usage) }] : pieces
@@ -108,11 +133,17 @@ export class MessageStreams {
       stream.message = fold(stream.message, toolCall ? { calls: [toolCall] } : part)
     const excess = excessOf(stream.message, this.#limits)
     if (excess !== null) throw tooLarge(excess)
-    if (!stream.isHidden) this.#show(stream, parts)
+    if (!stream.isHidden && !stream.isFramed) this.#show(stream, parts)
   }
 
-  #show({ id: messageId, model }: Stream, pieces: readonly AnswerPiece[]): void {
-    for (const piece of pieces) this.#listener.emit({ type: 'delta', messageId, model, ...piece })
+  #show(stream: Stream, pieces: readonly AnswerPiece[]): void {
+    const { id: messageId, model } = stream
+    for (const piece of pieces) {
+      const { metadata } = stream
+      this.#listener.emit({ type: 'delta', messageId, model, ...piece, ...(metadata && { metadata }) })
+      if (metadata && !stream.hasBegun) stream.metadata = shownMetadata(metadata, false)
+      stream.hasBegun = true
+    }
   }
 
   #end(caller: Caller, stream: Stream, message: AiMessage): void {
@@ -127,9 +158,15 @@ export class MessageStreams {
       message,
       finishReason: isCalling ? 'tool_calls' : (textOr(finish_reason ?? stop_reason) ?? 'stop'),
       usage: message.usage_metadata ?? stream.message.usage,
-      latencyMs: performance.now() - this.#lastStepAt
+      latencyMs: performance.now() - this.#lastStepAt,
+      ...shownBy(stream)
     })
   }
+}
+
+function shownBy({ isFramed, metadata }: Stream): { readonly shown?: ShownBesides } {
+  if (isFramed) return { shown: 'frames' }
+  return metadata ? { shown: { metadata } } : {}
 }
 
 /** The message as far as it is known, for the trace. */

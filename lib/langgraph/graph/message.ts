@@ -97,6 +97,19 @@ export function sumOf(one: UsageMetadata | null, other: UsageMetadata): UsageMet
   }
 }
 
+// ---------------------------------------------------------------------------------------------------- metadata
+
+/** Metadata sent with every chunk; the rest only with the first chunk of a message. */
+const SHORT = ['tags', 'langgraph_node', 'langgraph_step', 'langgraph_checkpoint_ns', 'checkpoint_ns']
+
+/** All metadata with a message's first chunk, the short form with the others. */
+export function shownMetadata(metadata: unknown, isFirst: boolean): JsonObject {
+  const entries = Object.entries(typeof metadata === 'object' && metadata !== null ? metadata : {})
+  const kept = entries.filter(([key]) => (isFirst ? !/^(__|langgraph_auth_)/.test(key) : SHORT.includes(key)))
+  // LangGraph's metadata of a chunk is JSON.
+  return Object.fromEntries(kept) as JsonObject
+}
+
 // --------------------------------------------------------------------------------------------------- comparing
 
 /** Equal content; metadata that a runtime adds (usage, model names) is ignored. */

@@ -5,11 +5,8 @@ import { bodiesByName, channelOf, type StoredGraphCheckpoint, wholeBody } from '
 import { type HumanMessage, isObject, type Json, type JsonObject, type Message } from '../../base/types.ts'
 import { parseJson, textOr } from '../../base/json.ts'
 import type { Sink } from '../../agent/runtime.ts'
-import { readMessage } from '../graph/message.ts'
+import { readMessage, shownMetadata } from '../graph/message.ts'
 import { Conversation } from '../graph/conversation.ts'
-
-/** Metadata sent with every chunk; the rest only with the first chunk of a message. */
-const SHORT = ['tags', 'langgraph_node', 'langgraph_step', 'langgraph_checkpoint_ns', 'checkpoint_ns']
 
 export class RunConversation {
   readonly #sink: Pick<Sink, 'record'>
@@ -43,10 +40,7 @@ export class RunConversation {
     const id = isObject(message) ? textOr(message.id) : null
     const isFirst = id === null || !this.#sent.has(id) || (isObject(message) && !isChunk(message))
     if (id !== null) this.#sent.add(id)
-    const entries = Object.entries(typeof metadata === 'object' && metadata !== null ? metadata : {})
-    const kept = entries.filter(([key]) => (isFirst ? !/^(__|langgraph_auth_)/.test(key) : SHORT.includes(key)))
-    // LangGraph's metadata of a chunk is JSON.
-    return Object.fromEntries(kept) as JsonObject
+    return shownMetadata(metadata, isFirst)
   }
 
   chunk(message: Json, metadata: JsonObject, namespace: readonly string[]): void {

@@ -21,6 +21,7 @@ export function createServerAgent(options: ServerOptions & MessageLimits): Liste
     },
     // A graph chooses its models: a run's model_name is passed on as it is.
     models: () => [],
+    graphs: graph.graphs,
     forget: (threadId) => graph.forget(threadId),
     abandon: (threadId, runId) => graph.abandon(threadId, runId),
     adoptThreads: graph.adoptThreads.bind(graph)

@@ -15,15 +15,26 @@ import { Conversation } from '../graph/conversation.ts'
 import type { Listener } from '../graph/message-streams.ts'
 
 const INTERRUPT = '__interrupt__'
+/** Modes in which a subgraph's parts are frames. */
+const FRAMED = ['messages', 'values', 'updates', 'custom', 'checkpoints', 'tasks', 'debug'] as const
+type FramedMode = (typeof FRAMED)[number]
 /** Maximum characters of an error's message and name. */
 const ERROR_MAX = 2000
 const KIND_MAX = 64
 
 export class GraphEventMapper implements Listener {
   readonly #sink: Sink
+  /** The creator reads subgraphs apart: what comes of one is passed on as it is. */
+  readonly #withSubgraphs: boolean
+  /** The creator reads updates: they are passed on node by node. */
+  readonly #withUpdates: boolean
   readonly #conversation: Conversation
+  /** The messages are those of the graph's own state. */
+  #isItsList = false
   #channels: Readonly<Record<string, Json>>
   readonly #interrupts = new Map<string, Interrupt>()
+  /** It has said so itself, and not only its final state. */
+  #hasAsked = false
   /** Stopped at a breakpoint, without an interrupt value. */
   #isAtBreakpoint = false
   /** Nodes that have run since the last step. */
@@ -42,6 +53,8 @@ export class GraphEventMapper implements Listener {
   /** @param threadId the graph's id for the thread */
   constructor(input: AgentInput, ref: GraphCheckpointRef, threadId: string, sink: Sink, limits?: MessageLimits) {
     this.#sink = sink
+    this.#withSubgraphs = input.request.stream_subgraphs === true
+    this.#withUpdates = textsIn(input.request.stream_mode).includes('updates')
     this.#conversation = new Conversation(this, limits)
     this.#conversation.messages = [...input.messages]
     this.#channels = input.channels
@@ -58,8 +71,10 @@ export class GraphEventMapper implements Listener {
   part({ mode, namespace, data }: Part): boolean {
     this.#hasSpace = true
     this.#recordHeld()
-    if (mode === 'messages') this.#conversation.chunk(data, namespace)
-    else if (mode === 'custom') this.emit({ type: 'custom', data })
+    const isFramed = this.#withSubgraphs && namespace.length > 0 && isOneOf(mode, FRAMED)
+    if (isFramed) this.#frame(mode, namespace, data)
+    if (mode === 'messages') this.#conversation.chunk(data, namespace, isFramed)
+    else if (mode === 'custom' && !isFramed) this.emit({ type: 'custom', data })
     else if (mode === 'error') throw failureIn(data)
     else if (namespace.length === 0) this.#onOwn(mode, data)
     return this.#hasSpace
@@ -76,6 +91,10 @@ export class GraphEventMapper implements Listener {
     this.#conversation.step()
     this.#ask(state)
     if (this.#nodes.size > 0 || this.#interrupts.size > 0 || !isDeepStrictEqual(this.#ref, this.#savedRef)) this.#step()
+  }
+
+  #frame(mode: FramedMode, namespace: readonly string[], data: Json): void {
+    this.emit({ type: 'frame', mode, event: [mode, ...namespace].join('|'), json: JSON.stringify(data) })
   }
 
   emit(piece: StreamPart): void {
@@ -107,6 +126,7 @@ export class GraphEventMapper implements Listener {
   }
 
   #onUpdates(updates: JsonObject): void {
+    if (this.#withUpdates) this.#frame('updates', [], updates)
     for (const [node, update] of Object.entries(updates)) {
       if (node === INTERRUPT) this.#onInterrupts(update)
       else this.#nodes.add(node)
@@ -114,6 +134,7 @@ export class GraphEventMapper implements Listener {
   }
 
   #onInterrupts(given: Json): void {
+    this.#hasAsked = true
     const found = interruptsIn(given)
     for (const interrupt of found) this.#interrupts.set(interrupt.id, interrupt)
     if (found.length === 0) this.#isAtBreakpoint = true
@@ -146,7 +167,10 @@ export class GraphEventMapper implements Listener {
     const read = list.flatMap((one, i) => readMessage(one, () => known[i]?.id ?? randomUUID()) ?? [])
     if (!known.every(({ id }, i) => read[i]?.id === id)) return this.#rewrite(read)
     this.#conversation.messages = read
-    const changed = read.slice(0, known.length).filter((message, i) => !sayTheSame(message, known[i]!))
+    // Runtimes complete the messages that they are given: only of their own list every change is one.
+    const isSame = this.#isItsList ? isDeepStrictEqual : sayTheSame
+    this.#isItsList = true
+    const changed = read.slice(0, known.length).filter((message, i) => !isSame(message, known[i]!))
     if (changed.length > 0) this.record({ type: 'messages', messages: changed })
     for (const message of read.slice(known.length)) this.#join(message)
   }
@@ -174,7 +198,8 @@ export class GraphEventMapper implements Listener {
       const id = state.checkpointId ?? 'breakpoint'
       this.#interrupts.set(id, { id, value: { when: 'breakpoint', next: [...state.next] } })
     }
-    for (const interrupt of this.#interrupts.values()) this.record({ type: 'interrupt', interrupt })
+    const hasUpdates = this.#withUpdates && this.#hasAsked
+    for (const interrupt of this.#interrupts.values()) this.record({ type: 'interrupt', interrupt, hasUpdates })
     const [waiting] = state?.next ?? []
     if (this.#interrupts.size === 0 || waiting === undefined) return
     this.#recordHeld()
@@ -193,8 +218,12 @@ export class GraphEventMapper implements Listener {
       this.#savedRef = this.#ref
       this.record({ type: 'update', channels: { [REF_CHANNEL]: refJson(this.#ref) } })
     }
-    this.record({ type: 'step', node: this.#lastNode, next: this.#next })
+    this.record({ type: 'step', node: this.#lastNode, next: this.#next, hasUpdates: this.#withUpdates })
   }
+}
+
+function isOneOf(mode: string, modes: readonly FramedMode[]): mode is FramedMode {
+  return modes.some((one) => one === mode)
 }
 
 /** Interrupts in a list; versions differ in the name of the id. */

@@ -134,9 +134,11 @@ export class ServerThread {
     for (let seen = 0; ; ) {
       if (response) lost = await this.#listen(run, response, parser, space)
       const isNews = parser.count > seen
-      if (isNews) retries.renew()
       seen = parser.count
       const status = await this.#status(run)
+      // A graph may work in silence for as long as it likes, at a server that says that it does.
+      const isAtWork = lost instanceof FellSilent && typeof status === 'string' && isActive(status)
+      if (isNews || isAtWork) retries.renew()
       // Some servers leave the stream of a run that has ended open: one that has nothing more to say is as good as ended.
       const isComplete = !lost || (lost instanceof FellSilent && !(isNews && parser.isResumable))
       if (isComplete && typeof status === 'string' && !isActive(status)) return status
@@ -155,12 +157,13 @@ export class ServerThread {
     parser: EventStreamParser,
     space: Space
   ): Promise<ConnectionLost | null> {
-    // Without heartbeats a graph is silent while it works: the server is asked whether the run still goes on.
-    const isAlive = () =>
-      this.#status(run).then(
-        (status) => typeof status === 'string' && isActive(status),
-        () => false
-      )
+    // Without heartbeats a graph is silent while it works. Where its stream can be resumed it is, for the connection may be dead; otherwise
+    // the server is asked whether the run still goes on.
+    const isAlive = async () => {
+      if (parser.isResumable) return false
+      const status = await this.#status(run).catch(() => null)
+      return typeof status === 'string' && isActive(status)
+    }
     const timeout = new IdleTimeout(this.#signal, this.#call.idleMs, isAlive)
     const body = new ResponseBody(response, timeout)
     parser.begin(() => timeout.expectHeartbeats(this.#call.silenceMs ?? SILENCE_MS))

@@ -7,6 +7,7 @@ import type { AgentInput } from '../../agent/runtime.ts'
 import type { GraphCheckpointRef } from './checkpoint-ref.ts'
 import { passedOn } from '../graph/config.ts'
 import { Requests, type ServerOptions } from './requests.ts'
+import { ServerGraphs } from './server-graphs.ts'
 import { isActive, ServerThread } from './server-thread.ts'
 
 /** Milliseconds to delete a thread. */
@@ -18,6 +19,8 @@ const PAGE = 500
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 export class ServerGraph {
+  /** What its assistants say of its graphs. */
+  readonly graphs: ServerGraphs
   readonly #requests: Requests
   readonly #assistantId: string | null
   readonly #idleMs: number
@@ -26,6 +29,7 @@ export class ServerGraph {
 
   constructor(options: ServerOptions) {
     this.#requests = new Requests(options)
+    this.graphs = new ServerGraphs(this.#requests, options.assistantId)
     this.#assistantId = options.assistantId
     this.#idleMs = options.idleTimeoutMs
     this.#eventCharacters = options.eventCharacters
@@ -51,7 +55,8 @@ export class ServerGraph {
       stream_resumable: true,
       on_disconnect: 'continue',
       // We run one at a time; an active run there was left by a dead process.
-      multitask_strategy: 'interrupt'
+      multitask_strategy: 'interrupt',
+      ...breakpointsOf(input.request)
     }
     const parameters = (checkpointId: string | null) => parametersOf(input, isJs, checkpointId)
     const limits = { idleMs: this.#idleMs, eventCharacters: this.#eventCharacters }
@@ -146,6 +151,14 @@ export class ServerGraph {
   async #isJs(signal: AbortSignal): Promise<boolean> {
     this.#isOfJs ??= objectOr(await this.#requests.ask('GET', '/info', { signal })).context === 'js'
     return this.#isOfJs
+  }
+}
+
+/** Where the caller wants the graph to stop. */
+function breakpointsOf({ interrupt_before, interrupt_after }: JsonObject): JsonObject {
+  return {
+    ...(interrupt_before !== undefined && interrupt_before !== null && { interrupt_before }),
+    ...(interrupt_after !== undefined && interrupt_after !== null && { interrupt_after })
   }
 }
 

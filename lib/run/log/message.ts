@@ -111,7 +111,8 @@ function shownOf(delta: Delta, text?: string, reasoning?: string, args?: string)
   return {
     text: text || undefined,
     reasoning: reasoning || undefined,
-    toolCall: toolCall && { ...toolCall, args: args ?? '' }
+    toolCall: toolCall && { ...toolCall, args: args ?? '' },
+    metadata: delta.metadata
   }
 }
 

@@ -97,11 +97,11 @@ export class StateBuilder {
     return { interrupts, openCalls: interrupts.length ? openCallsIn(this.#before!.messages(), interrupts) : [] }
   }
 
-  /** The run waits for its user. */
-  ask({ id, value }: Interrupt): void {
+  /** The run waits for its user. `hasUpdates`: its agent has said so in a frame of its own. */
+  ask({ id, value }: Interrupt, hasUpdates = false): void {
     const asked = [...interruptsIn(this.#state.channel(INTERRUPTS)), { id, value }].map((one) => ({ ...one }))
     this.set({ [INTERRUPTS]: asked })
-    if ((this.#extras & bit(Kind.updates)) !== 0)
+    if ((this.#extras & bit(Kind.updates)) !== 0 && !hasUpdates)
       this.#log.append(Kind.updates, 'updates', JSON.stringify({ [INTERRUPTS]: [{ id, value }] }))
   }
 
@@ -117,8 +117,8 @@ export class StateBuilder {
     this.close('rollback', next, 'update')
   }
 
-  /** Closes a step of `node`; `next` names the nodes that would run next. */
-  close(node: string, next: readonly string[], source: string): void {
+  /** Closes a step of `node`; `next` names the nodes that would run next. `hasUpdates`: its agent has shown its nodes' updates. */
+  close(node: string, next: readonly string[], source: string, hasUpdates = false): void {
     const { thread_id, run_id } = this.#run
     const id = checkpointId(this.#checkpointId)
     const before = this.#saved
@@ -141,7 +141,7 @@ export class StateBuilder {
     let bytes = 0
     for (const { json } of checkpoint.bodies) bytes += json.length
     this.#log.unstored.bytes += bytes
-    if (this.#extras !== 0) this.#appendExtras(node, next, metadata, before)
+    if (this.#extras !== 0) this.#appendExtras(node, next, metadata, before, hasUpdates)
     // Shares its texts with the previous state, except new ones; has its own list of them.
     const interrupts = interruptsIn(saved.channel(INTERRUPTS))
     const about = { parent_id: parent, step: this.#step, source, ...(interrupts.length > 0 && { interrupts }) }
@@ -149,11 +149,11 @@ export class StateBuilder {
   }
 
   /** Frames of modes that are logged only when the creator asked for them. */
-  #appendExtras(node: string, next: readonly string[], metadata: JsonObject, before: State): void {
+  #appendExtras(node: string, next: readonly string[], metadata: JsonObject, before: State, hasUpdates: boolean): void {
     const wants = (kind: Kind) => (this.#extras & bit(kind)) !== 0
     const writes = `{"messages":[${this.#state.messagesSince(before).join(',')}]}`
     const isInput = node === '__start__'
-    if (wants(Kind.updates) && !isInput)
+    if (wants(Kind.updates) && !isInput && !hasUpdates)
       this.#log.append(Kind.updates, 'updates', `{${JSON.stringify(node)}:${writes}}`)
     if (wants(Kind.tasks) && !isInput) {
       const task = { id: this.#checkpointId, name: node, interrupts: [] }
