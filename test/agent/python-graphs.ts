@@ -1,9 +1,11 @@
 // Python graphs: their process, and what the gateway has of it. What they are beyond that, the rules of agent/graphs say of both languages.
+import { randomUUID } from 'node:crypto'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { at, homeOf, listIn, openSite, textIn, until } from '../fixtures/gateway.ts'
 import { all, graphsFolder } from '../fixtures/graphs.ts'
+import { openProtocol } from '../fixtures/protocol.ts'
 import { IS_LONG } from '../fixtures/size.ts'
 import { PYTHON, PYTHON_MISSING, pythonFolder, pythonSite, SMALL } from '../fixtures/python-graphs.ts'
 
@@ -84,6 +86,8 @@ t.test('a process that ends fails its runs by name, and the next run has a new o
   t.strictSame(contents(await client.runs.wait(thread, 'agent', saying('hi'))).at(-1), 'one two three')
   const left = await person.post('/api/runs/wait', { assistant_id: 'agent', ...saying('leave') })
   t.equal(at(left.body, '__error__', 'error'), 'SystemExit', 'what Python raises fails its run')
+  const raised = await person.post('/api/runs/wait', { assistant_id: 'agent', ...saying('base') })
+  t.match(raised.body, { __error__: { error: 'Own', message: 'mine' } })
   t.equal(contents(await client.runs.wait(thread, 'agent', saying('hi'))).at(-1), 'one two three', 'and nothing else')
 })
 
@@ -94,7 +98,9 @@ t.test('whatever ends, blocks or fills the process is said, and the next run has
     ['crash', 'GraphProcessLost', /SIGSEGV/],
     ['block', 'GraphProcessLost', /blocked its event loop for 1000 ms/],
     ['hoard', 'GraphProcessLost', /uses more than 600 MB/],
-    ['object', 'TypeError', /not msgpack serializable/]
+    ['object', 'TypeError', /not msgpack serializable/],
+    ['memory', 'MemoryError', /MemoryError/],
+    ['million', 'RunOutgrown', /that nobody has taken yet/]
   ]
   for (const [what, error, said] of IS_LONG ? cases : cases.slice(0, 1)) {
     const { body } = await person.post('/api/runs/wait', { assistant_id: 'agent', ...saying(what) })
@@ -106,6 +112,32 @@ t.test('whatever ends, blocks or fills the process is said, and the next run has
     ([, fields, text]) => at(fields, 'stream') === 'stderr' && /small\.py/.test(String(text))
   )
   if (IS_LONG) t.ok(stack, 'of a blocked one the stack is logged')
+})
+
+t.test(
+  'a run that floods its output is answered, and the log has an end',
+  { ...options, skip: !IS_LONG || PYTHON_MISSING },
+  async (t) => {
+    const { client, site } = await pythonSite(t, pythonFolder(t, SMALL))
+    t.equal(contents(await client.runs.wait(null, 'agent', saying('flood'))).at(-1), 'one two three')
+    const lines = site.logged.filter(([, , text]) => String(text).startsWith('line '))
+    t.ok(lines.length <= 10_000, `${lines.length} lines`)
+  }
+)
+
+t.test("what a graph's stream transformers make is for readers of protocol v2", options, async (t) => {
+  const { person } = await pythonSite(t, pythonFolder(t, { counted: './small.py:counted' }))
+  const client = await openProtocol(person, randomUUID())
+  await client.subscribe()
+  await client.start(saying('hi').input, { assistant_id: 'counted' })
+  await client.untilEnds(1)
+  client.close()
+  const made = client.events.filter(({ method }) => method === 'custom').map(({ params }) => params.data)
+  t.match(made, [
+    ...[1, 2, 3, 4, 5].map((count) => ({ name: 'words', payload: { count } })),
+    { name: 'total', payload: 5 }
+  ])
+  t.ok(client.events.some(({ method }) => method === 'messages'))
 })
 
 t.test('a cancel ends a run at once, and what a synchronous node gives later is refused', options, async (t) => {

@@ -213,8 +213,8 @@ class GraphRun {
   // --------------------------------------------------------------------------------------------------- its stream
 
   /** What transformers make is for readers of protocol v2. */
-  #extension({ name, payload, namespace }: Extension): void {
-    this.#frame('extension', ['custom', ...namespace].join('|'), plainText({ name, payload }))
+  #extension({ name, payload, namespace }: Extension): boolean {
+    return this.#frame('extension', ['custom', ...namespace].join('|'), plainText({ name, payload }))
   }
 
   async #readAll(stream: AsyncIterable<unknown>, signal: AbortSignal): Promise<void> {
@@ -245,6 +245,8 @@ class GraphRun {
     if (typeof mode !== 'string') return true
     const event = names.length > 0 ? `${mode}|${names.join('|')}` : mode
     if (mode === 'messages') return this.#message(event, names, data)
+    // Of a graph in another process, which has them in its stream. Both sides are of the same build.
+    if (mode === 'extension') return this.#extension(data as Extension)
     if (mode === 'checkpoints' && isEnvelope(data)) return this.#frame('envelope', event, plainText(data))
     if (mode === 'values' && names.length === 0) return this.#values(data)
     return this.#frame(mode, event, this.#isJson ? JSON.stringify(data) : plainText(shownOf(mode, data)))

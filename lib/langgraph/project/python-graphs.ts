@@ -22,6 +22,8 @@ const PYTHONS = ['3.11', '3.12', '3.13']
 const DRAINED = 'GraphDrained'
 /** Lines of a run's own output that are kept among its events. */
 const LINES_MAX = 1_000
+/** And of those in the log: a flood is no log. */
+const LOGGED_MAX = 10_000
 
 /** One process with its graphs; replaced when it is gone. */
 class RunningProject {
@@ -189,9 +191,14 @@ class RunningProject {
 
   /** Into the log, and among the events of its run. */
   #print(level: keyof GraphLog, run_id: string | null, fields: object, text: string): void {
-    this.#ports.log[level]({ ...fields, ...(run_id !== null && { run_id }) }, text)
     const run = run_id === null ? undefined : this.#sinks.get(run_id)
-    if (!run || ++run.lines > LINES_MAX) return
+    if (run && ++run.lines > LOGGED_MAX) {
+      if (run.lines === LOGGED_MAX + 1)
+        this.#ports.log.warn({ run_id, lines: LOGGED_MAX }, 'a run has written more lines: the rest is not logged')
+      return
+    }
+    this.#ports.log[level]({ ...fields, ...(run_id !== null && { run_id }) }, text)
+    if (!run || run.lines > LINES_MAX) return
     run.sink.record({ type: 'middleware', tag: 'log', content: { level, text }, metadata: {} })
   }
 }

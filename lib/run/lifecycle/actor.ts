@@ -70,7 +70,7 @@ export class RunActor implements RecorderEvents {
   #resolveClosed: () => void = () => {}
   /** Resolves when nothing more of it will be stored here: it is closed, or was left. */
   readonly atRest: Promise<void>
-  #resolveLeft: () => void = () => {}
+  #resolveAtRest: () => void = () => {}
 
   /**
    * `past`: what is already stored of the run's log, when an earlier process admitted it; `journal`: of its events,
@@ -89,10 +89,9 @@ export class RunActor implements RecorderEvents {
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
     })
-    const left = new Promise<void>((resolve) => {
-      this.#resolveLeft = resolve
+    this.atRest = new Promise((resolve) => {
+      this.#resolveAtRest = resolve
     })
-    this.atRest = Promise.race([this.closed, left])
   }
 
   get phase(): RunPhase {
@@ -202,7 +201,7 @@ export class RunActor implements RecorderEvents {
   #left(): void {
     // The store may have refused it, or the lease was lost.
     if (this.#phase !== 'leaving') return
-    this.#resolveLeft()
+    this.#resolveAtRest()
     this.#deps.onLeft?.(this)
   }
 
@@ -291,6 +290,7 @@ export class RunActor implements RecorderEvents {
   #over(isStored: boolean): void {
     if (this.#settleTimer) clearTimeout(this.#settleTimer)
     this.#resolveClosed()
+    this.#resolveAtRest()
     this.#tellEnd(isStored)
   }
 

@@ -6,6 +6,8 @@ import uuid
 from collections import deque
 
 from .items import Items
+from . import output as printed
+from .extensions import extended, transformers_of
 from .output import RUN
 from .pipe import Channel
 from .plain import plain
@@ -93,11 +95,11 @@ class Graphs:
         handle = Handle()
         graph = await handle.open(_in_config(given, value.open(given, runtime)))
         number = next(self._numbers)
-        self._handles[number] = (graph, handle)
+        self._handles[number] = (graph, handle, graph_id)
         return {"graph": number, "channels": [*graph.channels]}
 
     def release(self, number: int) -> None:
-        _, handle = self._handles.pop(number, (None, None))
+        _, handle, _ = self._handles.pop(number, (None, None, None))
         if handle:
             handle.close()
 
@@ -119,7 +121,9 @@ class Graphs:
         RUN.set(options["runId"])
         try:
             bound = self._bound(graph, session, store_key)
-            chunks = self._chunks(bound, _input(given), options, control)
+            graph_id = self._handles[graph][2] if isinstance(graph, int) else graph
+            transformers = transformers_of(bound, self._project.module(graph_id))
+            chunks = self._chunks(bound, _input(given), options, control, transformers)
             async with contextlib.aclosing(chunks) as stream:
                 async for namespace, mode, data in stream:
                     output.send(namespace, mode, shown_chunk(mode, data))
@@ -128,8 +132,9 @@ class Graphs:
                         await output.space()
         finally:
             self._runs.pop(number, None)
+            printed.end(options["runId"])
 
-    async def _chunks(self, graph, given, options: dict, control):
+    async def _chunks(self, graph, given, options: dict, control, transformers: list):
         modes, with_subgraphs = options["streamMode"], options["subgraphs"]
         config = _config(options)
         about = {
@@ -141,6 +146,10 @@ class Graphs:
             "interrupt_after": options.get("interruptAfter"),
             "control": control,
         }
+        if transformers and "events" not in modes:
+            async for chunk in extended(graph, given, config, about, transformers):
+                yield chunk
+            return
         if "events" not in modes:
             async for chunk in graph.astream(given, config, **about):
                 yield chunk if with_subgraphs else ((), *chunk)

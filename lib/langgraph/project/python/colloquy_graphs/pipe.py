@@ -13,6 +13,8 @@ from .plain import dumps, loads
 _LENGTH = struct.Struct(">I")
 # Messages that are waiting are written together, up to this size.
 _WRITE_BYTES = 1 << 18
+# More are waiting than a gateway that keeps up leaves.
+_BEHIND_MESSAGES = 5_000
 
 
 class LoadError(Exception):
@@ -54,6 +56,11 @@ class Channel:
             return await asyncio.wrap_future(answer)
         finally:
             self._waiting.pop(number, None)
+
+    @property
+    def is_behind(self) -> bool:
+        """The gateway does not read as fast as this process writes: what may be left out is."""
+        return self._out.qsize() > _BEHIND_MESSAGES
 
     def _ask(self, name: str, args):
         answer: concurrent.futures.Future = concurrent.futures.Future()

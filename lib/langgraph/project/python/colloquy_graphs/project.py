@@ -40,6 +40,8 @@ class Project:
     def __init__(self, folder: str, dependencies) -> None:
         self._folder = folder
         self._values: dict = {}
+        # The module of each graph.
+        self._modules: dict = {}
         for path in (*[os.path.join(folder, one) for one in dependencies if os.path.isdir(os.path.join(folder, one))], folder):
             path = os.path.abspath(path)
             if path not in sys.path:
@@ -55,6 +57,7 @@ class Project:
         if graph is None and not callable(found):
             raise LoadError(f"{name} of {place} is no graph, and graph {graph_id} names it")
         self._values[graph_id] = graph or Factory(graph_id, found)
+        self._modules[graph_id] = module
         return {"id": graph_id, "isFactory": graph is None}
 
     def symbol(self, what: str, place: str, name: str):
@@ -66,6 +69,9 @@ class Project:
 
     def value(self, graph_id: str):
         return self._values[graph_id]
+
+    def module(self, graph_id: str):
+        return self._modules[graph_id]
 
     def _imported(self, graph_id: str, place: str):
         try:
