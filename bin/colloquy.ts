@@ -12,6 +12,7 @@ import { dropJob, listJobs, retryJob } from './jobs.ts'
 import { prune } from './prune.ts'
 import { resetAdmin } from './reset-admin.ts'
 import { serve } from './serve.ts'
+import { showUsage } from './usage.ts'
 import { createToken, listTokens, revokeToken } from './token.ts'
 import {
   createUser,
@@ -50,6 +51,7 @@ const COMMANDS: readonly Command[] = [
   backup,
   restore,
   move,
+  showUsage,
   showConfig,
   doctor,
   listJobs,

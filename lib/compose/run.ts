@@ -9,6 +9,7 @@ import type { BuiltStateOptions } from '../run/built-state.ts'
 import { type CommitObserver, Committer, WriteRefused } from '../run/commit/committer.ts'
 import { recover, type RecoveryParts } from '../run/lifecycle/recovery.ts'
 import type { RegistryOptions } from '../run/lifecycle/registry.ts'
+import { pricesOf } from '../run/log/model-usage.ts'
 import { withTimeout } from '../base/waiting.ts'
 import { currentUserId } from '../base/scope.ts'
 import { type ScopedWriter, scopedWriter } from '../store/scoped.ts'
@@ -61,6 +62,7 @@ export function registryOptions(config: Config): RegistryOptions & BuiltStateOpt
   return {
     maxTraceContent: run_events.max_trace_content,
     trackTokens: run_events.track_token_usage,
+    prices: pricesOf(config.models),
     heartbeatMs: streams.heartbeat_ms,
     stallMs: streams.stall_ms,
     coalesceMs: streams.gather_ms ?? streams.coalesce_ms,

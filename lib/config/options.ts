@@ -21,6 +21,7 @@ import { oidc } from './sign-in.ts'
 
 const DAY_MS = 86_400_000
 const MIB = 1024 * 1024
+const PRICE_MAX = 1_000_000
 /** Minimum: less would not hold the URL of what was cut. */
 export const EVENT_BYTES_MIN = 4096
 
@@ -77,7 +78,7 @@ const run_events = section({
   backend: v.nullish(oneOfOrModule(['memory', 'db', 'jsonl']), null),
   // Bytes of a trace event's content; longer ones are truncated and marked. Without it prompts fill the disk with every model call.
   max_trace_content: whole(10_240, 0),
-  // Off: token totals of runs stay 0.
+  // Off: token totals of runs stay 0, and so do the sums of usage and what quotas count of tokens and money.
   track_token_usage: flag(true)
 })
 
@@ -120,7 +121,8 @@ const streams = section({
 const retention = section({
   // Traces of runs in the database; messages stay. Those in files (run_events.backend jsonl) go with their threads.
   events_days: number(0, 0),
-  // Ended runs, with their frames, traces and feedback; messages and states stay. Their tokens are in no sum any more.
+  // Ended runs, with their frames, traces and feedback; messages and states stay. Their tokens are in no sum of their thread any more,
+  // but still in those of usage.
   runs_days: number(0, 0),
   // Threads that nothing has changed for so long, with everything of theirs; those with a TTL of their own go by that.
   threads_days: number(0, 0),
@@ -193,6 +195,16 @@ const model = v.object(
     supports_vision: flag(false),
     // Tokens that it reads at most, for showing how full a conversation is. 0: not known.
     context_window: whole(0, 0),
+    // Money for a million tokens, in the currency of `usage`. null: its calls cost nothing.
+    price: v.nullish(
+      v.object({
+        input: number(0, 0, PRICE_MAX),
+        output: number(0, 0, PRICE_MAX),
+        // Of input tokens that the provider has in its cache; null: as others.
+        cached_input: v.nullish(number(0, 0, PRICE_MAX), null)
+      }),
+      null
+    ),
     // Merged into every request: temperature, max_tokens...
     request: v.nullish(requestOptions(), {}),
     // Idle timeout of the model in ms. Without it a dead connection holds its run until runs.timeout_s.
@@ -366,6 +378,8 @@ export const Options = v.object({
     // First questions that an empty conversation offers. None by default; the demo model has its own, for only it answers them.
     starters: texts()
   }),
+  // What is shown of money: a name, for nothing is converted.
+  usage: section({ currency: text('USD') }),
   // Whether pages show token counts.
   token_usage: section({ enabled: flag(true) }),
   a2a: section({

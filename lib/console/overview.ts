@@ -8,6 +8,7 @@ import { classes, html, Icon } from './html.ts'
 import { newId } from './records.ts'
 import { bytes, count, duration } from './time.ts'
 import { notifyFailure } from './toast.ts'
+import { Usage } from './usage.ts'
 
 interface Figure {
   readonly name: string
@@ -64,6 +65,7 @@ export function View() {
     <div class="charts">${FIGURES.filter(isThere).map((figure) => html`<${Chart} key=${figure.name} ...${figure} />`)}</div>
     <p class="hint">The last hour, from when an administrator first looked. Scrape /metrics to keep more.</p>
     <${Models} />
+    <${Usage} />
     <${People} />
     <${Invitations} />
     <${Audit} />

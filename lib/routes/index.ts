@@ -2,6 +2,7 @@
 import type { Route } from '../http/route.ts'
 import { apiTokenRoutes, invitationRoutes } from './api-tokens.ts'
 import { auditRoutes } from './audit.ts'
+import { usageRoutes } from './usage.ts'
 import { artifactRoutes } from './artifacts.ts'
 import { withRules } from './authorization.ts'
 import { type AuthServices, authRoutes } from './auth.ts'
@@ -55,6 +56,7 @@ export function routes(
     ...invitationRoutes(auth), //   /api/v1/auth/invitations
     ...peopleRoutes(auth), //       /api/v1/admin/users, /api/v1/auth/sessions
     ...auditRoutes(services), //    /api/v1/admin/audit
+    ...usageRoutes(services), //    /api/v1/admin/usage, /api/v1/auth/usage
     ...jobRoutes(services), //  /api/v1/admin/jobs
     ...searchRoutes(services), //   /api/v1/search
     ...threadRoutes(services), //   /api/threads

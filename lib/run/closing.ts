@@ -2,9 +2,10 @@
 // the next run can start from.
 import type { NewJob, Op, Settlement } from '../store/store.ts'
 import type { TitleOptions } from '../thread/title.ts'
-import { NO_TOTALS, type Run, type RunTotals, timestamp } from '../base/types.ts'
+import { NO_TOTALS, type Run, timestamp } from '../base/types.ts'
 import { Kind } from './log/frame.ts'
 import type { Journal } from './log/journal.ts'
+import { ModelUsages } from './log/model-usage.ts'
 import type { RunLog } from './log/run-log.ts'
 import { type RunEnd, threadStatusAfter } from './run-end.ts'
 import { feedbackKeysOf, graceOf, webhookOf } from './run-kwargs.ts'
@@ -53,7 +54,7 @@ export function settlementOf(
     first_human_message: journal.firstHumanMessage,
     last_ai_message: journal.lastAiMessage
   }
-  return rowOf(run, end, wasOpen, known, journal.totals)
+  return rowOf(run, end, wasOpen, known, journal)
 }
 
 /** The end of a run that cannot be read: its log stops where it is. */
@@ -61,14 +62,24 @@ export function bareEnd(run: Run, end: RunEnd): Op {
   const { last_cursor, final_checkpoint_id } = run
   const nothing = { title: null, model_name: null, first_human_message: null, last_ai_message: null }
   const known = { ...nothing, last_cursor, final_checkpoint_id }
-  return { name: 'run.settle', ...rowOf(run, end, run.status !== 'pending', known, NO_TOTALS) }
+  return { name: 'run.settle', ...rowOf(run, end, run.status !== 'pending', known, NOTHING_TAKEN) }
 }
 
 type Known = 'title' | 'model_name' | 'last_cursor' | 'final_checkpoint_id' | 'first_human_message' | 'last_ai_message'
 
+/** What a run has used. */
+type Taken = Pick<Journal, 'totals' | 'usage'>
+const NOTHING_TAKEN: Taken = { totals: NO_TOTALS, usage: new ModelUsages(new Map()) }
+
 /** A run that was only queued leaves the thread alone: another one may be running. */
-function rowOf(run: Run, end: RunEnd, wasOpen: boolean, known: Pick<Settlement, Known>, totals: RunTotals): Settlement {
-  const { run_id, thread_id } = run
+function rowOf(
+  run: Run,
+  end: RunEnd,
+  wasOpen: boolean,
+  known: Pick<Settlement, Known>,
+  { totals, usage }: Taken
+): Settlement {
+  const { run_id, thread_id, user_id, assistant_id } = run
   return {
     run_id,
     thread_id,
@@ -83,6 +94,7 @@ function rowOf(run: Run, end: RunEnd, wasOpen: boolean, known: Pick<Settlement, 
     first_human_message: known.first_human_message,
     last_ai_message: known.last_ai_message,
     now: timestamp(),
+    usage: { user_id, agent: assistant_id, models: usage.list(known.model_name) },
     jobs: jobsAfter(run, end),
     // The only spread, and last: members behind one are added one by one, which costs more than the rest of the end.
     ...totals

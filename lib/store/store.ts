@@ -39,6 +39,7 @@ import type { Peers } from './ports/peers.ts'
 import type { SearchReads } from './ports/search.ts'
 import type { RetentionReads } from './ports/retention.ts'
 import type { ThreadReads } from './ports/threads.ts'
+import type { UsageReads } from './ports/usage.ts'
 import type { JsonObject } from '../base/types.ts'
 
 export type * from './ports/users.ts'
@@ -55,9 +56,11 @@ export type * from './ports/peers.ts'
 export type * from './ports/search.ts'
 export type * from './ports/retention.ts'
 export type * from './ports/threads.ts'
+export type * from './ports/usage.ts'
 export { RETAINED } from './ports/retention.ts'
 export { ALIAS_TEXT_MAX } from './ports/aliases.ts'
 export { JOB_PAYLOAD_MAX } from './ports/jobs.ts'
+export { USAGE_KEYS } from './ports/usage.ts'
 export { OWNED_OPS } from './ports/ops.ts'
 export { refusal } from './ports/ops.ts'
 
@@ -77,6 +80,7 @@ export interface Store {
   readonly audit: AuditReads
   readonly aliases: AliasReads
   readonly retention: RetentionReads
+  readonly usage: UsageReads
   /** null: there is no SQL database, and the feedback routes answer 503 [Errors]. */
   readonly feedback: FeedbackReads | null
   /** Absent: nothing is found by its words. Then `search.put` never comes. */

@@ -38,6 +38,7 @@ import { scopeContract } from './scope.ts'
 import { searchContract } from './search.ts'
 import { threadMetadataContract } from './thread-metadata.ts'
 import { threadStoreContract } from './threads.ts'
+import { usageContract } from './usage.ts'
 import { userStoreContract } from './users.ts'
 
 export type { Open, Opened } from './harness.ts'
@@ -65,6 +66,7 @@ export {
   jobStoreContract,
   limitContract,
   threadStoreContract,
+  usageContract,
   userStoreContract
 }
 
@@ -73,6 +75,7 @@ export const SUITES: Readonly<Record<string, (t: Test, open: Open) => void | Pro
   apply: applyContract,
   scope: scopeContract,
   users: userStoreContract,
+  usage: usageContract,
   apiTokens: apiTokenStoreContract,
   assistants: assistantStoreContract,
   graphStates: graphStateContract,

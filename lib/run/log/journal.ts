@@ -23,6 +23,7 @@ import {
 } from '../../base/types.ts'
 import { asChatCompletion, asJson, cutTrace, interruptedResult, modelIn } from './event-content.ts'
 import { LiveMessages } from './message.ts'
+import { ModelUsages, type Prices } from './model-usage.ts'
 import type { Unstored } from './run-log.ts'
 import type { RunEnd } from '../run-end.ts'
 
@@ -30,6 +31,8 @@ export interface JournalOptions {
   /** Bytes of a trace's content [Events 4]; 0: no limit. */
   readonly maxTraceContent: number
   readonly trackTokens: boolean
+  /** Absent: nothing costs anything. */
+  readonly prices?: Prices
 }
 
 /** Length of the column. */
@@ -62,8 +65,11 @@ export class Journal {
   #hasBegun = false
   #lastAi: string | null = null
 
+  readonly usage: ModelUsages
+
   constructor(options: JournalOptions) {
     this.#options = options
+    this.usage = new ModelUsages(options.prices ?? new Map())
   }
 
   /**
@@ -85,7 +91,7 @@ export class Journal {
       this.#firstHuman = cutTo(textOf((content as unknown as HumanMessage).content), MESSAGE_TEXT_MAX)
     else if (event_type === 'llm_request') this.#recallRequest(content, metadata)
     else if (event_type === 'llm_response' && metadata.usage)
-      this.#count(metadata.caller as Caller, metadata.usage as unknown as UsageMetadata)
+      this.#count(metadata.caller as Caller, modelIn(content), metadata.usage as unknown as UsageMetadata)
     else if (event_type === 'ai_tool_call')
       for (const call of (content as unknown as AiMessage).tool_calls) this.#openCalls.set(call.id, call)
     else if (event_type === 'tool_result') this.#openCalls.delete((content as unknown as ToolMessage).tool_call_id)
@@ -201,7 +207,7 @@ export class Journal {
     const broken = this.messages.breakOff(finishReason)
     const messages = broken.flatMap(({ message }) => message ?? [])
     // An interrupted call is billed too.
-    for (const { usage } of broken) if (usage) this.#count('lead_agent', usage)
+    for (const { usage, model } of broken) if (usage) this.#count('lead_agent', model, usage)
     for (const message of messages) this.#reply(message, String(message.response_metadata.model_name), finishReason)
     return messages
   }
@@ -289,7 +295,7 @@ export class Journal {
       llm_call_index: this.#indexOf(caller, message.id)
     }
     this.#add('llm_response', 'trace', content, about)
-    if (usage) this.#count(caller, usage)
+    if (usage) this.#count(caller, model, usage)
     if (caller !== 'lead_agent') return
     this.#modelName = model
     this.#reply(message, model, finishReason)
@@ -326,9 +332,10 @@ export class Journal {
     this.#add('tool_start', 'trace', '', { tool_name: call.name, tool_call_id: call.id, args })
   }
 
-  #count(caller: Caller, usage: UsageMetadata): void {
+  #count(caller: Caller, model: string | null, usage: UsageMetadata): void {
     const total = usage.total_tokens || usage.input_tokens + usage.output_tokens
     if (!this.#options.trackTokens || total === 0) return
+    this.usage.add(model ?? '', usage)
     const totals = this.#totals
     totals.total_input_tokens += usage.input_tokens
     totals.total_output_tokens += usage.output_tokens

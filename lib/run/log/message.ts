@@ -91,14 +91,22 @@ export class LiveMessages {
   }
 
   /** Closes all: each message as far as it came, if it has any content, and its usage. */
-  breakOff(finishReason: string): { readonly message: AiMessage | null; readonly usage: UsageMetadata | null }[] {
+  breakOff(finishReason: string): BrokenOff[] {
     const broken = [...this.#live.values()].map(({ message, model }) => ({
       message: brokenOff(message, model, finishReason),
+      model,
       usage: message.usage
     }))
     this.#live.clear()
     return broken
   }
+}
+
+/** `message` null: nothing of it had come. */
+interface BrokenOff {
+  readonly message: AiMessage | null
+  readonly model: string
+  readonly usage: UsageMetadata | null
 }
 
 /** What a delta shows, with whole characters only: nearly always itself. */

@@ -2,6 +2,7 @@
 import type { Feedback, FeedbackStats, Run, RunStatus, RunTotals, ThreadStatus, Timestamp } from '../../base/types.ts'
 import type { Owner } from '../../base/scope.ts'
 import type { NewJob } from './jobs.ts'
+import type { RunUsage } from './usage.ts'
 
 /** A run to create: the store assigns `key`, `ordinal` and `attempts`, and the follow-up if asked to. */
 export type NewRun = Omit<Run, 'key' | 'ordinal' | 'attempts'>
@@ -31,6 +32,8 @@ export interface Settlement
   readonly now: Timestamp
   /** What it has stored, about, but its frames: added to what its thread has stored. */
   readonly stored_bytes?: number
+  /** Added to the sums of the day of `now`, in UTC, once: when the end is written. */
+  readonly usage?: RunUsage
   /** What its end causes. */
   readonly jobs?: readonly NewJob[]
 }

@@ -8,6 +8,7 @@ import type { NewEventRow } from '../sql/events.ts'
 import type { Op, OpName, OpOf, Result, Segment } from '../store.ts'
 import type { PgConnection } from './pg-connection.ts'
 import type { Steps, StepWrites } from '../sql/steps.ts'
+import { ADD_MANY, type UsageAddition } from '../sql/usage.ts'
 import { byteStrings, type Db, numbers, type Param, runSteps, texts } from './db.ts'
 
 /** An existing thread, as this batch leaves it. */
@@ -86,6 +87,8 @@ export class Batch implements Db {
   /** Rows to write. */
   readonly events: NewEventRow[] = []
   readonly frames: RunSegment[] = []
+  /** Sums to add to, with the last statement: other processes wait for their rows until the commit. */
+  readonly usage: UsageAddition[] = []
 
   constructor(connection: PgConnection, ops: readonly Op[], writerId: string) {
     this.writerId = writerId
@@ -202,6 +205,14 @@ function insertFrames(db: Db, list: readonly RunSegment[]): Promise<number> {
     byteStrings(list.map((one) => one.segment.index)),
     byteStrings(list.map((one) => one.segment.data))
   ])
+}
+
+/** Adds to the sums of usage, in the order of their keys. */
+export async function addAllUsage(db: Db, additions: readonly UsageAddition[]): Promise<void> {
+  if (additions.length === 0) return
+  const column = <N extends keyof UsageAddition & number>(at: N) => additions.map((one) => one[at])
+  const sums = ([4, 5, 6, 7, 8] as const).map((at) => numbers(column(at)))
+  await db.changes(ADD_MANY, [texts(column(0)), texts(column(1)), texts(column(2)), texts(column(3)), ...sums])
 }
 
 /** The seq that the next event of a thread gets. */

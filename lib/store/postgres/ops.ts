@@ -8,6 +8,7 @@ import { boundParams, type Db, runSteps, texts } from './db.ts'
 import { Refused } from '../ports/ops.ts'
 import { toRow } from '../sql/events.ts'
 import { queueTexts, searchWrites, type WordDialect } from '../sql/search.ts'
+import { additionsOf } from '../sql/usage.ts'
 import { parseObject, places, visibleTo } from '../sql/steps.ts'
 import { type JsonObject, type Run, UNPLACED } from '../../base/types.ts'
 import {
@@ -138,6 +139,7 @@ const runWrites: Writers<'run.create' | 'run.start' | 'run.settle'> = {
     batch.needs(end.thread_id)
     const sql = `WITH ended AS (${SETTLE_RUN}) ${SETTLE_THREAD} AND EXISTS (SELECT 1 FROM ended)`
     if ((await batch.changes(sql, settledOf(end))) === 0) return false
+    batch.usage.push(...additionsOf(end))
     for (const job of end.jobs ?? []) await runSteps(batch, putJob(job))
     await runSteps(batch, queueTexts(end.thread_id))
     return true

@@ -5,11 +5,12 @@
 // redone group by group, each under a savepoint, to find out which one [Store 2].
 import { type Group, LeaseLost, type Outcome, StoreUnavailable } from '../store.ts'
 import { refusal } from '../ports/ops.ts'
-import { Batch, lockThreads, lockUsers, threadsOf } from './batch.ts'
+import { addAllUsage, Batch, lockThreads, lockUsers, threadsOf } from './batch.ts'
 import type { Lease } from './lease.ts'
 import type { PgConnection } from './pg-connection.ts'
 import { write } from './ops.ts'
 import type { Pool } from './pool.ts'
+import type { UsageAddition } from '../sql/usage.ts'
 import { isAbortedTransaction, unavailable } from './sqlstate.ts'
 
 /** Retry delay while the server does not answer, in ms. */
@@ -197,7 +198,7 @@ async function allTogether(
     for (const at of queue) outcomes[at] = { ok: true, results: await applyGroup(groups[at]!, batch) }
   })
   await allSent(queues)
-  await commit(outcomes, () => batch.flush())
+  await commit(outcomes, async () => allSent([batch.flush(), addAllUsage(batch, batch.usage)]))
 }
 
 /** Each group under a savepoint, in the order of `queuesOf`, so that a failing one fails alone. */
@@ -211,6 +212,7 @@ async function oneByOne(
   await lockThreads(connection, threadsOf(all))
   await lockUsers(connection, all)
   const outcomes: Outcome[] = []
+  const usage: UsageAddition[] = []
   for (const at of queuesOf(groups).flat()) {
     const group = groups[at]!
     await connection.rows('SAVEPOINT one_group')
@@ -220,6 +222,7 @@ async function oneByOne(
       const results = await applyGroup(group, batch)
       await batch.flush()
       outcomes[at] = { ok: true, results }
+      usage.push(...batch.usage)
     } catch (error) {
       throwIfUnavailable(error)
       await connection.rows('ROLLBACK TO SAVEPOINT one_group')
@@ -227,7 +230,7 @@ async function oneByOne(
     }
     await connection.rows('RELEASE SAVEPOINT one_group')
   }
-  await commit(outcomes)
+  await commit(outcomes, () => addAllUsage(connection, usage))
 }
 
 async function applyGroup(group: Group, batch: Batch): Promise<unknown[]> {

@@ -52,6 +52,7 @@ export const BESIDE_EVENTS = [
   'audit',
   'aliases',
   'retention',
+  'usage',
   'feedback'
 ] as const satisfies readonly (keyof Store)[]
 

@@ -14,6 +14,7 @@ import { searchReads, type WordDialect } from './search.ts'
 import { retentionReads, retentionWrites } from './retention.ts'
 import { readsBy, type RunSnapshot, type RunSteps, snapshotsBy } from './steps.ts'
 import { threadReads } from './threads.ts'
+import { usageReads } from './usage.ts'
 
 /** The reads each database does in its own way. */
 interface ReadDialect extends EventDialect {
@@ -40,6 +41,8 @@ export function sqlReads(run: RunSteps, dialect: ReadDialect) {
     // A common word is in many texts.
     search: readsBy(dialect.beside, searchReads(dialect.words)),
     retention: readsBy(dialect.beside, retentionReads),
+    // Of a year, and of all.
+    usage: readsBy(dialect.beside, usageReads),
     feedback: readsBy(run, feedbackReads)
   }
 }

@@ -3,6 +3,7 @@ import type { ApiToken, Permission, ProviderSession, Session, User } from '../..
 import type { ApiTokenReads, ListedUser, StoredOfUser, UserReads, UserSearch } from '../store.ts'
 import { putJob } from './jobs.ts'
 import { runBodiesRemoval } from './removal.ts'
+import { FORGET_USAGE } from './usage.ts'
 import { ask, askOne, lock, ownedBy, type Param, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
 const COLUMNS =
@@ -129,6 +130,7 @@ const SHARED =
   'user_id = $1 AND thread_id IN (SELECT thread_id FROM threads_meta WHERE user_id IS NULL AND is_temporary = 0)'
 /** What somebody has beside threads of their own. The rule of a table that is made later stands here, or beside those of threads. */
 const FORGET = [
+  ...FORGET_USAGE,
   'DELETE FROM api_tokens WHERE user_id = $1',
   'DELETE FROM sessions WHERE user_id = $1',
   'DELETE FROM provider_sessions WHERE user_id = $1',

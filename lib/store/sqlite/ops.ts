@@ -24,6 +24,7 @@ import { queueTexts, searchWrites } from '../sql/search.ts'
 import { ask, askOne, ownedBy, parseObject, type Steps, type StepWrites } from '../sql/steps.ts'
 import { COLUMNS, hasThread, hasThreads, needsThread, type ThreadRow, toThread } from '../sql/threads.ts'
 import { putCheckpoint } from '../sql/checkpoints.ts'
+import { additionsOf, addUsage } from '../sql/usage.ts'
 import { metadataIndexWrites, WORDS } from './search.ts'
 import { removal } from './removal.ts'
 
@@ -109,6 +110,7 @@ const runWrites: StepWrites<'run.create' | 'run.start' | 'run.settle'> = {
     const settled = settledOf(end)
     if ((yield* ask(SETTLE_RUN, ...settled)).length === 0) return false
     yield* ask(SETTLE_THREAD, ...settled)
+    yield* addUsage(additionsOf(end))
     for (const job of end.jobs ?? []) yield* putJob(job)
     yield* queueTexts(end.thread_id)
     return true

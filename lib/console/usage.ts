@@ -1,0 +1,55 @@
+// What runs have taken in the last month: by user and by model, for administrators.
+import { call, textOf } from './api.ts'
+import { html } from './html.ts'
+import { count } from './time.ts'
+import { useEffect, useState } from 'preact/hooks'
+
+const PATH = '/api/v1/admin/usage'
+const SHOWN = 20
+
+interface Row {
+  readonly user_id?: string | null
+  readonly email?: string | null
+  readonly model?: string
+  readonly runs: number
+  readonly total_tokens: number
+  readonly money: number
+}
+
+interface Report {
+  readonly currency: string
+  readonly since: string
+  readonly rows: readonly Row[]
+  readonly total: Row
+}
+
+export function Usage() {
+  const [reports, setReports] = useState<Report[]>([])
+  const [problem, setProblem] = useState<string | null>(null)
+  useEffect(() => {
+    const of = (key: string) => call<Report>('GET', `${PATH}?group_by=${key}&limit=10000`)
+    Promise.all([of('model'), of('user')]).then(setReports, (error) => setProblem(textOf(error)))
+  }, [])
+  const [first] = reports
+  return html`<h2>Usage</h2>
+    ${problem && html`<p class="problem">${problem}</p>`}
+    ${first && html`<p class="hint">Since ${first.since}: ${taken(first.total, first.currency)}. <a href=${`${PATH}?format=csv`} download>As CSV</a></p>`}
+    <ul class="cards">
+      ${reports.flatMap(({ rows, currency }) =>
+        rows
+          .toSorted((one, other) => other.money - one.money || other.total_tokens - one.total_tokens)
+          .slice(0, SHOWN)
+          .map((row) => html`<li key=${nameOf(row)}><b>${nameOf(row)}</b><small>${taken(row, currency)}</small></li>`)
+      )}
+    </ul>`
+}
+
+function nameOf({ model, email, user_id }: Row): string {
+  if (model !== undefined) return model || 'No model'
+  return email ?? user_id ?? 'Deleted accounts'
+}
+
+function taken({ runs, total_tokens, money }: Row, currency: string): string {
+  const price = money > 0 ? `, ${money.toFixed(money < 1 ? 4 : 2)} ${currency}` : ''
+  return `${count(runs)} runs, ${count(total_tokens)} tokens${price}`
+}

@@ -1,0 +1,83 @@
+// What runs have taken, as everybody is shown it: administrators all of it, users their own, as JSON and as CSV.
+import t, { type Test } from 'tap'
+import { command } from '../fixtures/child.ts'
+import { at, openSite, PASSWORD, Person, signIn, textIn } from '../fixtures/gateway.ts'
+import { scripted, startModel } from '../fixtures/model.ts'
+
+const AUTH = '/api/v1/auth'
+const ADMIN = '/api/v1/admin/usage'
+const TODAY = new Date().toISOString().slice(0, 10)
+
+const usage = (prompt: number, answer: number, cached = 0) => ({
+  prompt_tokens: prompt,
+  completion_tokens: answer,
+  total_tokens: prompt + answer,
+  prompt_tokens_details: { cached_tokens: cached }
+})
+
+async function priced(t: Test) {
+  const model = await startModel()
+  t.teardown(() => model.stop())
+  const one = (name: string, price: object | null) => ({
+    name,
+    model: `${name}-x`,
+    base_url: model.baseUrl,
+    api_key: 'k',
+    price
+  })
+  const models = [one('big', { input: 2, output: 10, cached_input: 0.5 }), one('free', null)]
+  const quiet = { title: { enabled: false }, memory: { enabled: false } }
+  const site = await openSite(t, { config: { models, ...quiet, usage: { currency: 'EUR' } } })
+  const admin = new Person(site.url)
+  await admin.post(`${AUTH}/initialize`, { email: 'boss@example.com', password: PASSWORD })
+  return { site, admin, ann: await signIn(site, 'ann') }
+}
+
+function ask(person: Person, script: Parameters<typeof scripted>[0], model_name = 'big') {
+  const input = { messages: [{ role: 'user', content: scripted(script) }] }
+  return person.post('/api/runs/wait', { input, context: { model_name }, assistant_id: 'lead_agent' })
+}
+
+t.test('runs, tokens and money are added up when a run ends, at the prices of the configuration', async (t) => {
+  const { site, admin, ann } = await priced(t)
+  await ask(ann, { usage: [usage(1000, 100)] })
+  await ask(ann, { usage: [usage(1000, 100, 600)] })
+  await ask(ann, { usage: [usage(7, 3)] }, 'free')
+  await ask(admin, { usage: [usage(1, 1)] })
+  const { body } = await ann.get(`${AUTH}/me`)
+  const [id, email] = [textIn(body, 'id'), textIn(body, 'email')]
+  const of = { day: TODAY, agent: 'lead_agent' }
+  const hers = [
+    // 1000 x 2 + 100 x 10, then 400 x 2 + 600 x 0.5 + 100 x 10 millionths.
+    { ...of, model: 'big', runs: 2, input_tokens: 2000, output_tokens: 200, total_tokens: 2200, money: 0.0051 },
+    { ...of, model: 'free', runs: 1, input_tokens: 7, output_tokens: 3, total_tokens: 10, money: 0 }
+  ]
+  const own = await ann.get(`${AUTH}/usage`)
+  t.match(own.body, { currency: 'EUR', until: TODAY, rows: hers, total: { runs: 3, money: 0.0051, rows: 2 } })
+  const all = await admin.get(`${ADMIN}?group_by=user`)
+  t.match(at(all.body, 'total'), { rows: 2, runs: 4, total_tokens: 2212 })
+  t.match((await admin.get(`${ADMIN}?user_id=${id}&model=big`)).body, { rows: [{ user_id: id, email, runs: 2 }] })
+  const csv = await admin.get(`${ADMIN}?group_by=user,model&format=csv&user_id=${id}&limit=1`)
+  t.match(csv.headers.get('content-type'), /^text\/csv/)
+  t.equal(csv.headers.get('x-pagination-next'), '1')
+  const names = 'user_id,email,model,runs,input_tokens,output_tokens,total_tokens,money,currency'
+  t.equal(csv.text, `${names}\r\n${id},${email},big,2,2000,200,2200,0.0051,EUR\r\n`)
+  t.equal(
+    (await command(site.home, 'usage', '--by', 'user,model', '--user', email, '--model', 'big', '--csv')).out,
+    csv.text
+  )
+  t.equal((await ann.get(ADMIN)).status, 403)
+  t.equal((await ann.get(`${AUTH}/usage?user_id=${id}`)).status, 200, 'whose it is, nobody chooses')
+  for (const bad of ['since=yesterday', 'until=2026-02-30', 'group_by=day,day', 'group_by=,', 'format=xml', 'limit=0'])
+    t.equal((await admin.get(`${ADMIN}?${bad}`)).status, 422, bad)
+})
+
+t.test('what a run has taken before it was cut off counts, and it stays when the run is gone', async (t) => {
+  const { ann } = await priced(t)
+  await ask(ann, { usageEarly: usage(50, 1), cutAfter: 2, text: 'a longer answer' })
+  const taken = async () => at((await ann.get(`${AUTH}/usage?group_by=model`)).body, 'rows')
+  t.match(await taken(), [{ model: 'big', runs: 1, input_tokens: 50 }])
+  const { body } = await ann.post('/api/threads/search', {})
+  await ann.ask('DELETE', `/api/threads/${textIn(body, 0, 'thread_id')}`)
+  t.match(await taken(), [{ model: 'big', runs: 1, input_tokens: 50 }])
+})
