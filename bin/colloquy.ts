@@ -24,6 +24,7 @@ import {
   inviteUser,
   listUsers,
   setPassword,
+  setQuota,
   setRole,
   userSessions
 } from './user.ts'
@@ -45,6 +46,7 @@ const COMMANDS: readonly Command[] = [
   eraseUser,
   exportUser,
   setRole,
+  setQuota,
   setPassword,
   userSessions,
   audit,

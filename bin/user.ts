@@ -4,7 +4,7 @@ import { text as textOf } from 'node:stream/consumers'
 import type { ParseArgsConfig } from 'node:util'
 import type { Config } from '../lib/config/config.ts'
 import type { Actor, People } from '../lib/operator/people.ts'
-import { SYSTEM_ROLES, type SystemRole, type User } from '../lib/base/types.ts'
+import { QUOTA_LIMITS, SYSTEM_ROLES, type SystemRole, type User } from '../lib/base/types.ts'
 import {
   type Command,
   configOf,
@@ -228,6 +228,46 @@ export const setRole = onUser({
     return { text: `${user.email} is ${user.system_role}`, json: shown(user) }
   }
 })
+
+const LIMIT_OPTIONS = Object.fromEntries(
+  QUOTA_LIMITS.map((name) => [name.replaceAll('_', '-'), { type: 'string' } as const])
+)
+
+export const setQuota = onUser({
+  name: 'quota',
+  usage: '[--LIMIT NUMBER]... [--default] ',
+  options: { ...LIMIT_OPTIONS, default: { type: 'boolean' } },
+  help: [
+    ...QUOTA_LIMITS.map(
+      (name) => [`--${name.replaceAll('_', '-')} NUMBER`, '0: no limit; default: what it has'] as const
+    ),
+    ['--default', 'takes its own quota away: it has what its groups and everybody have']
+  ],
+  summary:
+    'Gives an account a quota of its own, also a service account, and prints it; without options only prints it. Example: colloquy user quota ann@example.com --runs-per-day 50',
+  work: async (people, user, { values, by }) => {
+    const given = QUOTA_LIMITS.flatMap((name) => {
+      const text = values[name.replaceAll('_', '-')]
+      return text === undefined ? [] : [[name, limitOf(name, String(text))] as const]
+    })
+    if (values.default && given.length > 0) throw new UsageError('--default stands alone')
+    const wanted = values.default ? null : { ...user.quota, ...Object.fromEntries(given) }
+    const isChange = values.default === true || given.length > 0
+    const { id, email, quota = null } = isChange ? await people.setQuota(user.id, wanted, by) : user
+    const lines = Object.entries(quota ?? {}).map(([name, value]) => `${name}\t${value}`)
+    return { text: lines.join('\n') || `${email} has no quota of its own`, json: { id, email, quota } }
+  }
+})
+
+function limitOf(name: string, text: string): number {
+  const value = Number(text)
+  const isWhole = name === 'money_per_month' || Number.isSafeInteger(value)
+  if (!/^\d+(\.\d+)?$/.test(text) || !isWhole)
+    throw new UsageError(
+      `--${name.replaceAll('_', '-')} must be a ${name === 'money_per_month' ? '' : 'whole '}number from 0`
+    )
+  return value
+}
 
 export const setPassword = onUser({
   name: 'password',

@@ -66,6 +66,8 @@ import { daysKept, Sweeper } from './run/commit/sweeper.ts'
 import { Assistants } from './thread/assistants.ts'
 import { SearchIndexer } from './thread/search/indexer.ts'
 import { StoredStates } from './thread/stored-states.ts'
+import { QuotaBlocks } from './thread/quota-blocks.ts'
+import { Quotas } from './thread/quotas.ts'
 import { UserLimits } from './thread/user-limits.ts'
 import { openStore } from './store/open.ts'
 import { scopedStore } from './store/scoped.ts'
@@ -166,7 +168,16 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const writer = mapWriteErrors(committer, (userId, threadId) => registry.threadChanged(userId, threadId))
   const scoped = scopedStore(store)
   const project = config.agent.runtime === 'graphs' ? projectSettings(config.agent.config ?? '') : null
-  const limits = new UserLimits({ users: store.users, writer, limits: limitsOf(config) })
+  const blocks = new QuotaBlocks({
+    writer,
+    onTrouble: (error) => log.warn({ err: error }, 'what is left of a quota could not be given back')
+  })
+  observers.push(blocks)
+  const quotas = new Quotas(config.quotas, (id) => store.users.byId(id))
+  const limits = new UserLimits({
+    ...{ users: store.users, usage: store.usage, writer, limits: limitsOf(config) },
+    ...{ quotas, blocks, currency: config.usage.currency }
+  })
   const items = new Items(scoped.items, writer, { ...config.items, ttl: project?.itemTtl ?? null })
   const paths = new Paths(config.home)
   const innerCalls = new InnerCalls(store.users)
@@ -454,6 +465,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     jobs,
     sso,
     indexer,
+    blocks,
     admission // the first to stop: no new runs
   ]
   for (const component of order) await components.start(component)

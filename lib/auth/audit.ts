@@ -19,6 +19,7 @@ export type AuditAction =
   | 'restore'
   | 'move'
   | 'role'
+  | 'quota'
   | 'email'
   | 'password'
   | 'password_link'

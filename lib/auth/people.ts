@@ -5,6 +5,8 @@ import {
   type ApiToken,
   PASSWORD_LINK,
   type Permission,
+  QUOTA_LIMITS,
+  type QuotaLimits,
   type Session,
   type SystemRole,
   timestamp,
@@ -46,6 +48,9 @@ export interface NewAccount {
   /** null: it has none until a password link is used. */
   readonly password: string | null
 }
+
+/** By limit; null: as for everybody. */
+export type QuotaWish = { readonly [Name in keyof QuotaLimits]?: number | null | undefined }
 
 export function sessionIdOf({ digest }: Session): string {
   return digest.slice(0, SESSION_ID_LENGTH)
@@ -126,6 +131,20 @@ export class People {
     if (outcome === 'last_admin') throw fail('last_admin')
     this.#parts.onRevoked({ userId: change.id })
     return outcome
+  }
+
+  /**
+   * Gives an account a quota of its own; null: it has what its groups and everybody have.
+   * @throws Failure account_not_found
+   */
+  async setQuota(id: string, wanted: QuotaWish | null, by: Actor): Promise<User> {
+    const given =
+      wanted && QUOTA_LIMITS.flatMap((name) => (wanted[name] == null ? [] : [[name, wanted[name]] as const]))
+    const quota = given && given.length > 0 ? Object.fromEntries(given) : null
+    const user = await this.#parts.writer.write({ name: 'user.setQuota', id, quota })
+    if (user === null) throw fail('account_not_found', { id })
+    await this.#parts.audit.record('quota', by, userName(id), { ...quota })
+    return user
   }
 
   /**

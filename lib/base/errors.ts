@@ -110,6 +110,16 @@ const TABLE = {
   model_not_found: [404, "Model '{name}' not found"],
   too_many_streams: [429, 'Too many open streams. Close one and try again.'],
   too_many_suggestions: [429, 'Suggestions are being made already. Wait for them.'],
+  // The last day or month of a quota is over at {reset}.
+  quota_runs: [429, 'You have started {max} runs today, which is your quota. Try again from {reset} on.'],
+  quota_tokens: [429, 'You have used {max} tokens or more today, which is your quota. Try again from {reset} on.'],
+  quota_money: [
+    429,
+    'You have spent {max} {currency} or more this month, which is your quota. Try again from {reset} on.'
+  ],
+  quota_bytes: [429, 'Your conversations have {max} bytes or more, which is your quota. Delete some and try again.'],
+  quota_at_once: [429, 'You have {max} runs in flight, which is your quota. Wait for one to end and try again.'],
+  too_many_requests: [429, 'You may send {max} requests a second. Try again in a second.'],
   too_many_runs: [429, 'Too many active runs. Wait for one to end and try again.'],
   not_ready: [503, 'Not ready: {reason}'],
   graphs_unavailable: [503, 'The graphs cannot be asked at the moment: {reason}'],

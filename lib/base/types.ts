@@ -13,6 +13,18 @@ export type Timestamp = string
 export const SYSTEM_ROLES = ['admin', 'auditor', 'user', 'service'] as const
 export type SystemRole = (typeof SYSTEM_ROLES)[number]
 
+/** What a user may use; 0 is no limit. Money in whole units, bytes of what runs have stored. */
+export const QUOTA_LIMITS = [
+  'runs_per_day',
+  'tokens_per_day',
+  'money_per_month',
+  'bytes',
+  'runs_at_once',
+  'requests_per_second'
+] as const
+export type QuotaLimits = Readonly<Record<(typeof QUOTA_LIMITS)[number], number>>
+export type Quota = Partial<QuotaLimits>
+
 export interface User {
   /** UUID text, at most 64 characters wherever it is stored or compared. */
   readonly id: string
@@ -31,6 +43,8 @@ export interface User {
   readonly disabled_at: Timestamp | null
   /** Groups that its provider has named at the last sign-in; absent: none. */
   readonly groups?: readonly string[]
+  /** A quota of its own; absent: what its groups and everybody have. */
+  readonly quota?: Quota | null
 }
 
 /** What belongs to a session that was opened at a provider. */

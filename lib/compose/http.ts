@@ -3,8 +3,9 @@ import type { ProjectSettings } from '../langgraph/project/config-file.ts'
 import type { AccessPolicy } from '../langgraph/project/access-policy.ts'
 import type { Credentials } from '../auth/credentials.ts'
 import type { Config } from '../config/config.ts'
-import { Failure } from '../base/errors.ts'
+import { Failure, fail } from '../base/errors.ts'
 import { Proxies } from '../http/address.ts'
+import { RequestRates } from '../http/admission.ts'
 import { targetOf } from '../http/request.ts'
 import type { ProjectApp } from '../http/route.ts'
 import { Origins } from '../http/entry.ts'
@@ -15,6 +16,7 @@ import { dialectOf } from '../langgraph/api/dialect.ts'
 import { routes } from '../routes/index.ts'
 import { metricsRoutes } from '../routes/health.ts'
 import type { Services } from '../routes/services.ts'
+import type { UserLimits } from '../thread/user-limits.ts'
 import { roomRoutes } from './rooms.ts'
 import { type Store, StoreUnavailable } from '../store/store.ts'
 
@@ -32,6 +34,18 @@ interface HttpParts {
   readonly threadOwner: Store['threads']['ownerOf']
   readonly metrics: Metrics
   readonly notYet: HttpOptions['notYet']
+}
+
+/** Refuses what is more than a user's quota lets him send, and of a token that acts for him its account. */
+function requestCounter(limits: Pick<UserLimits, 'requestsOf' | 'requestsOfId'>): HttpOptions['countRequest'] {
+  const rates = new RequestRates()
+  const count = (userId: string, max: number): void => {
+    if (max > 0 && !rates.take(userId, max)) throw fail('too_many_requests', { max }, { 'Retry-After': '1' })
+  }
+  return ({ user, grant: { actor } }) => {
+    count(user.id, limits.requestsOf(user))
+    return actor === undefined ? undefined : limits.requestsOfId(actor).then((max) => count(actor, max))
+  }
 }
 
 /** `metricsServer` null: metrics have no port of their own. */
@@ -52,6 +66,7 @@ export function composeServers(parts: HttpParts): {
     publicUrl: config.server.public_url,
     limits: { connectionsPerAddress: config.server.connections_per_address },
     log,
+    countRequest: requestCounter(services.limits),
     failureOf: unreachable,
     notYet: parts.notYet
   }

@@ -17,6 +17,7 @@ import {
   webAddress,
   whole
 } from './kinds.ts'
+import { quotas } from './quotas.ts'
 import { oidc } from './sign-in.ts'
 
 const DAY_MS = 86_400_000
@@ -237,6 +238,7 @@ export const Options = v.object({
   streams,
   retention,
   runs,
+  quotas,
   auth,
   // None: the demo model answers.
   models: v.nullish(v.array(model, 'must be a list'), []),

@@ -280,6 +280,30 @@ export class Cooldown {
   }
 }
 
+const SECOND_MS = 1000
+
+/** Requests of a user a second: as many may come at once. */
+export class RequestRates {
+  /** When each user's bucket is full again, in ms; full ones need not be in the table. */
+  readonly #fullAt = new Map<string, number>()
+  readonly #now: () => number
+
+  constructor({ now = monotonic }: LimiterOptions = {}) {
+    this.#now = now
+  }
+
+  /** False: it is one too many. */
+  take(userId: string, perSecond: number): boolean {
+    const now = this.#now()
+    const fullAt = Math.max(now, this.#fullAt.get(userId) ?? 0) + SECOND_MS / perSecond
+    if (fullAt - now > SECOND_MS) return false
+    this.#fullAt.delete(userId)
+    makeRoom(this.#fullAt, SIZE, (at) => at <= now)
+    this.#fullAt.set(userId, fullAt)
+    return true
+  }
+}
+
 const ALLOWANCE = 120
 const REFILL_MS = 2_000
 

@@ -25,6 +25,8 @@ export interface EntryOptions {
   /** Public URL of this server, if known: its origin is our own. */
   readonly publicUrl?: string | null
   readonly log: { warn(fields: object, message: string): void }
+  /** Counts a request of somebody. @throws Failure too_many_requests */
+  readonly countRequest?: (principal: Principal) => void | Promise<void>
   /** At startup all but public information waits for this, and is refused if it names a reason; null: the start is over. */
   readonly notYet?: () => Promise<string | null> | null
 }
@@ -72,7 +74,10 @@ export class Entry {
     if (reason !== null) throw fail('not_ready', { reason }, { 'Retry-After': '1' })
     // Also for unknown paths: without a session nobody learns which paths exist [Auth 3].
     const isPublic = match.kind === 'method' ? match.isPublic : route?.access === 'public'
-    return isPublic && !isApps ? null : principalOf(req, authenticate, authenticateRequest)
+    if (isPublic && !isApps) return null
+    const principal = await principalOf(req, authenticate, authenticateRequest)
+    await this.#options.countRequest?.(principal)
+    return principal
   }
 
   /** @throws Failure cross_site, which the log explains: an operator behind a proxy meets it first. */
@@ -96,7 +101,7 @@ export class Entry {
 // ------------------------------------------------------------------------------------------------- CORS
 
 const EXPOSED =
-  'Content-Location, Location, X-Pagination-Total, X-Pagination-Next, Retry-After, Content-Disposition, Content-Range, ETag, X-Heartbeat-Ms, X-Request-Id'
+  'Content-Location, Location, X-Pagination-Total, X-Pagination-Next, Retry-After, Content-Disposition, Content-Range, ETag, X-Heartbeat-Ms, X-RateLimit-Reset, X-Request-Id'
 const PREFLIGHT_SECONDS = '600'
 
 /** Foreign origins whose pages may call with the user's cookies. */

@@ -41,7 +41,7 @@ export interface AuthServices {
   readonly tokens: Tokens
   readonly apiTokens: ApiTokens
   readonly invitations: Invitations
-  readonly limits: Pick<UserLimits, 'view'>
+  readonly limits: Pick<UserLimits, 'view' | 'quotaView'>
   /** All that is kept of somebody, as a ZIP archive. */
   readonly exportOf: (user: User) => Promise<Readable>
   readonly people: People
@@ -433,7 +433,10 @@ export function authRoutes(services: AuthServices): Route[] {
       rule: null,
       summary: 'The signed-in user',
       answers: one(ref('User')),
-      handler: (call) => ({ json: userView(requireUser(call)) })
+      handler: async (call) => {
+        const user = requireUser(call)
+        return { json: { ...userView(user), quotas: await services.limits.quotaView(user) } }
+      }
     }),
     route({
       method: 'GET',

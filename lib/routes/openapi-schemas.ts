@@ -19,6 +19,16 @@ import {
 } from './answers.ts'
 
 const optionalTime: JsonObject = orNull(time)
+const quotaMax = { max: orNull(number) }
+const quotaUse = { ...quotaMax, used: number }
+const quotas = shaped({
+  runs_per_day: shaped({ ...quotaUse, resets_at: time }),
+  tokens_per_day: shaped({ ...quotaUse, resets_at: time }),
+  money_per_month: shaped({ ...quotaUse, resets_at: time, currency: text }),
+  bytes: shaped(quotaUse),
+  runs_at_once: shaped(quotaUse),
+  requests_per_second: shaped(quotaMax)
+})
 const cron = shaped({
   cron_id: text,
   user_id: text,
@@ -96,8 +106,9 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
   Success: shaped({ success: yesNo }, { message: text }),
   User: shaped(
     { id: text, email: text, system_role: oneOf('admin', 'user'), needs_setup: yesNo },
-    { oauth_provider: optionalText }
+    { oauth_provider: optionalText, quotas }
   ),
+
   ApiToken: shaped(
     {
       token_id: text,
@@ -117,7 +128,8 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
       created_at: time,
       needs_setup: yesNo,
       oauth_provider: optionalText,
-      disabled_at: optionalTime
+      disabled_at: optionalTime,
+      quota: orNull(mapOf(number))
     },
     { last_seen_at: optionalTime, password_link: ref('PasswordLink') }
   ),

@@ -11,6 +11,7 @@ import { objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { type JsonObject, type Session, SYSTEM_ROLES, type User } from '../base/types.ts'
 import { DAY_MS, tokenBody, tokenView } from './api-tokens.ts'
 import { arrayOf, int, one, ref, shaped, success, text } from './answers.ts'
+import { quotaEntries } from './usage.ts'
 import { newEmail, newPassword } from './auth.ts'
 
 const PAGE = 50
@@ -38,9 +39,13 @@ const personBody = objectOf({
 const serviceBody = objectOf({ name: serviceName })
 /** A person, or with `name` a service account. */
 const createBody = v.union([personBody, serviceBody])
+// A misspelt limit must not take the others away.
+const quotaBody = v.strictObject(quotaEntries)
 const changeBody = objectOf({
   system_role: v.optional(v.picklist(['admin', 'auditor', 'user'])),
-  disabled: v.optional(v.boolean())
+  disabled: v.optional(v.boolean()),
+  // A quota of the account's own, whole; null: what its groups and everybody have.
+  quota: v.optional(v.nullable(quotaBody))
 })
 
 interface PeopleServices {
@@ -49,8 +54,9 @@ interface PeopleServices {
 }
 
 /** An account as administrators see it. */
-function accountView({ id, email, system_role, created_at, needs_setup, oauth_provider, disabled_at }: AccountFields) {
-  return { id, email, system_role, created_at, needs_setup, oauth_provider, disabled_at }
+function accountView({ quota = null, ...user }: AccountFields) {
+  const { id, email, system_role, created_at, needs_setup, oauth_provider, disabled_at } = user
+  return { id, email, system_role, created_at, needs_setup, oauth_provider, disabled_at, quota }
 }
 type AccountFields = Omit<User, 'password_hash' | 'token_version'>
 
@@ -95,10 +101,11 @@ export function peopleRoutes({ people, config }: PeopleServices): Route[] {
   const get = async (call: Call) => ({ json: accountView(await people.get(idIn(call))) })
 
   const change = async (call: UserCall<v.InferOutput<typeof changeBody>>) => {
-    const { system_role, disabled } = call.body
+    const { system_role, disabled, quota } = call.body
     const id = idIn(call)
     if (system_role !== undefined) await people.setRole(id, system_role, actorOf(call))
     if (disabled !== undefined) await people.setDisabled(id, disabled, actorOf(call))
+    if (quota !== undefined) await people.setQuota(id, quota, actorOf(call))
     return { json: accountView(await people.get(id)) }
   }
 
@@ -194,7 +201,7 @@ export function peopleRoutes({ people, config }: PeopleServices): Route[] {
       method: 'PATCH',
       path: user,
       body: changeBody,
-      summary: 'Change the role of an account, or disable or enable it; administrators only',
+      summary: 'Change the role or the quota of an account, or disable or enable it; administrators only',
       answers: account,
       refusals: [409],
       handler: change

@@ -23,7 +23,7 @@ const USER_AT = {
   feedback: { list: 2, stats: null, byRuns: 2 },
   aliases: { get: 2, ofThread: 1 },
   search: { find: 1, queued: null, waiting: 0 },
-  usage: { list: 1 }
+  usage: { list: 1, quotaUse: null }
 } as const satisfies Partial<{ [Noun in keyof Store]: UsersAt<NonNullable<Store[Noun]>> }>
 type UsersAt<Reads> = { readonly [Method in keyof Reads]: UserAt<Reads[Method]> }
 

@@ -1,9 +1,12 @@
-// What may be stored of each user: threads, what their runs leave in them, crons, and webhooks that wait. The one place where such
-// limits are asked and shown: whatever else is counted of a user belongs here.
+// What may be stored of each user (threads, what their runs leave in them, crons, and webhooks that wait), and what quotas let each use. The
+// one place where such limits are asked and shown: whatever else is counted of a user belongs here.
 import { LRUCache } from 'lru-cache'
 import { fail } from '../base/errors.ts'
-import type { Cron, Thread } from '../base/types.ts'
-import type { OpOf, StoredOfUser, ThreadCreation, UserReads, Writer } from '../store/store.ts'
+import type { Cron, QuotaLimits, Thread, User } from '../base/types.ts'
+import type { OpOf, QuotaMeasure, StoredOfUser, ThreadCreation, UsageReads, UserReads, Writer } from '../store/store.ts'
+import { type QuotaBlocks, resetOf } from './quota-blocks.ts'
+import type { Quotas } from './quotas.ts'
+import { dayOf } from './usage.ts'
 
 /** 0 is no limit. */
 export interface StoredLimits {
@@ -13,9 +16,33 @@ export interface StoredLimits {
   readonly webhooks: number
 }
 
-export type LimitView = {
-  readonly [Name in keyof StoredLimits]: { readonly used: number; readonly max: number | null }
+interface Counted {
+  readonly used: number
+  readonly max: number | null
 }
+
+export type LimitView = { readonly [Name in keyof StoredLimits]: Counted }
+
+/** `resets_at`: when the day or month is over; absent: it does not. Of requests nothing is counted that could be shown. */
+export interface QuotaView {
+  readonly runs_per_day: Counted & { readonly resets_at: string }
+  readonly tokens_per_day: Counted & { readonly resets_at: string }
+  readonly money_per_month: Counted & { readonly resets_at: string; readonly currency: string }
+  readonly bytes: Counted
+  readonly runs_at_once: Counted
+  readonly requests_per_second: { readonly max: number | null }
+}
+
+/** A run that may begin. */
+export interface RunAllowance {
+  /** Runs of its user that may be in flight, on every process; 0: no limit of his quota. */
+  readonly atOnce: number
+  /** Nothing came of it. */
+  readonly putBack: () => void
+}
+
+const MICROS = 1_000_000
+const NO_QUOTA: RunAllowance = { atOnce: 0, putBack: () => {} }
 
 /** How long a count is taken for the present one, while it is far from the limit. */
 const FRESH_MS = 1000
@@ -27,6 +54,10 @@ const RETRY_AFTER = { 'Retry-After': '60' }
 
 interface LimitsDeps {
   readonly users: Pick<UserReads, 'stored'>
+  readonly usage: Pick<UsageReads, 'quotaUse'>
+  readonly quotas: Quotas
+  readonly blocks: QuotaBlocks
+  readonly currency: string
   readonly writer: Pick<Writer, 'write'>
   readonly limits: StoredLimits
   readonly now?: () => number
@@ -58,13 +89,43 @@ export class UserLimits {
   }
 
   /**
-   * Whether one more run may begin. What runs in flight will store is not known: they are never cut for it, and the next is refused.
+   * Whether one more run may begin. What runs in flight will store and take is not known: they are never cut for it, and the next is refused.
    * @throws Failure when it may not
    */
-  async checkRun(userId: Thread['user_id'], hasWebhook: boolean): Promise<void> {
+  async allowRun(userId: Thread['user_id'], hasWebhook: boolean): Promise<RunAllowance> {
+    const quota = userId === null ? null : await this.#deps.quotas.find(userId)
+    if (userId === null || quota === null) return NO_QUOTA
+    await this.#checkStored(userId, hasWebhook, quota.bytes)
+    const { runs_per_day: runs, tokens_per_day: tokens, money_per_month: money, runs_at_once: atOnce } = quota
+    if (tokens > 0) await this.#take(userId, 'tokens', tokens, 0)
+    if (money > 0) await this.#take(userId, 'money', Math.ceil(money * MICROS), 0)
+    if (runs === 0) return atOnce === 0 ? NO_QUOTA : { ...NO_QUOTA, atOnce }
+    await this.#take(userId, 'runs', runs, 1)
+    return { atOnce, putBack: () => this.#deps.blocks.putBack(userId, 'runs') }
+  }
+
+  /** @throws Failure when the quota is used up */
+  async #take(userId: string, measure: QuotaMeasure, max: number, unit: 0 | 1): Promise<void> {
+    const { blocks, currency } = this.#deps
+    if (await blocks.take(userId, measure, max, unit)) return
+    const now = this.#now()
+    const at = resetOf(measure, now)
+    const reset = new Date(at).toISOString()
+    const headers = {
+      'Retry-After': String(Math.max(1, Math.ceil((at - now) / 1000))),
+      'X-RateLimit-Reset': String(at / 1000)
+    }
+    if (measure === 'runs') throw fail('quota_runs', { max, reset }, headers)
+    if (measure === 'tokens') throw fail('quota_tokens', { max, reset }, headers)
+    throw fail('quota_money', { max: max / MICROS, currency, reset }, headers)
+  }
+
+  /** @param quota of bytes; 0: none */
+  async #checkStored(userId: string, hasWebhook: boolean, quota: number): Promise<void> {
     const { bytes, webhooks } = this.#deps.limits
-    if (userId === null || (bytes === 0 && (webhooks === 0 || !hasWebhook))) return
-    const stored = await this.#stored(userId, !hasWebhook)
+    if (bytes === 0 && quota === 0 && (webhooks === 0 || !hasWebhook)) return
+    const stored = await this.#stored(userId, !hasWebhook, Math.min(bytes || quota, quota || bytes))
+    if (quota > 0 && stored.bytes >= quota) throw fail('quota_bytes', { max: quota })
     if (bytes > 0 && stored.bytes >= bytes) throw fail('storage_full', { max: bytes })
     if (hasWebhook && webhooks > 0 && stored.webhooks >= webhooks)
       throw fail('webhooks_full', { max: webhooks }, RETRY_AFTER)
@@ -77,10 +138,38 @@ export class UserLimits {
     return { threads: one('threads'), bytes: one('bytes'), crons: one('crons'), webhooks: one('webhooks') }
   }
 
+  /** Requests that somebody may send a second; 0: any. */
+  requestsOf(user: User): number {
+    return this.#deps.quotas.of(user).requests_per_second
+  }
+
+  async requestsOfId(userId: string): Promise<number> {
+    return (await this.#deps.quotas.find(userId))?.requests_per_second ?? 0
+  }
+
+  /** What quotas let a user use, and what is used: by every process, of runs that have ended, and of runs also those in flight. */
+  async quotaView(user: User): Promise<QuotaView> {
+    const { usage, users, quotas, currency } = this.#deps
+    const now = this.#now()
+    const limits = quotas.of(user)
+    const [use, stored] = await Promise.all([usage.quotaUse(user.id, dayOf(now)), users.stored(user.id)])
+    const unused = this.#deps.blocks.left(user.id, 'runs')
+    const one = (used: number, name: keyof QuotaLimits) => ({ used, max: limits[name] || null })
+    const until = (measure: QuotaMeasure) => ({ resets_at: new Date(resetOf(measure, now)).toISOString() })
+    return {
+      runs_per_day: { ...one(Math.max(0, use.runs - unused), 'runs_per_day'), ...until('runs') },
+      tokens_per_day: { ...one(use.tokens, 'tokens_per_day'), ...until('tokens') },
+      money_per_month: { ...one(use.money_micros / MICROS, 'money_per_month'), ...until('money'), currency },
+      bytes: one(stored.bytes, 'bytes'),
+      runs_at_once: one(use.runs_at_once, 'runs_at_once'),
+      requests_per_second: { max: limits.requests_per_second || null }
+    }
+  }
+
   /** A refusal is never of a count from before: whoever has deleted something goes on at once. */
-  async #stored(userId: string, maybeKnown: boolean): Promise<StoredOfUser> {
+  async #stored(userId: string, maybeKnown: boolean, limit: number): Promise<StoredOfUser> {
     const known = this.#counts.get(userId)
-    const isFar = known !== undefined && known.stored.bytes < this.#deps.limits.bytes * FAR
+    const isFar = known !== undefined && known.stored.bytes < limit * FAR
     if (maybeKnown && isFar && this.#now() - known.at < FRESH_MS) return known.stored
     const stored = await this.#deps.users.stored(userId)
     this.#counts.set(userId, { at: this.#now(), stored })

@@ -1,7 +1,7 @@
 // Obligations of UsageReads, and what the end of a run adds to it.
 import type { Test } from 'tap'
 import type { ModelUsage, RunUsage, Store, UsageSearch } from '../../lib/store/store.ts'
-import { addEndedRun, addRun, addThread, aSettlement, aUser, type Open, rules, time, write } from './harness.ts'
+import { addEndedRun, addRun, addThread, aRun, aSettlement, aUser, type Open, rules, time, write } from './harness.ts'
 
 const TODAY = time(0).slice(0, 10)
 const ALL = {
@@ -86,6 +86,40 @@ export function usageContract(t: Test, open: Open): void {
       { user_id: 'bob', runs: 1, input_tokens: 4 }
     ]
     t.match((await list(store, { by: ['user'] })).rows, rows)
+  })
+
+  test('of a quota no more is given than is left, when what was given and what was used is counted', async (t, store) => {
+    const take = (want: number, max: number, period = TODAY) =>
+      write(store, { name: 'quota.take', user_id: 'ann', measure: 'tokens', period, want, max })
+    t.strictSame([await take(6, 10), await take(6, 10), await take(1, 10)], [6, 4, 0])
+    await write(store, { name: 'quota.give', user_id: 'ann', measure: 'tokens', period: TODAY, count: 3 })
+    t.strictSame([await take(6, 10), await take(2, 20), await take(9, 11)], [3, 2, 0])
+    await addThread(store, { thread_id: 't', user_id: 'ann' })
+    await addEndedRun(store, 't', by('ann', took('big', 14)))
+    t.strictSame([await take(9, 15), await take(9, 16)], [0, 1], 'runs have used 15 by now')
+    t.equal(await take(9, 5, time(86_400).slice(0, 10)), 5, 'the next day begins anew')
+    t.match(await store.usage.quotaUse('ann', TODAY), { runs: 1, tokens: 15, runs_at_once: 0 })
+  })
+
+  test('with `max` a run is admitted while its user has fewer in flight', async (t, store) => {
+    for (const thread_id of ['one', 'two', 'three']) await addThread(store, { thread_id, user_id: 'ann' })
+    const create = async (thread: string, user_id: string) => {
+      const run = aRun(thread, { user_id, multitask_strategy: 'enqueue' })
+      return (await write(store, { name: 'run.create', run, autoFollowUp: false, max: 2 })).outcome
+    }
+    t.strictSame([await create('one', 'ann'), await create('two', 'ann')], ['created', 'created'])
+    t.strictSame([await create('three', 'ann'), await create('two', 'ann')], ['too_many', 'too_many'])
+    t.equal(await create('three', 'bob'), 'created')
+    t.equal((await store.usage.quotaUse('ann', TODAY)).runs_at_once, 2)
+  })
+
+  test('an account has a quota of its own until it is taken away', async (t, store) => {
+    await write(store, { name: 'user.create', user: aUser({ id: 'ann', email: 'ann@example.com' }) })
+    const set = (quota: object | null, id = 'ann') => write(store, { name: 'user.setQuota', id, quota })
+    t.match(await set({ runs_per_day: 3 }), { id: 'ann', quota: { runs_per_day: 3 } })
+    t.strictSame((await store.users.byId('ann'))?.quota, { runs_per_day: 3 })
+    t.strictSame((await set(null))?.quota, undefined)
+    t.equal(await set({ bytes: 1 }, 'nobody'), null)
   })
 
   test('ends of many runs in one transaction are all added', async (t, store) => {

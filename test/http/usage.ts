@@ -1,7 +1,7 @@
 // What runs have taken, as everybody is shown it: administrators all of it, users their own, as JSON and as CSV.
 import t, { type Test } from 'tap'
 import { command } from '../fixtures/child.ts'
-import { at, openSite, PASSWORD, Person, signIn, textIn } from '../fixtures/gateway.ts'
+import { at, openSite, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { scripted, startModel } from '../fixtures/model.ts'
 
 const AUTH = '/api/v1/auth'
@@ -30,7 +30,7 @@ async function priced(t: Test) {
   const site = await openSite(t, { config: { models, ...quiet, usage: { currency: 'EUR' } } })
   const admin = new Person(site.url)
   await admin.post(`${AUTH}/initialize`, { email: 'boss@example.com', password: PASSWORD })
-  return { site, admin, ann: await signIn(site, 'ann') }
+  return { site, model, admin, ann: await signIn(site, 'ann') }
 }
 
 function ask(person: Person, script: Parameters<typeof scripted>[0], model_name = 'big') {
@@ -73,11 +73,23 @@ t.test('runs, tokens and money are added up when a run ends, at the prices of th
 })
 
 t.test('what a run has taken before it was cut off counts, and it stays when the run is gone', async (t) => {
-  const { ann } = await priced(t)
-  await ask(ann, { usageEarly: usage(50, 1), cutAfter: 2, text: 'a longer answer' })
+  const { ann, model } = await priced(t)
+  const thread = await ann.thread()
+  const input = {
+    messages: [{ role: 'user', content: scripted({ usageEarly: usage(50, 1), deltas: 9, hangAfter: 3 }) }]
+  }
+  const begun = await ann.post(`/api/threads/${thread}/runs`, { input })
+  const call = await model.request()
+  await until(() => call.deltas >= 3, 'it is in the middle')
+  await ann.post(`/api/threads/${thread}/runs/${textIn(begun.body, 'run_id')}/cancel?wait=true`, {})
   const taken = async () => at((await ann.get(`${AUTH}/usage?group_by=model`)).body, 'rows')
   t.match(await taken(), [{ model: 'big', runs: 1, input_tokens: 50 }])
-  const { body } = await ann.post('/api/threads/search', {})
-  await ann.ask('DELETE', `/api/threads/${textIn(body, 0, 'thread_id')}`)
+  await ann.ask('DELETE', `/api/threads/${thread}`)
   t.match(await taken(), [{ model: 'big', runs: 1, input_tokens: 50 }])
+})
+
+t.test('a run whose model has failed counts for it', async (t) => {
+  const { ann } = await priced(t)
+  await ask(ann, { status: 400 })
+  t.match((await ann.get(`${AUTH}/usage`)).body, { rows: [{ model: 'big', runs: 1, total_tokens: 0 }] })
 })

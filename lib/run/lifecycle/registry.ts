@@ -196,10 +196,11 @@ export class Registry {
 
   /**
    * Admits a run and queues it in its thread. Strategies interrupt and rollback cancel what is in flight, after the new
-   * run is stored: if storing fails, the old runs continue. `also`: written in the group that creates it.
+   * run is stored: if storing fails, the old runs continue. `also`: written in the group that creates it. `max`: so many of
+   * its user's may be in flight on every process; 0: any.
    */
-  async create(run: NewRun, autoFollowUp: boolean, also?: AlsoWritten): Promise<Admission> {
-    const admitted = this.#admit(run, autoFollowUp, also)
+  async create(run: NewRun, autoFollowUp: boolean, also?: AlsoWritten, max = 0): Promise<Admission> {
+    const admitted = this.#admit(run, autoFollowUp, max, also)
     this.#pendingAdmissions.set(run.run_id, admitted)
     try {
       return await admitted
@@ -208,11 +209,11 @@ export class Registry {
     }
   }
 
-  async #admit(run: NewRun, autoFollowUp: boolean, also?: AlsoWritten): Promise<Admission> {
+  async #admit(run: NewRun, autoFollowUp: boolean, max: number, also?: AlsoWritten): Promise<Admission> {
     const isLater = startsAt(run) > Date.now()
     // Read before the write: what ends in the same commit leaves its queue.
     const ahead = this.#queues.of(run.thread_id)
-    const ops = [{ name: 'run.create', run, autoFollowUp, isLater } as const, ...(also?.ops ?? [])]
+    const ops = [{ name: 'run.create', run, autoFollowUp, isLater, max } as const, ...(also?.ops ?? [])]
     const [result] = await this.#deps.committer.writeAll(ops, 'limited', also?.owner)
     // The result of the first op.
     const admission = result as Admission

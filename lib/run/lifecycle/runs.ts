@@ -21,7 +21,7 @@ interface RunsDeps {
   readonly states: Pick<StatePort, 'has'>
   readonly writer: Writer
   readonly registry: Registry
-  readonly limits: Pick<UserLimits, 'createThread' | 'checkRun'>
+  readonly limits: Pick<UserLimits, 'createThread' | 'allowRun'>
   /** Keeps what is sent of a run that is about to be removed. */
   readonly keptWebhooks: (threadId: string, runId: string) => Promise<readonly Op[]>
   readonly writeAll: (ops: readonly Op[]) => Promise<readonly unknown[]>
@@ -60,23 +60,23 @@ export class Runs {
 
   /** @throws Failure when it is refused; nothing was written then */
   start(threadId: string, order: RunOrder, also?: AlsoWritten): Promise<Run> {
-    return this.#admitted(order, () => this.#create(threadId, order, also))
+    return this.#admitted(order, (atOnce) => this.#create(threadId, order, atOnce, also))
   }
 
   startStateless(order: StatelessOrder, also?: AlsoWritten): Promise<Run> {
-    return this.#admitted(order, () => this.#createStateless(order, also))
+    return this.#admitted(order, (atOnce) => this.#createStateless(order, atOnce, also))
   }
 
   /** Reserves a place in the user's quota before the first await, or concurrent requests would all pass the check. */
-  async #admitted({ run }: RunOrder, create: () => Promise<Run>): Promise<Run> {
+  async #admitted({ run }: RunOrder, create: (atOnce: number) => Promise<Run>): Promise<Run> {
     const { registry, limits, notReady } = this.#deps
     const reason = notReady()
     if (reason !== null) throw fail('not_ready', { reason }, RETRY_AFTER)
     const release = registry.quota.reserve(run.user_id, run.idempotency_key)
     if (!release) throw fail('too_many_runs', null, RETRY_AFTER)
     try {
-      await limits.checkRun(run.user_id, webhookOf(run) !== null)
-      return await create()
+      const { atOnce, putBack } = await limits.allowRun(run.user_id, webhookOf(run) !== null)
+      return await ofAllowance(run.run_id, create(atOnce), putBack)
     } finally {
       release()
     }
@@ -85,13 +85,14 @@ export class Runs {
   async #create(
     threadId: string,
     { run, autoFollowUp, graph, namesFirst, removesRolledBack }: RunOrder,
+    atOnce: number,
     also?: AlsoWritten
   ): Promise<Run> {
     const { registry, states } = this.#deps
     const base = run.kwargs.checkpoint_id
     if (typeof base === 'string' && !(await states.has(threadId, base)))
       throw fail('checkpoint_not_found', { id: base })
-    const admission = await registry.create({ ...run, thread_id: threadId }, autoFollowUp, also)
+    const admission = await registry.create({ ...run, thread_id: threadId }, autoFollowUp, also, atOnce)
     if (admission.outcome === 'created' && removesRolledBack && run.multitask_strategy === 'rollback')
       for (const id of admission.inFlight) void this.#removeRolledBack(threadId, id).catch(() => {})
     if (admission.outcome === 'created' && admission.run.ordinal % UNPLACED === 1) {
@@ -99,7 +100,7 @@ export class Runs {
       const named = this.#nameGraph(admission.run, graph).catch(() => {})
       if (namesFirst) await named
     }
-    return runIn(admission, threadId)
+    return runIn(admission, threadId, atOnce)
   }
 
   /** The first run of a thread records its graph, by which threads are searched. Existing metadata stays. */
@@ -111,7 +112,7 @@ export class Runs {
     await this.#deps.writer.write({ name: 'thread.patch', thread_id, metadata, user: null, now: thread.updated_at })
   }
 
-  async #createStateless(order: StatelessOrder, also?: AlsoWritten): Promise<Run> {
+  async #createStateless(order: StatelessOrder, atOnce: number, also?: AlsoWritten): Promise<Run> {
     const { store, limits } = this.#deps
     const { user_id, idempotency_key: key, idempotency_hash } = order.run
     // Before the thread is made: a refused request must not leave one behind.
@@ -126,7 +127,7 @@ export class Runs {
     const made = await limits.createThread({ ...thread, isTemporary, ...removal })
     if (!made) throw fail('thread_not_found', { id: threadId })
     try {
-      return await this.#create(threadId, order, also)
+      return await this.#create(threadId, order, atOnce, also)
     } catch (error) {
       // A refused request leaves no thread behind.
       if (made.created) await this.#removeEmpty(threadId).catch(() => {})
@@ -200,11 +201,24 @@ export class Runs {
   }
 }
 
-function runIn(admission: Admission, threadId: string): Run {
+/** A run that was there already, or is refused, uses nothing. */
+async function ofAllowance(runId: string, created: Promise<Run>, putBack: () => void): Promise<Run> {
+  let run: Run | null = null
+  try {
+    run = await created
+    return run
+  } finally {
+    if (run?.run_id !== runId) putBack()
+  }
+}
+
+function runIn(admission: Admission, threadId: string, atOnce: number): Run {
   switch (admission.outcome) {
     case 'created':
     case 'repeated':
       return admission.run
+    case 'too_many':
+      throw fail('quota_at_once', { max: atOnce }, RETRY_AFTER)
     case 'busy':
       throw fail('thread_busy', { id: threadId })
     case 'key_reused':

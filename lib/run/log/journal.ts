@@ -101,6 +101,7 @@ export class Journal {
 
   #recallRequest(content: Json, { caller }: JsonObject): void {
     this.#llmCalls++
+    this.usage.called(modelIn(content) ?? '')
     if (caller === 'lead_agent') this.#modelName = modelIn(content) ?? this.#modelName
   }
 
@@ -271,6 +272,7 @@ export class Journal {
 
   #request({ caller, model, messages, messageId }: AgentRecord & { type: 'llm_request' }): void {
     this.#openModelCalls.add(++this.#llmCalls, caller, messageId)
+    this.usage.called(model)
     this.#add('llm_request', 'trace', { model, messages: [...messages] }, { caller, llm_call_index: this.#llmCalls })
   }
 

@@ -43,6 +43,11 @@ export class ModelUsages {
     this.#prices = prices
   }
 
+  /** A call of the model has begun: it may end without a word of what it took. */
+  called(model: string): void {
+    this.#sumsOf(model.slice(0, NAME_MAX))
+  }
+
   /** A call of the model has ended. */
   add(model: string, usage: UsageMetadata): void {
     const sums = this.#sumsOf(model.slice(0, NAME_MAX))
@@ -56,7 +61,8 @@ export class ModelUsages {
   list(main: string | null): readonly [ModelUsage, ...ModelUsage[]] {
     const name = main?.slice(0, NAME_MAX) ?? this.#byModel.keys().next().value ?? ''
     const first = this.#byModel.get(name) ?? noUsage(name)
-    return [first, ...[...this.#byModel.values()].filter((one) => one !== first)].map(rounded) as [ModelUsage]
+    const others = [...this.#byModel.values()].filter((one) => one !== first && one.total_tokens > 0)
+    return [rounded(first), ...others.map(rounded)]
   }
 
   #sumsOf(model: string): Sums {

@@ -7,6 +7,7 @@ import type {
   Feedback,
   JsonObject,
   ProviderSession,
+  Quota,
   Session,
   SystemRole,
   Thread,
@@ -31,6 +32,7 @@ import type { Due, Job, JobClaim, JobId, NewJob } from './jobs.ts'
 import type { TextWords } from './search.ts'
 import type { Retained } from './retention.ts'
 import type { ThreadCreation } from './threads.ts'
+import type { QuotaMeasure } from './usage.ts'
 import type { UserPatch } from './users.ts'
 
 /** Every write: name -> parameters and result. Plain data, so that it can be sent to a worker. */
@@ -75,6 +77,18 @@ export interface Ops {
     in: { id: string; role?: SystemRole; disabled_at?: Timestamp | null }
     out: User | 'last_admin' | null
   }
+  /** A quota of the account's own; null: what its groups and everybody have. null: there is no such account. */
+  'user.setQuota': { in: { id: string; quota: Quota | null }; out: User | null }
+  /**
+   * Takes `want` of a quota at most: what is left of `max` when all is counted that was given away, or used by runs that have ended.
+   * Answers how much was given. `period`: a day, or a month of money.
+   */
+  'quota.take': {
+    in: { user_id: string; measure: QuotaMeasure; period: string; want: number; max: number }
+    out: number
+  }
+  /** Gives back what was taken and not used. */
+  'quota.give': { in: { user_id: string; measure: QuotaMeasure; period: string; count: number }; out: null }
   'audit.add': { in: { entry: Omit<AuditEntry, 'audit_id'> }; out: null }
   /** too_many: the user already has `max` tokens. */
   'apiToken.create': { in: { token: ApiToken; max: number }; out: 'created' | 'too_many' }
@@ -129,9 +143,9 @@ export interface Ops {
    * pending behind those, and `inFlight` names them. `autoFollowUp`: follow_up_to_run_id becomes the thread's newest
    * successful run that its user may see.
    * `isLater`: the run gets its place in the thread when it starts. `attempts` of the run is 1 when it starts at once, which is when no
-   * other one is in flight and it is not later; else 0.
+   * other one is in flight and it is not later; else 0. `max`: so many runs of its user may be in flight, on every process; absent: any.
    */
-  'run.create': { in: { run: NewRun; autoFollowUp: boolean; isLater?: boolean }; out: Admission }
+  'run.create': { in: { run: NewRun; autoFollowUp: boolean; isLater?: boolean; max?: number }; out: Admission }
   /**
    * pending -> running, and the thread with it; or the next attempt at a running one. `isLater`: it gets its place in the thread now.
    * `attempt`: which one it is, from 1. False: it has ended, or is at this attempt already.

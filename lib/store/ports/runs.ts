@@ -15,6 +15,8 @@ export type Admission =
   /** A repeated idempotency key with another body. */
   | { readonly outcome: 'key_reused' }
   | { readonly outcome: 'busy' }
+  /** Its user has as many in flight as may be. */
+  | { readonly outcome: 'too_many' }
   | { readonly outcome: 'thread_missing' }
 
 export interface Settlement

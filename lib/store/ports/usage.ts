@@ -57,4 +57,21 @@ export interface UsageReads {
     search: UsageSearch,
     user: Owner
   ): Promise<{ readonly rows: readonly UsageRow[]; readonly total: UsageSums & { readonly rows: number } }>
+  /** `day` in UTC. */
+  quotaUse(userId: string, day: string): Promise<QuotaUse>
+}
+
+// ------------------------------------------------------------------------------------------------------ quotas
+
+/** What is given away in blocks: runs and tokens of a day, money (in millionths) of a month. */
+export type QuotaMeasure = 'runs' | 'tokens' | 'money'
+
+export interface QuotaUse {
+  /** Runs of the day: given away, or ended, whichever is more. */
+  readonly runs: number
+  /** Tokens of the day, and money of the month, of runs that have ended. */
+  readonly tokens: number
+  readonly money_micros: number
+  /** Runs in flight, on every process. */
+  readonly runs_at_once: number
 }

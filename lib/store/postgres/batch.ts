@@ -60,6 +60,8 @@ function countedUsers(ops: readonly Op[]): string[] {
     if (op.name === 'thread.create') return op.max && !op.isTemporary ? [op.thread.user_id ?? ''] : []
     if (op.name === 'cron.create') return [op.cron.user_id]
     if (op.name === 'apiToken.create') return [op.token.user_id]
+    if (op.name === 'quota.take') return [op.user_id]
+    if (op.name === 'run.create') return op.max ? [op.run.user_id ?? ''] : []
     return op.name === 'assistant.create' ? [op.assistant.user_id ?? ''] : []
   })
   return [...new Set(users)]

@@ -13,6 +13,7 @@ import { parseObject, places, visibleTo } from '../sql/steps.ts'
 import { type JsonObject, type Run, UNPLACED } from '../../base/types.ts'
 import {
   hasRunInFlight,
+  hasRuns,
   IN_FLIGHT,
   insertRun,
   LATEST_SUCCESS,
@@ -94,9 +95,9 @@ async function insert(run: Omit<Run, 'key'>, owner: string, batch: Batch): Promi
 }
 
 const runWrites: Writers<'run.create' | 'run.start' | 'run.settle'> = {
-  'run.create': async ({ run, autoFollowUp, isLater }, batch) => {
+  'run.create': async ({ run, autoFollowUp, isLater, max = 0 }, batch) => {
     const { thread_id } = run
-    const [earlier, [thread], before, [success]] = await Promise.all([
+    const [earlier, [thread], before, [success], isFull] = await Promise.all([
       runSteps(batch, repeated(run)),
       batch.rows<{ next_ordinal: number }>('SELECT next_ordinal FROM threads_meta WHERE thread_id = $1', [thread_id]),
       batch.rows<{ run_id: string; owner: string | null }>(
@@ -104,11 +105,13 @@ const runWrites: Writers<'run.create' | 'run.start' | 'run.settle'> = {
           WHERE thread_id = $1 AND ${IN_FLIGHT} ORDER BY ordinal`,
         [thread_id]
       ),
-      batch.rows<{ run_id: string }>(LATEST_SUCCESS, [run.user_id, thread_id])
+      batch.rows<{ run_id: string }>(LATEST_SUCCESS, [run.user_id, thread_id]),
+      runSteps(batch, hasRuns(run.user_id, max))
     ])
     if (earlier) return earlier
     // One that another process made after this batch had looked is not held, and its next ordinal may be taken meanwhile.
     if (!thread || !batch.threads.has(thread_id)) return { outcome: 'thread_missing' }
+    if (isFull) return { outcome: 'too_many' }
     if (before.length && run.multitask_strategy === 'reject') return { outcome: 'busy' }
     const follow_up_to_run_id = autoFollowUp ? (success?.run_id ?? null) : run.follow_up_to_run_id
     const ordinal = thread.next_ordinal + (isLater ? UNPLACED : 0)

@@ -8,6 +8,7 @@ import { cronReads, cronWrites } from './crons.ts'
 import { type EventDialect, eventReads } from './events.ts'
 import { feedbackReads, feedbackWrites, runReads, runRemoval } from './runs.ts'
 import { graphStateReads, graphWrites } from './graph-states.ts'
+import { quotaWrites } from './quotas.ts'
 import { itemReads, itemWrites } from './items.ts'
 import { jobReads, jobWrites } from './jobs.ts'
 import { searchReads, type WordDialect } from './search.ts'
@@ -59,5 +60,6 @@ export const SQL_WRITES = {
   ...auditWrites,
   ...aliasWrites,
   ...retentionWrites,
+  ...quotaWrites,
   ...feedbackWrites
 }

@@ -129,6 +129,13 @@ export function* hasRunInFlight(threadId: string): Steps<boolean> {
   return (yield* ask(sql, threadId)).length > 0
 }
 
+/** Whether a user has so many runs in flight. 0: any. */
+export function* hasRuns(userId: string | null, max: number): Steps<boolean> {
+  if (max === 0 || userId === null) return false
+  const sql = `SELECT count(*) AS n FROM runs WHERE user_id = $1 AND ${IN_FLIGHT}`
+  return Number((yield* askOne<{ n: number }>(sql, userId))!.n) >= max
+}
+
 /** Removes one run: its row, frames and feedback. Its messages stay in the thread. */
 export const runRemoval: StepWrites<'run.remove'> = {
   *'run.remove'({ run_id, thread_id, user }) {

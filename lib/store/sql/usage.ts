@@ -1,5 +1,6 @@
 // Sums of usage as rows of both databases: one by day, user, agent and model. '' stands for none, because a key has no NULL.
 import type { Settlement, UsageKey, UsageReads, UsageRow, UsageSums } from '../store.ts'
+import { quotaUse } from './quotas.ts'
 import { ask, askOne, type Param, places, type StepReads, type Steps } from './steps.ts'
 
 const SUMS = ['runs', 'input_tokens', 'output_tokens', 'total_tokens', 'money_micros'] as const
@@ -66,6 +67,8 @@ const COLUMN_OF: Readonly<Record<UsageKey, string>> = { day: 'day', user: 'user_
 type Row = UsageSums & { day?: string; user_id?: string; email?: string | null; agent?: string; model?: string }
 
 export const usageReads: StepReads<UsageReads> = {
+  quotaUse,
+
   *list({ since, until, by, agent, model, limit, offset }, user) {
     const params: Param[] = [since, until]
     const conditions = ['day >= $1', 'day <= $2']

@@ -1,5 +1,5 @@
 // Users as rows of both databases, and their denied sessions.
-import type { ApiToken, Permission, ProviderSession, Session, User } from '../../base/types.ts'
+import type { ApiToken, Permission, ProviderSession, Quota, Session, User } from '../../base/types.ts'
 import type { ApiTokenReads, ListedUser, StoredOfUser, UserReads, UserSearch } from '../store.ts'
 import { putJob } from './jobs.ts'
 import { runBodiesRemoval } from './removal.ts'
@@ -7,26 +7,32 @@ import { FORGET_USAGE } from './usage.ts'
 import { ask, askOne, lock, ownedBy, type Param, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
 const COLUMNS =
-  'id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version, disabled_at, groups_json'
+  'id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup, token_version, disabled_at, groups_json, quota_json'
 /** Expired denials deleted per logout: more than it adds, so that they never pile up. */
 const SWEPT_AT_ONCE = 20
 /** Advisory lock for creating the first administrator: two processes must not create one each. */
 const INITIALIZE_LOCK = 7_236_002
 
 /** PostgreSQL has booleans, SQLite 0 and 1. */
-type UserRow = Omit<User, 'needs_setup' | 'groups'> & {
+type UserRow = Omit<User, 'needs_setup' | 'groups' | 'quota'> & {
   readonly needs_setup: boolean | number
   readonly groups_json: string | null
+  readonly quota_json: string | null
 }
 
-function toUser({ groups_json, ...row }: UserRow): User {
-  // Only written from a list of texts.
+function toUser({ groups_json, quota_json, ...row }: UserRow): User {
+  // Only written from a list of texts, and from a quota.
   const groups = groups_json === null ? {} : { groups: JSON.parse(groups_json) as string[] }
-  return { ...row, needs_setup: Boolean(row.needs_setup), ...groups }
+  const quota = quota_json === null ? {} : { quota: JSON.parse(quota_json) as Quota }
+  return { ...row, needs_setup: Boolean(row.needs_setup), ...groups, ...quota }
 }
 
 function groupsJson({ groups }: User): string | null {
   return groups === undefined ? null : JSON.stringify(groups)
+}
+
+function quotaJson({ quota = null }: Pick<User, 'quota'>): string | null {
+  return quota && JSON.stringify(quota)
 }
 
 function* find(condition: string, ...params: string[]): Steps<User | null> {
@@ -42,10 +48,11 @@ function* ofSession(id: string, digest: string): Steps<User | 'denied' | null> {
   const sql = `SELECT ${COLUMNS}, EXISTS (SELECT 1 FROM denied_sessions WHERE digest = $2) AS is_denied FROM users WHERE id = $1`
   const [row] = yield* ask<UserRow & { readonly is_denied: boolean | number }>(sql, id, digest)
   if (!row) return null
-  const { is_denied, needs_setup, groups_json, ...user } = row
+  const { is_denied, needs_setup, groups_json, quota_json, ...user } = row
   if (is_denied) return 'denied'
-  // Hot path: as toUser, and most have no groups.
-  return { ...user, needs_setup: Boolean(needs_setup), ...(groups_json && { groups: JSON.parse(groups_json) }) }
+  const groups = groups_json && { groups: JSON.parse(groups_json) }
+  // Hot path: as toUser, and most have neither groups nor a quota.
+  return { ...user, needs_setup: Boolean(needs_setup), ...groups, ...(quota_json && { quota: JSON.parse(quota_json) }) }
 }
 
 const LISTED = 'id, email, system_role, created_at, oauth_provider, oauth_id, needs_setup, disabled_at'
@@ -118,9 +125,10 @@ const STORED = `SELECT count(*) AS threads, CAST(coalesce(sum(stored_bytes), 0) 
 
 function* create(user: User): Steps<'created' | 'email_taken'> {
   const { id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup } = user
-  const sql = `INSERT INTO users (${COLUMNS}) VALUES (${places(11)}) ON CONFLICT (email) DO NOTHING RETURNING 1`
+  const sql = `INSERT INTO users (${COLUMNS}) VALUES (${places(12)}) ON CONFLICT (email) DO NOTHING RETURNING 1`
   const values = [id, email, password_hash, system_role, created_at, oauth_provider, oauth_id, needs_setup]
-  return (yield* ask(sql, ...values, user.token_version, user.disabled_at, groupsJson(user))).length === 1
+  return (yield* ask(sql, ...values, user.token_version, user.disabled_at, groupsJson(user), quotaJson(user)))
+    .length === 1
     ? 'created'
     : 'email_taken'
 }
@@ -131,6 +139,7 @@ const SHARED =
 /** What somebody has beside threads of their own. The rule of a table that is made later stands here, or beside those of threads. */
 const FORGET = [
   ...FORGET_USAGE,
+  'DELETE FROM quota_counts WHERE user_id = $1',
   'DELETE FROM api_tokens WHERE user_id = $1',
   'DELETE FROM sessions WHERE user_id = $1',
   'DELETE FROM provider_sessions WHERE user_id = $1',
@@ -172,6 +181,7 @@ type UserOps =
   | 'user.initialize'
   | 'user.update'
   | 'user.setAccess'
+  | 'user.setQuota'
   | 'user.remove'
   | 'user.forget'
   | 'session.deny'
@@ -231,6 +241,12 @@ export const userWrites: StepWrites<UserOps> = {
       yield* ask("DELETE FROM jobs WHERE kind = 'turn' AND user_id = $1", id)
     }
     return next
+  },
+
+  *'user.setQuota'({ id, quota }) {
+    const sql = `UPDATE users SET quota_json = $2 WHERE id = $1 RETURNING ${COLUMNS}`
+    const row = yield* askOne<UserRow>(sql, id, quotaJson({ quota }))
+    return row ? toUser(row) : null
   },
 
   *'user.remove'({ id, job }) {

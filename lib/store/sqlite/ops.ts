@@ -10,6 +10,7 @@ import { Refused } from '../ports/ops.ts'
 import { type JsonObject, UNPLACED } from '../../base/types.ts'
 import {
   hasRunInFlight,
+  hasRuns,
   IN_FLIGHT,
   insertRun,
   LATEST_SUCCESS,
@@ -78,11 +79,12 @@ function* nextOrdinal(threadId: string): Steps<number> {
 }
 
 const runWrites: StepWrites<'run.create' | 'run.start' | 'run.settle'> = {
-  *'run.create'({ run, autoFollowUp, isLater }) {
+  *'run.create'({ run, autoFollowUp, isLater, max = 0 }) {
     const { thread_id, user_id } = run
     const earlier = yield* repeated(run)
     if (earlier) return earlier
     if (!(yield* hasThread(thread_id))) return { outcome: 'thread_missing' }
+    if (yield* hasRuns(user_id, max)) return { outcome: 'too_many' }
     const inFlight = `SELECT run_id FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} ORDER BY +ordinal`
     const before = (yield* ask<{ run_id: string }>(inFlight, thread_id)).map(({ run_id }) => run_id)
     if (before.length && run.multitask_strategy === 'reject') return { outcome: 'busy' }
