@@ -84,7 +84,7 @@ function rowsOf(path: string, tables: readonly string[]): unknown {
   const db = new Sqlite(path, { readonly: true })
   const columns = db
     .prepare<[string], string>(
-      "SELECT name FROM pragma_table_info(?) WHERE name NOT IN ('key', 'is_temporary', 'disabled_at', 'stored_bytes', 'groups_json')"
+      "SELECT name FROM pragma_table_info(?) WHERE name NOT IN ('key', 'is_temporary', 'disabled_at', 'stored_bytes', 'groups_json', 'quota_json')"
     )
     .pluck()
   const rows = tables.map((table) => {
