@@ -8,7 +8,7 @@ import { Proxies } from '../http/address.ts'
 import { RequestRates } from '../http/admission.ts'
 import { targetOf } from '../http/request.ts'
 import type { ProjectApp } from '../http/route.ts'
-import { Origins } from '../http/entry.ts'
+import { Origins, type RequestCounting } from '../http/entry.ts'
 import { type HttpOptions, HttpServer, type Log } from '../http/server.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { AuthServices } from '../routes/auth.ts'
@@ -37,14 +37,17 @@ interface HttpParts {
 }
 
 /** Refuses what is more than a user's quota lets him send, and of a token that acts for him its account. */
-function requestCounter(limits: Pick<UserLimits, 'requestsOf' | 'requestsOfId'>): HttpOptions['countRequest'] {
+function requestCounter(limits: Pick<UserLimits, 'hasQuotas' | 'requestsOf' | 'requestsOfId'>): RequestCounting {
   const rates = new RequestRates()
   const count = (userId: string, max: number): void => {
     if (max > 0 && !rates.take(userId, max)) throw fail('too_many_requests', { max }, { 'Retry-After': '1' })
   }
-  return ({ user, grant: { actor } }) => {
-    count(user.id, limits.requestsOf(user))
-    return actor === undefined ? undefined : limits.requestsOfId(actor).then((max) => count(actor, max))
+  return {
+    countsAll: limits.hasQuotas,
+    count({ user, grant: { actor } }) {
+      count(user.id, limits.requestsOf(user))
+      return actor === undefined ? undefined : limits.requestsOfId(actor).then((max) => count(actor, max))
+    }
   }
 }
 
@@ -66,7 +69,7 @@ export function composeServers(parts: HttpParts): {
     publicUrl: config.server.public_url,
     limits: { connectionsPerAddress: config.server.connections_per_address },
     log,
-    countRequest: requestCounter(services.limits),
+    requests: requestCounter(services.limits),
     failureOf: unreachable,
     notYet: parts.notYet
   }

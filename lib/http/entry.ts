@@ -16,6 +16,14 @@ const CSRF_COOKIE = 'csrf_token'
 /** Methods that change state and therefore need the CSRF header. */
 export const CHANGING: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
 
+/** How many requests somebody sends. */
+export interface RequestCounting {
+  /** Also those of accounts without a quota of their own. */
+  readonly countsAll: boolean
+  /** @throws Failure too_many_requests */
+  count(principal: Principal): void | Promise<void>
+}
+
 export interface EntryOptions {
   readonly authenticate: Authenticate
   /** Authenticates callers without a credential of ours; null: they are anonymous. */
@@ -25,8 +33,7 @@ export interface EntryOptions {
   /** Public URL of this server, if known: its origin is our own. */
   readonly publicUrl?: string | null
   readonly log: { warn(fields: object, message: string): void }
-  /** Counts a request of somebody. @throws Failure too_many_requests */
-  readonly countRequest?: (principal: Principal) => void | Promise<void>
+  readonly requests?: RequestCounting
   /** At startup all but public information waits for this, and is refused if it names a reason; null: the start is over. */
   readonly notYet?: () => Promise<string | null> | null
 }
@@ -76,7 +83,10 @@ export class Entry {
     const isPublic = match.kind === 'method' ? match.isPublic : route?.access === 'public'
     if (isPublic && !isApps) return null
     const principal = await principalOf(req, authenticate, authenticateRequest)
-    await this.#options.countRequest?.(principal)
+    // Hot path: where there are no quotas, only accounts that have one of their own are asked about.
+    const { requests } = this.#options
+    if (requests && (requests.countsAll || principal.user.quota || principal.grant.actor !== undefined))
+      await requests.count(principal)
     return principal
   }
 

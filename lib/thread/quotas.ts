@@ -24,13 +24,18 @@ const KEPT_MAX = 10_000
 export class Quotas {
   readonly #options: QuotaOptions
   readonly #userOf: (id: string) => Promise<Limited | null>
-  /** Of users who have asked for something a moment ago: no query per run. */
+  /** Of users who have asked for something a moment ago: no query per run. Where everybody is limited, each request refreshes it. */
   readonly #known: LRUCache<string, QuotaLimits>
 
   constructor(options: QuotaOptions, userOf: (id: string) => Promise<Limited | null>, freshMs = FRESH_MS) {
     this.#options = options
     this.#userOf = userOf
     this.#known = new LRUCache({ max: KEPT_MAX, ttl: freshMs })
+  }
+
+  /** Whether more than accounts with a quota of their own are limited. */
+  get limitsAll(): boolean {
+    return this.#options.groups.length > 0 || QUOTA_LIMITS.some((name) => this.#options[name] > 0)
   }
 
   /** Of a user as the database has it now. */

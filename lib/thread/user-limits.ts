@@ -138,6 +138,11 @@ export class UserLimits {
     return { threads: one('threads'), bytes: one('bytes'), crons: one('crons'), webhooks: one('webhooks') }
   }
 
+  /** Whether more than accounts with a quota of their own are limited. */
+  get hasQuotas(): boolean {
+    return this.#deps.quotas.limitsAll
+  }
+
   /** Requests that somebody may send a second; 0: any. */
   requestsOf(user: User): number {
     return this.#deps.quotas.of(user).requests_per_second
