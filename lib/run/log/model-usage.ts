@@ -59,7 +59,8 @@ export class ModelUsages {
 
   /** The first is the one that the run counts for. */
   list(main: string | null): readonly [ModelUsage, ...ModelUsage[]] {
-    const name = main?.slice(0, NAME_MAX) ?? this.#byModel.keys().next().value ?? ''
+    const [called = ''] = this.#byModel.keys()
+    const name = main?.slice(0, NAME_MAX) ?? called
     const first = this.#byModel.get(name) ?? noUsage(name)
     const others = [...this.#byModel.values()].filter((one) => one !== first && one.total_tokens > 0)
     return [rounded(first), ...others.map(rounded)]
