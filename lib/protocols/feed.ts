@@ -1,6 +1,6 @@
 // One run for one reader of a protocol that is not ours: a cursor in the run's log. A range of the log is translated once for all readers
 // at the same position, and encoded once for all with the same encoding and selection.
-import type { Fed, RunFeed } from '../run/delivery/thread-joiner.ts'
+import type { Fed, RunFeed } from '../run/delivery/thread-reader.ts'
 import type { Filter } from '../run/log/filter.ts'
 import type { RunLog } from '../run/log/run-log.ts'
 import type { RawFrame } from '../run/log/segment.ts'

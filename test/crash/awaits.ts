@@ -30,6 +30,8 @@ const FILES = [
   'routes/remove-thread',
   'run/lifecycle/runs'
 ]
+/** A look reads every table: more often it would take as much of the processor as who is looked at. */
+const LOOK_MS = 150
 const AWAITS = new URL('../fixtures/awaits.js', import.meta.url).href
 const [GONE_USER, GONE_THREAD, OLD_THREAD] = ['departed-user', 'departed-thread', 'old-thread']
 
@@ -139,13 +141,13 @@ t.test(
           const env = { NODE_OPTIONS: `--import=${AWAITS}`, KILL_AT: `${file} ${n}` }
           const broken = new Child(home, { config: CONFIG, env })
           t.teardown(() => broken.kill())
-          await until(async () => broken.hasExited || (await done()), 'it is killed, or done', 60_000)
+          await until(async () => broken.hasExited || (await done()), 'it is killed, or done', 60_000, LOOK_MS)
           if (!broken.hasExited) unreached.push(`${file}: ${words}`)
           await broken.stop()
           t.ok(broken.process.signalCode === 'SIGKILL' || unreached.length > 0)
           const next = new Child(home, { config: CONFIG })
           t.teardown(() => next.kill())
-          await until(done, 'what is left is done', 60_000)
+          await until(done, 'what is left is done', 60_000, LOOK_MS)
           await next.stop()
           const left = await openSqliteStore(join(home, 'data', 'colloquy.db'))
           await judge(t, left, home, own.bodies, 2)
@@ -173,7 +175,7 @@ t.test(
     const soon = aJob('young', { kind: 'removal', thread_id: 'young', due: 1_800_000, payload: '{"minutes":30}' })
     const config = { ...CONFIG, database }
     const both = await Promise.all([3_600_000, -3_600_000].map((aheadMs) => startChild(t, { home, config, aheadMs })))
-    await until(() => isDone(home, database), 'all is done', 60_000)
+    await until(() => isDone(home, database), 'all is done', 60_000, LOOK_MS)
     await write(store, { name: 'job.put', job: soon })
     // Each has looked again since: a second thread is removed by either.
     await addThread(store, { thread_id: 'last' })

@@ -7,7 +7,7 @@ import { cursorText, frameText, type Position, readPosition, stopError, bit, Kin
 import type { Loaded } from '../log/stored-frames.ts'
 import { modesOf } from '../run-kwargs.ts'
 import { Accumulator } from './accumulator.ts'
-import type { Fed, RunFeed } from './thread-joiner.ts'
+import type { Fed, RunFeed } from './thread-reader.ts'
 
 /** Only the starts and ends of runs. */
 const LIFECYCLE: Filter = { mask: bit(Kind.metadata) | bit(Kind.error), accumulate: false }

@@ -4,14 +4,8 @@ import { isInFlight, type Run } from '../../base/types.ts'
 import type { RemoteRuns } from '../cluster/remote-runs.ts'
 import { Joiner, type JoinerStanding, type JoinRequest } from '../delivery/joiner.ts'
 import type { CloseReason, OpenStream, Place, ReaderHooks, Streams } from '../delivery/streams.ts'
-import {
-  type OpenedRun,
-  type StreamRequest,
-  ThreadJoiner,
-  type ThreadRequest,
-  type ThreadRuns,
-  ThreadsJoiner
-} from '../delivery/thread-joiner.ts'
+import { type StreamRequest, ThreadJoiner, type ThreadRequest, ThreadsJoiner } from '../delivery/thread-joiner.ts'
+import type { OpenedRun, ThreadRuns } from '../delivery/thread-reader.ts'
 import { filterOf } from '../log/filter.ts'
 import { EndedLogs } from '../log/ended-logs.ts'
 import { RunLog } from '../log/run-log.ts'
