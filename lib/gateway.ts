@@ -8,13 +8,14 @@ import type { Agent } from './agent/runtime.ts'
 import { Egress } from './agent/mcp/egress.ts'
 import type { StatePort } from './agent/states.ts'
 import { ApiTokens, Invitations } from './auth/api-tokens.ts'
-import { Audit, SYSTEM, userName } from './auth/audit.ts'
+import { Audit, linkName, SYSTEM, userName } from './auth/audit.ts'
 import { Credentials, InnerCalls } from './auth/credentials.ts'
 import { GroupAccess } from './auth/group-access.ts'
 import { exportOf } from './auth/account-export.ts'
 import { People } from './auth/people.ts'
 import { SetupLink } from './auth/setup-link.ts'
 import { openTokens, type Revocation, Sessions } from './auth/session.ts'
+import { ThreadLinks } from './auth/thread-links.ts'
 import { SingleSignOn } from './auth/single-sign-on.ts'
 import { projectSettings } from './langgraph/project/config-file.ts'
 import { AccessPolicy } from './langgraph/project/access-policy.ts'
@@ -250,7 +251,19 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
         .record('acting_for', { actor: userName(by), address: null, requestId: currentRequestId() }, userName(userId))
         .catch(warnUnexpected)
   })
-  const credentials = new Credentials(sessions, apiTokens, innerCalls)
+  const threadLinks = new ThreadLinks({
+    sharing: config.sharing,
+    reads: scoped.apiTokens,
+    writer,
+    sessions,
+    onRevoked,
+    onOpened: ({ token_id, thread_id = '' }, viewerId) => {
+      const actor = viewerId === null ? 'nobody' : userName(viewerId)
+      const by = { actor, address: null, requestId: currentRequestId() }
+      void audit.record('link_opened', by, linkName(token_id), { thread_id }).catch(warnUnexpected)
+    }
+  })
+  const credentials = new Credentials(sessions, apiTokens, threadLinks, innerCalls)
   const documents = new Documents({
     onFailed: ({ name, size }, reason) =>
       log.warn({ extension: extname(name), size, reason }, 'an uploaded document has no text beside it')
@@ -380,6 +393,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       sessions,
       tokens,
       apiTokens,
+      threadLinks,
       invitations: new Invitations(scoped.apiTokens, writer),
       people,
       sso,

@@ -13,6 +13,8 @@ import {
   PASSWORD_LINK,
   type Permission,
   type Principal,
+  THREAD_FILES,
+  THREAD_LINK,
   timestamp,
   type User,
   USER_PERMISSIONS
@@ -24,6 +26,8 @@ import { digestOf, type Revocation } from './session.ts'
 const TOKEN_BYTES = 32
 /** Tokens per account: a script that creates one a day must not fill the table. */
 const API_TOKENS_MAX = 100
+/** Links of a user to one thread. */
+const LINKS_MAX = 20
 /** Precision of the last use: a write per request would cost more than most requests. */
 const USE_MS = 60_000
 
@@ -49,19 +53,28 @@ export interface NewApiToken {
   readonly scopes: readonly Permission[]
   /** Lifetime in ms; null: until revoked. */
   readonly lifetimeMs: number | null
+  /** The thread that a link opens. */
+  readonly thread_id?: string
 }
 
 function isInvitation({ scopes }: ApiToken): boolean {
   return scopes.includes(INVITATION)
 }
 
-/** Keys for one deed of somebody without a session: they authenticate nobody. */
-function isSingleUse(token: ApiToken): boolean {
-  return isInvitation(token) || token.scopes.includes(PASSWORD_LINK)
+/** Keys for one deed of somebody without a session, and links: as tokens they authenticate nobody. */
+function isOther(token: ApiToken): boolean {
+  return isInvitation(token) || token.scopes.includes(PASSWORD_LINK) || isLink(token)
 }
 
+/** A link that opens a thread. */
+export function isLink({ thread_id }: ApiToken): boolean {
+  return thread_id !== undefined
+}
+
+const NOT_PERMISSIONS: ReadonlySet<string> = new Set([INVITATION, PASSWORD_LINK, THREAD_LINK, THREAD_FILES])
+
 function isPermission(scope: ApiToken['scopes'][number]): scope is Permission {
-  return scope !== INVITATION && scope !== PASSWORD_LINK
+  return !NOT_PERMISSIONS.has(scope)
 }
 
 /** `text` is the key itself, which cannot be shown again. */
@@ -71,8 +84,8 @@ export interface NewKey {
 }
 
 /**
- * Makes and stores an API token or an invitation.
- * @throws Failure api_tokens_full
+ * Makes and stores an API token, an invitation or a link.
+ * @throws Failure api_tokens_full, links_full
  */
 export async function createKey(
   writer: ScopedWriter,
@@ -80,7 +93,7 @@ export async function createKey(
 ): Promise<NewKey> {
   const text = API_TOKEN_PREFIX + randomBytes(TOKEN_BYTES).toString('base64url')
   const now = Date.now()
-  const { user_id, name, scopes, lifetimeMs } = wanted
+  const { user_id, name, scopes, lifetimeMs, thread_id } = wanted
   const token: ApiToken = {
     token_id: randomUUID(),
     user_id,
@@ -89,10 +102,12 @@ export async function createKey(
     scopes: [...new Set(scopes)],
     created_at: timestamp(now),
     expires_at: lifetimeMs === null ? null : timestamp(now + lifetimeMs),
-    last_used_at: null
+    last_used_at: null,
+    ...(thread_id !== undefined && { thread_id })
   }
-  const outcome = await writer.write({ name: 'apiToken.create', token, max: API_TOKENS_MAX })
-  if (outcome === 'too_many') throw fail('api_tokens_full', { max: API_TOKENS_MAX })
+  const max = isLink(token) ? LINKS_MAX : API_TOKENS_MAX
+  const outcome = await writer.write({ name: 'apiToken.create', token, max })
+  if (outcome === 'too_many') throw fail(isLink(token) ? 'links_full' : 'api_tokens_full', { max })
   return { token, text }
 }
 
@@ -119,7 +134,7 @@ export class ApiTokens {
     if (expires !== null && expires * 1000 <= Date.now()) throw new Failure('token_expired')
     if (!user) throw new Failure('user_not_found')
     // An invitation creates an account; it does not act for its maker.
-    if (isSingleUse(token) || user.disabled_at !== null) throw new Failure('token_invalid')
+    if (isOther(token) || user.disabled_at !== null) throw new Failure('token_invalid')
     this.#noteUse(token)
     const permissions = new Set(token.scopes.filter(isPermission))
     const grant: Grant = { kind: 'token', userId: user.id, digest: token.digest, version: 0, expires, permissions }
@@ -159,13 +174,14 @@ export class ApiTokens {
 
   /** Newest first. */
   async list(user?: UserArg): Promise<ApiToken[]> {
-    return (await this.#parts.reads.list(user)).filter((token) => !isSingleUse(token))
+    return (await this.#parts.reads.list(user)).filter((token) => !isOther(token))
   }
 
-  /** Revokes all tokens of a user; returns how many. */
+  /** Revokes all tokens of a user, and all links to threads; returns how many tokens. */
   async revokeAll(user: string): Promise<number> {
     const tokens = await this.list(user)
-    for (const { token_id } of tokens) await this.revoke(token_id, user)
+    const links = (await this.#parts.reads.list(user)).filter(isLink)
+    for (const { token_id } of [...tokens, ...links]) await this.revoke(token_id, user)
     return tokens.length
   }
 

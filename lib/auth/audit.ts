@@ -28,6 +28,9 @@ export type AuditAction =
   | 'token_revoked'
   | 'invitation_created'
   | 'invitation_revoked'
+  | 'link_created'
+  | 'link_revoked'
+  | 'link_opened'
   | 'tool_servers'
   | 'configuration'
   | 'acting_for'
@@ -63,6 +66,11 @@ export function actorOf({ user, grant, address, requestId }: Source): Actor {
 /** How an account is named in the audit. */
 export function userName(id: string): string {
   return `user:${id}`
+}
+
+/** How a link to a thread is named in the audit. */
+export function linkName(id: string): string {
+  return `link:${id}`
 }
 
 interface AuditParts {

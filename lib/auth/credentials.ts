@@ -7,6 +7,7 @@ import { API_TOKEN_PREFIX, type Credential, type Grant, type Principal, USER_PER
 import { type AuthUser, assertedPrincipal } from './asserted.ts'
 import type { ApiTokens } from './api-tokens.ts'
 import { digestOf, type Sessions } from './session.ts'
+import type { ThreadLinks } from './thread-links.ts'
 
 export class InnerCalls implements Door {
   /** Where the server listens, as this machine reaches it. */
@@ -61,29 +62,34 @@ function assertedBy({ authUser, userId }: Caller): Principal | null {
   return asserted?.user.id === userId ? asserted : null
 }
 
-/** Authenticates by either kind of credential. */
+/** Authenticates by any kind of credential. */
 export class Credentials {
   readonly #sessions: Sessions
   readonly #apiTokens: ApiTokens
+  readonly #links: ThreadLinks
   readonly #innerCalls: InnerCalls | null
 
-  constructor(sessions: Sessions, apiTokens: ApiTokens, innerCalls: InnerCalls | null = null) {
+  constructor(sessions: Sessions, apiTokens: ApiTokens, links: ThreadLinks, innerCalls: InnerCalls | null = null) {
     this.#sessions = sessions
     this.#apiTokens = apiTokens
+    this.#links = links
     this.#innerCalls = innerCalls
   }
 
   /** @throws Failure 401, with the code that says why */
-  readonly authenticate = (credential: Credential): Promise<Principal> =>
-    credential.kind === 'session'
-      ? this.#sessions.authenticate(credential.text)
-      : (this.#innerCalls?.principalOf(credential.text) ?? this.#apiTokens.authenticate(credential))
+  readonly authenticate = async (credential: Credential): Promise<Principal> => {
+    const { kind, text } = credential
+    if (kind === 'session') return this.#sessions.authenticate(text)
+    if (kind === 'link') return this.#links.authenticate(credential)
+    return this.#innerCalls?.principalOf(text) ?? this.#apiTokens.authenticate(credential)
+  }
 
   /** Whether a grant is still valid. One query; none when it has expired. */
   async isValid(grant: Grant): Promise<boolean> {
     if (grant.expires !== null && grant.expires * 1000 <= Date.now()) return false
     // A call of our own to ourselves has no request that could be asked about again.
     if (grant.kind === 'asserted') return grant.isAssertedStill?.() ?? true
+    if (grant.kind === 'link') return this.#links.isValid(grant)
     return grant.kind === 'session' ? this.#sessions.isValid(grant) : this.#apiTokens.isValid(grant)
   }
 }

@@ -114,6 +114,11 @@ export const INVITATION = 'accounts:register'
 /** The scope of a password link: setting its user's password, once. */
 export const PASSWORD_LINK = 'accounts:password'
 
+/** The scope of a link to a thread: reading it. */
+export const THREAD_LINK = 'thread:read'
+/** The scope of such a link that opens the files of the thread as well. */
+export const THREAD_FILES = 'thread:files'
+
 /** Prefix of API tokens: anything else is not ours, and is ignored. */
 export const API_TOKEN_PREFIX = 'clq_'
 
@@ -124,17 +129,33 @@ export interface ApiToken {
   readonly name: string
   /** SHA-256 of the token in hex. The token itself is shown once and not stored. */
   readonly digest: string
-  readonly scopes: readonly (Permission | typeof INVITATION | typeof PASSWORD_LINK)[]
+  readonly scopes: readonly (
+    | Permission
+    | typeof INVITATION
+    | typeof PASSWORD_LINK
+    | typeof THREAD_LINK
+    | typeof THREAD_FILES
+  )[]
   readonly created_at: Timestamp
   /** null: until revoked. */
   readonly expires_at: Timestamp | null
   /** To the minute; null: never used. */
   readonly last_used_at: Timestamp | null
+  /** The only thread that a link opens; absent: it is no link. */
+  readonly thread_id?: string
+}
+
+/** What a link opens, and through whose eyes. */
+export interface OpenedLink {
+  readonly threadId: string
+  readonly hasFiles: boolean
+  /** Of the signed-in user who has opened it; null: it needs none. */
+  readonly viewer: Grant | null
 }
 
 /** What authenticated a caller. Kept with open responses, and checked again while they last. */
 export interface Grant {
-  readonly kind: 'session' | 'token' | 'asserted'
+  readonly kind: 'session' | 'token' | 'asserted' | 'link'
   readonly userId: string
   /** SHA-256 of the credential as hex. */
   readonly digest: string
@@ -150,12 +171,16 @@ export interface Grant {
   readonly isAssertedStill?: () => Promise<boolean>
   /** The account whose token acts for this user; absent: the user's own. */
   readonly actor?: string
+  /** The one thread that is open by a link, whose maker is the user; absent: everything of its user's. */
+  readonly link?: OpenedLink
 }
 
-/** The credential of a request: a session token or an API token. */
+/** The credential of a request: a session token, an API token, or the secret of a link. */
 export interface Credential {
-  readonly kind: 'session' | 'token'
+  readonly kind: 'session' | 'token' | 'link'
   readonly text: string
+  /** The session token that has come with a link; null: none. */
+  readonly viewer?: string | null
   /** Id or e-mail address of the user that a token is to act for. */
   readonly onBehalfOf?: string
 }

@@ -374,6 +374,9 @@ export const Options = v.object({
     // Total bytes of a user's uploads. Without it one user fills the disk.
     user_bytes: whole(5 * 1024 * MIB, 0)
   }),
+  // Who may open a link that a user has made to a thread: nobody (links cannot be made, and those that were made do not open), users who
+  // are signed in, or everybody who has the link.
+  sharing: choice(['off', 'users', 'public'], 'off'),
   console: section({
     // The page at `/`. Off: there is only the API.
     enabled: flag(true),

@@ -11,9 +11,14 @@ export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener
 }
 
+/** The secret of the link by which this page reads one thread, and nothing else; null: it is somebody's own. */
+export const link = /^#\/shared\/[^/]+\/([^/]+)/.exec(location.hash)?.[1] ?? null
+
 /** Reports an ended session to the page, whichever call finds it. */
 class PageClient extends Colloquy {
   override async send(method: string, path: string, sending?: Sending): Promise<Response> {
+    if (link !== null)
+      return super.send(method, path, { ...sending, headers: { ...sending?.headers, 'X-Share-Link': link } })
     const session = csrfToken()
     try {
       return await liveStream(method, path, sending?.signal, (...given) =>

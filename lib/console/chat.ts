@@ -72,7 +72,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
     const onKey = (event: KeyboardEvent) => {
       // Elsewhere Escape has another meaning.
       const isMeant = !event.isComposing && !document.querySelector('dialog[open], #search:focus, .chat[inert]')
-      if (event.key === 'Escape' && isMeant) void conversation.stop()
+      if (event.key === 'Escape' && isMeant && !conversation.isReadOnly) void conversation.stop()
     }
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)
@@ -81,13 +81,14 @@ export function Chat({ conversation, onSent }: ChatProps) {
   const onDrop = (event: DragEvent) => {
     event.preventDefault()
     isDropping.value = false
-    uploads.add(event.dataTransfer?.files ?? [])
+    if (!conversation.isReadOnly) uploads.add(event.dataTransfer?.files ?? [])
   }
 
   if (state === 'missing')
     return html`<main class="chat empty"><div class="welcome"><h1>There is nothing here</h1><p class="lead">This conversation does not exist, or it is not yours.</p><button class="primary" onClick=${() => go('#/')}>Start a new one</button></div></main>`
 
-  const isEmpty = messages.length === 0 && !isRunning && state !== 'loading' && state !== 'broken'
+  const { isReadOnly } = conversation
+  const isEmpty = !isReadOnly && messages.length === 0 && !isRunning && state !== 'loading' && state !== 'broken'
   const lastAi = messages.at(-1)
   const [newestRun] = conversation.runs.value
   const waitsForWords = isRunning && !(lastAi?.type === 'ai' && lastAi.isPartial)
@@ -125,6 +126,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
           ${conversation.failure.value && !isRunning && html`<${Failed} conversation=${conversation} />`}
           ${
             !isRunning &&
+            !isReadOnly &&
             conversation.questions.value.map(
               (question) =>
                 html`<${Later} key=${question.id} load=${questions} props=${{
@@ -159,10 +161,13 @@ export function Chat({ conversation, onSent }: ChatProps) {
       <div class="dock">
         <${Connecting} conversation=${conversation} />
         ${isRunning && html`<${Plan} todos=${planIn(messages, conversation.values)} />`}
-        <${QueueList} queue=${conversation.queue} onInterrupt=${() => void conversation.stop()} />
-        <${Composer} key=${conversation.threadId} ...${{ conversation, uploads, onSent }} />
+        ${
+          !isReadOnly &&
+          html`<${QueueList} queue=${conversation.queue} onInterrupt=${() => void conversation.stop()} />
+            <${Composer} key=${conversation.threadId} ...${{ conversation, uploads, onSent }} />`
+        }
         <p class="hint foot">
-          ${conversation.active.value ? 'Goes on when you close this page. Enter queues, Ctrl Enter tells the agent at work.' : 'Answers can be wrong. Check what matters.'}
+          ${conversation.active.value && !isReadOnly ? 'Goes on when you close this page. Enter queues, Ctrl Enter tells the agent at work.' : 'Answers can be wrong. Check what matters.'}
           ${conversation.tokens.value ? html`<span class="total">${count(conversation.tokens.value)} tokens</span>` : null}
         </p>
       </div>
@@ -215,8 +220,8 @@ function Failed({ conversation }: { readonly conversation: Conversation }) {
   }
   return html`<div class="failure">
     <span role="alert"><b>The run failed.</b> ${conversation.failure.value}</span>
-    ${runId && hasHalf && html`<button class="link" onClick=${goOn}>Continue</button>`}
-    ${runId && conversation.asked(runId) && html`<button class="link" onClick=${again}>Ask again</button>`}
+    ${!conversation.isReadOnly && runId && hasHalf && html`<button class="link" onClick=${goOn}>Continue</button>`}
+    ${!conversation.isReadOnly && runId && conversation.asked(runId) && html`<button class="link" onClick=${again}>Ask again</button>`}
   </div>`
 }
 

@@ -10,7 +10,7 @@ import {
   type TranscriptMessage
 } from '../client/colloquy.ts'
 import { isKnown, say } from './announce.ts'
-import { call, colloquy, isMissing, textOf } from './api.ts'
+import { call, colloquy, isMissing, link, textOf } from './api.ts'
 import { Away } from './away.ts'
 import { Branches } from './branches.ts'
 import { RunConnection } from './connecting.ts'
@@ -42,6 +42,8 @@ const tabs = new BroadcastChannel('colloquy-runs')
 
 export class Conversation {
   readonly threadId: string
+  /** It is read by a link. */
+  readonly isReadOnly = link !== null
   readonly messages = signal<readonly TranscriptMessage[]>([])
   readonly state = signal<'loading' | 'new' | 'ready' | 'missing' | 'broken'>('loading')
   readonly runs = signal<readonly Run[]>([])
@@ -138,11 +140,11 @@ export class Conversation {
     try {
       // One after the other: a run that ends between them is in the state; the other way it would be nowhere.
       const runs = await call<Run[]>('GET', `${this.#path}/runs?limit=${RUNS_MAX}`, undefined, signal)
-      const history = await call<Checkpoint[]>('POST', `${this.#path}/history`, { limit: 1 }, signal)
+      const history = await this.#history(signal)
       if (isOld()) return
       const [newest] = history
       if (newest) await this.#findOrigins(newest)
-      if (newest) await this.branches.find(runs, this.#runsIn(newest))
+      if (newest && !this.isReadOnly) await this.branches.find(runs, this.#runsIn(newest))
       if (isOld()) return
       batch(() => {
         this.runs.value = runs
@@ -166,6 +168,12 @@ export class Conversation {
       if (isMissing(error)) this.state.value = this.#missing
       else if (this.state.value === 'loading') this.state.value = 'broken'
     }
+  }
+
+  /** The newest state, or none. A link opens nothing that is asked by POST. */
+  async #history(signal: AbortSignal): Promise<readonly Checkpoint[]> {
+    if (!this.isReadOnly) return call<Checkpoint[]>('POST', `${this.#path}/history`, { limit: 1 }, signal)
+    return [await call<Checkpoint>('GET', `${this.#path}/state`, undefined, signal)]
   }
 
   /** A new thread is missing until its first message has been taken. */
@@ -305,7 +313,7 @@ export class Conversation {
     tabs.postMessage({ threadId: this.threadId, what: 'ended' })
     void refresh().catch(() => {})
     const run = this.runs.value.find(({ run_id }) => run_id === id)
-    if (run?.status === 'success') void this.#suggest()
+    if (run?.status === 'success' && !this.isReadOnly) void this.#suggest()
     if (run?.status === 'success' && performance.now() - begun > 1000) say('The answer is complete.')
     // A question announces itself.
     if (run?.status === 'interrupted' && run.stop_reason !== 'asked_user') say('The answer was stopped.')

@@ -18,11 +18,13 @@ import {
   PASSWORD_RULES,
   setPassword,
   signIn,
-  signUp
+  signUp,
+  wantsSession
 } from './session.ts'
 import { Toasts } from './toast.ts'
 import { useEffect, useState } from 'preact/hooks'
-import { textOf } from './api.ts'
+import { link, textOf } from './api.ts'
+import { Later } from './later.ts'
 
 function Page() {
   return html`<${View} />
@@ -30,7 +32,10 @@ function Page() {
     <div class="spoken" aria-live="polite" role="log">${spoken.value}</div>`
 }
 
+const shared = () => import('./shared.ts')
+
 function View() {
+  if (link !== null && !wantsSession.value) return html`<${Later} load=${shared} props=${{}} />`
   switch (stage.value) {
     case 'loading':
       // What the page says by itself until its modules are here.
@@ -50,7 +55,7 @@ if ('serviceWorker' in navigator)
   addEventListener('load', () => void navigator.serviceWorker.register(`${BASE}/sw.js`).catch(() => {}))
 
 render(html`<${Page} />`, document.getElementById('app')!)
-void begin()
+if (link === null) void begin()
 
 const AGAIN_MS = 3000
 

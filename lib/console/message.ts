@@ -83,7 +83,7 @@ function Human({ message, conversation, isRunning, branch, branches }: MessagePr
           <button class="quiet" aria-label="Next branch" disabled=${branch === branches.length - 1 || isRunning} onClick=${() => switchTo(branch + 1)}><${Icon} name="right" /></button>
         </span>`
       }
-      <button class="quiet edits" title="Edit" aria-label="Edit" disabled=${isRunning} onClick=${() => (isEditing.value = true)}><${Icon} name="pen" /></button>
+      ${!conversation.isReadOnly && html`<button class="quiet edits" title="Edit" aria-label="Edit" disabled=${isRunning} onClick=${() => (isEditing.value = true)}><${Icon} name="pen" /></button>`}
       <${Copy} text=${text} />
     </div>
   </article>`
@@ -171,7 +171,7 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
       cut &&
       html`<p class="cut">
         <span>${cut}</span>
-        ${isNewest && runId && html` <button class="link" onClick=${() => void goOn(runId)}>Continue</button>`}
+        ${isNewest && runId && !conversation.isReadOnly && html` <button class="link" onClick=${() => void goOn(runId)}>Continue</button>`}
       </p>`
     }
     ${
@@ -282,10 +282,13 @@ function Actions({ conversation, message, runId, text, usage }: ActionsProps) {
   ]
   return html`<div class="actions">
     <${Copy} text=${text} />
-    <button class=${classes('quiet', given === 1 && 'on')} title="Good answer" aria-label="Good answer" aria-pressed=${given === 1} onClick=${() => rate(1)}><${Icon} name="up" /></button>
+    ${
+      !conversation.isReadOnly &&
+      html`<button class=${classes('quiet', given === 1 && 'on')} title="Good answer" aria-label="Good answer" aria-pressed=${given === 1} onClick=${() => rate(1)}><${Icon} name="up" /></button>
     <button class=${classes('quiet', given === -1 && 'on')} title="Bad answer" aria-label="Bad answer" aria-pressed=${given === -1} onClick=${() => rate(-1)}><${Icon} name="down" /></button>
     <button class="quiet" title="Try again" aria-label="Try again" onClick=${retry}><${Icon} name="retry" /></button>
-    <a class="quiet button" title="Look inside this run" aria-label="Look inside this run" href=${threadLink(conversation.threadId, runId)}><${Icon} name="pulse" /></a>
+    <a class="quiet button" title="Look inside this run" aria-label="Look inside this run" href=${threadLink(conversation.threadId, runId)}><${Icon} name="pulse" /></a>`
+    }
     <small class="tokens">${facts.filter(Boolean).join(' · ')}</small>
   </div>
   ${

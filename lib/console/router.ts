@@ -18,7 +18,7 @@ export const place = signal<Place>(read())
 
 function read(): Place {
   const [view, id, what, runId, otherId] = parts()
-  if (view === 't' && id) {
+  if ((view === 't' || view === 'shared') && id) {
     const isRun = what === 'r' && runId
     const messageId = what === 'm' && runId ? runId : null
     return {

@@ -1,7 +1,7 @@
 // The session: who is signed in, and the forms before that.
 import { signal } from '@preact/signals'
 import { ApiError } from '../client/colloquy.ts'
-import { call, colloquy, whenSignedOut } from './api.ts'
+import { call, colloquy, link, whenSignedOut } from './api.ts'
 import { keepFor } from './tab-storage.ts'
 import { notifyFailure } from './toast.ts'
 
@@ -35,6 +35,8 @@ const setupToken = /^#\/setup\/(.+)$/.exec(location.hash)?.[1] ?? ''
 export const needsInvitation = signal(invitation !== '')
 /** The session ended while the page was open; shown above the form. */
 export const hasEnded = signal(false)
+/** A link is good for users alone, and nobody is signed in. */
+export const wantsSession = signal(false)
 /** Whose session it was, for the form. */
 export const endedFor = signal('')
 
@@ -74,7 +76,7 @@ export async function begin(): Promise<void> {
   }
 }
 
-async function beginSignedOut(): Promise<void> {
+export async function beginSignedOut(): Promise<void> {
   const status = await setupStatus()
   hasPasswords.value = status.local !== false
   canRegister.value = hasPasswords.value && (status.registration_enabled || status.registration === 'invite')
@@ -96,6 +98,7 @@ async function setupStatus(): Promise<SetupStatus> {
 
 async function enter(): Promise<void> {
   localStorage.removeItem(STATUS_KEY)
+  if (link !== null) return location.reload()
   const user = await call<User>('GET', '/api/v1/auth/me')
   tabs.postMessage(user.id)
   if (invitation || setupToken) location.hash = ''

@@ -7,6 +7,8 @@ import { Later } from './later.ts'
 import { go, place, threadLink } from './router.ts'
 import {
   archive,
+  askSharing,
+  canShare,
   found,
   isArchived,
   hasMore,
@@ -33,6 +35,7 @@ export function ThreadList() {
   const menu = useSignal<string | null>(null)
   const renaming = useSignal<Thread | null>(null)
   const deleting = useSignal<Thread | null>(null)
+  const shared = useSignal<Thread | null>(null)
   const shown = query.value ? shownFound.value : threads.value
 
   const onScroll = () => {
@@ -81,6 +84,9 @@ export function ThreadList() {
             onRename=${() => {
               renaming.value = thread
             }}
+            onShare=${() => {
+              shared.value = thread
+            }}
             onDelete=${() => {
               deleting.value = thread
             }}
@@ -90,6 +96,7 @@ export function ThreadList() {
       ${query.value && html`<${Later} load=${hits} props=${{ known: new Set(shown.map(({ thread_id }) => thread_id)) }} />`}
       ${!query.value && hasMore.value && html`<button class="plain wide" tabindex="-1" onClick=${() => void loadMore()}>More</button>`}
     </nav>
+    ${shared.value && html`<${Later} load=${sharing} props=${{ thread: shared.value, onClose: () => (shared.value = null) }} />`}
     ${renaming.value && html`<${Rename} thread=${renaming.value} onClose=${() => (renaming.value = null)} />`}
     ${deleting.value && html`<${Delete} thread=${deleting.value} onClose=${() => (deleting.value = null)} />`}`
 }
@@ -99,6 +106,7 @@ function toFile(thread: Thread, form: 'markdown' | 'json'): void {
 }
 
 const hits = () => import('./hits.ts')
+const sharing = () => import('./sharing.ts')
 
 /** The heading under which a thread stands. */
 function groupOf(thread: Thread | undefined): string {
@@ -113,10 +121,11 @@ interface ItemProps {
   readonly isStop: boolean
   readonly menu: { value: string | null }
   readonly onRename: () => void
+  readonly onShare: () => void
   readonly onDelete: () => void
 }
 
-function Item({ thread, isOpen, isStop, menu, onRename, onDelete }: ItemProps) {
+function Item({ thread, isOpen, isStop, menu, onRename, onShare, onDelete }: ItemProps) {
   const id = thread.thread_id
   const isMenuOpen = menu.value === id
   const title = titleOf(thread)
@@ -145,7 +154,9 @@ function Item({ thread, isOpen, isStop, menu, onRename, onDelete }: ItemProps) {
     else all.at(next % all.length)?.focus()
   }
   useEffect(() => {
-    if (isMenuOpen) items()[0]?.focus()
+    if (!isMenuOpen) return
+    askSharing()
+    items()[0]?.focus()
   }, [isMenuOpen])
   const tabindex = isStop ? 0 : -1
   return html`<li ref=${box} data-thread=${id} class=${classes('thread', isOpen && 'open')} onKeyDown=${onKeyDown}>
@@ -172,6 +183,7 @@ function Item({ thread, isOpen, isStop, menu, onRename, onDelete }: ItemProps) {
         <button role="menuitem" onClick=${choose(() => void pin(thread, !isPinned(thread)).catch(notifyFailure))}><${Icon} name="pin" /> ${isPinned(thread) ? 'Unpin' : 'Pin'}</button>
         <button role="menuitem" onClick=${choose(onRename)}><${Icon} name="pen" /> Rename</button>
         <button role="menuitem" onClick=${choose(() => void archive(thread, !isArchived(thread)).catch(notifyFailure))}><${Icon} name="box" /> ${isArchived(thread) ? 'Take out of the archive' : 'Archive'}</button>
+        ${canShare.value && html`<button role="menuitem" onClick=${choose(onShare)}><${Icon} name="open" /> Share</button>`}
         <button role="menuitem" onClick=${choose(() => toFile(thread, 'markdown'))}><${Icon} name="save" /> Export as Markdown</button>
         <button role="menuitem" onClick=${choose(() => toFile(thread, 'json'))}><${Icon} name="save" /> Export as JSON</button>
         <button role="menuitem" class="bad" onClick=${choose(onDelete)}><${Icon} name="bin" /> Delete</button>

@@ -207,3 +207,16 @@ export function remove(threadId: string): void {
     spare()
   })
 }
+
+/** Whether conversations can be shared here; asked when it matters first. */
+export const canShare = signal(false)
+let hasAsked = false
+
+export function askSharing(): void {
+  if (hasAsked) return
+  hasAsked = true
+  call<{ sharing?: { enabled: boolean } }>('GET', '/api/features').then(
+    ({ sharing }) => (canShare.value = sharing?.enabled ?? false),
+    () => (hasAsked = false)
+  )
+}

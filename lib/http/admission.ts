@@ -304,19 +304,27 @@ export class RequestRates {
   }
 }
 
-const ALLOWANCE = 120
-const REFILL_MS = 2_000
+interface AllowanceOptions {
+  readonly atOnce: number
+  readonly refillMs: number
+}
 
-/** A token bucket per address, for expensive and rare actions. */
+/** A token bucket per address, by default for expensive and rare actions. */
 export class Allowance {
+  readonly #options: AllowanceOptions
   /** When each address's bucket is full again; full ones are not in the table. */
   readonly #fullAt = new Map<string, number>()
 
+  constructor(options: AllowanceOptions = { atOnce: 120, refillMs: 2_000 }) {
+    this.#options = options
+  }
+
   /** 0: allowed, and a token is used. Else seconds until the next one. */
   ask(address: string): number {
+    const { atOnce, refillMs } = this.#options
     const now = monotonic()
-    const fullAt = Math.max(now, this.#fullAt.get(address) ?? 0) + REFILL_MS
-    const excess = fullAt - now - ALLOWANCE * REFILL_MS
+    const fullAt = Math.max(now, this.#fullAt.get(address) ?? 0) + refillMs
+    const excess = fullAt - now - atOnce * refillMs
     if (excess > 0) return Math.ceil(excess / 1000)
     this.#fullAt.delete(address)
     makeRoom(this.#fullAt, SIZE, (at) => at <= now)

@@ -5,12 +5,15 @@ import type { IncomingMessage } from 'node:http'
 import { fail } from '../base/errors.ts'
 import { API_TOKEN_PREFIX, type Credential, isObject, type Principal } from '../base/types.ts'
 import { isLoopback, type Proxies } from './address.ts'
+import { Allowance } from './admission.ts'
 import { cookieOf, firstOf, requestOf } from './request.ts'
 import type { Cookie, Route } from './route.ts'
 import type { Match } from './router.ts'
 import { isUpgrade } from './web-socket.ts'
 
 export const SESSION_COOKIE = 'access_token'
+/** The header with the secret of a link: in an address it would stand in every log on the way. */
+const LINK_HEADER = 'x-share-link'
 const CSRF_COOKIE = 'csrf_token'
 
 /** Methods that change state and therefore need the CSRF header. */
@@ -50,6 +53,8 @@ export class Entry {
   readonly #options: EntryOptions
   /** Origins whose refusal was logged. */
   readonly #foreign = new Set<string>()
+  /** By address: links are asked about by anybody. */
+  readonly #byLinks = new Allowance({ atOnce: 240, refillMs: 250 })
 
   constructor(options: EntryOptions) {
     this.#options = options
@@ -82,10 +87,15 @@ export class Entry {
     // Also for unknown paths: without a session nobody learns which paths exist [Auth 3].
     const isPublic = match.kind === 'method' ? match.isPublic : route?.access === 'public'
     if (isPublic && !isApps) return null
+    const isByLink = LINK_HEADER in req.headers
+    const wait = isByLink ? this.#byLinks.ask(proxies.addressOf(req)) : 0
+    if (wait > 0) throw fail('too_many_by_links', null, { 'Retry-After': String(wait) })
     const principal = await principalOf(req, authenticate, authenticateRequest)
+    // What the operator's app answers is nobody's thread.
+    if (principal.grant.link && (isApps || route === null)) throw fail('link_refused')
     // Hot path: where there are no quotas, only accounts that have one of their own are asked about.
     const { requests } = this.#options
-    if (requests && (requests.countsAll || principal.user.quota || principal.grant.actor !== undefined))
+    if (requests && !isByLink && (requests.countsAll || principal.user.quota || principal.grant.actor !== undefined))
       await requests.count(principal)
     return principal
   }
@@ -253,11 +263,13 @@ export function csrfCookie(secure: boolean, maxAge?: number): Cookie {
 export type Authenticate = (credential: Credential) => Promise<Principal>
 
 /**
- * The credential that counts. A session cookie wins over an API token, so that requests with the cookie strictly follow
+ * The credential that counts. A link wins: it opens less than any other. A session cookie wins over an API token, so that requests with the cookie strictly follow
  * the rules for sessions. Null: none.
  */
 function credentialOf(req: IncomingMessage): Credential | null {
   const session = cookieOf(req, SESSION_COOKIE)
+  const link = req.headers[LINK_HEADER]
+  if (typeof link === 'string') return { kind: 'link', text: link, viewer: session ?? null }
   if (session !== undefined) return { kind: 'session', text: session }
   const text = apiTokenOf(req)
   if (text === null) return null

@@ -28,6 +28,8 @@ export interface Call<Body = unknown, Query = unknown> {
   readonly secure: boolean
   /** The credential's grant; null on public routes. */
   readonly grant: Grant | null
+  /** To whom what the request takes is counted: its user, or the link that it came by; null: its address. */
+  readonly payer: string | null
   /** The session token as sent, valid or not; null: none. */
   readonly credential: string | null
   /** What the request holds of its sender's memory: its body, or of a socket what has arrived. Released with its response. */
@@ -179,6 +181,8 @@ export interface Route {
   readonly thread: ThreadAccess | null
   /** Permission an API token needs; `any`: none. null: sessions only, which is the default, so that a new route is closed. */
   readonly permission: Permission | 'any' | null
+  /** Open by a link to the thread, with `files` by one that opens its files too; null: by none, so that a new route is closed. */
+  readonly link: 'thread' | 'files' | null
   /** Without it the body is discarded, or left to the handler if `streamed`. */
   readonly body: v.GenericSchema | null
   readonly query: v.GenericSchema | null
@@ -223,6 +227,7 @@ export interface RouteSpec<Body, Query, Who extends Access = Access>
       | 'csrf'
       | 'thread'
       | 'permission'
+      | 'link'
       | 'bodyOptional'
       | 'form'
       | 'tail'
@@ -269,6 +274,7 @@ export function route<
   if (spec.thread && !path.includes('{thread_id}')) complain('an owner check needs {thread_id} in the path')
   if (spec.thread && access === 'public') complain('an owner check needs a user')
   if (spec.permission && access === 'public') complain('a permission needs a user')
+  if (spec.link && (method !== 'GET' || !spec.thread)) complain('a link reads one thread')
   if (access === 'public' && spec.bodyLimit !== undefined && !(Number(spec.bodyLimit) <= PUBLIC_BODY_BYTES))
     complain(`a public route may not take more than ${PUBLIC_BODY_BYTES} bytes`)
   if (spec.bodyLimit === 'streamed' && spec.body) complain('a body that is streamed has no schema')
@@ -282,6 +288,7 @@ export function route<
     csrf: spec.csrf ?? 'required',
     thread: spec.thread ?? null,
     permission: spec.permission ?? null,
+    link: spec.link ?? null,
     body: spec.body ?? null,
     query: spec.query ?? null,
     bodyOptional: spec.bodyOptional ?? false,
@@ -321,10 +328,11 @@ function withUser(handler: Handler, isAdmin = false): Handler {
 // ------------------------------------------------------------------------------------- who may call it
 
 /**
- * Lets sessions pass, and API tokens on routes they have permission for.
- * @throws Failure 403 permission_denied, token_not_accepted
+ * Lets sessions pass, API tokens on routes they have permission for, and links on those that they open.
+ * @throws Failure 403 permission_denied, token_not_accepted, link_refused
  */
-export function checkPermission({ permission }: Route, { permissions }: Grant): void {
+export function checkPermission({ permission, link }: Route, { permissions, link: opened }: Grant): void {
+  if (opened && (link === null || (link === 'files' && !opened.hasFiles))) throw fail('link_refused')
   if (permissions === null || permission === 'any') return
   if (permission === null) throw fail('token_not_accepted')
   if (!permissions.has(permission)) throw fail('permission_denied', { permission })
@@ -354,13 +362,19 @@ export function checkIds(params: Readonly<Record<string, string>>): void {
 }
 
 /**
- * Lets the thread's owner pass, and everybody if it is shared or (for reading) has no record [Auth 6].
+ * Lets the thread's owner pass, and everybody if it is shared or (for reading) has no record [Auth 6]. A link opens its own thread alone.
  * @throws Failure 404 thread_not_found, the same for a foreign thread and for none
  */
-export async function checkOwner(route: Route, id: string, userId: string, threadOwner: ThreadOwner): Promise<void> {
+export async function checkOwner(
+  route: Route,
+  id: string,
+  { userId, link }: Pick<Grant, 'userId' | 'link'>,
+  threadOwner: ThreadOwner
+): Promise<void> {
   if (route.thread === null) return
   const owner = await threadOwner(id)
-  if (!mayAccess(route.thread, owner, userId)) throw fail('thread_not_found', { id })
+  const isOpen = link === undefined || (link.threadId === id && owner !== undefined)
+  if (!isOpen || !mayAccess(route.thread, owner, userId)) throw fail('thread_not_found', { id })
 }
 
 /** [Auth 6]. @param owner undefined: there is no record; null: the thread is everybody's */

@@ -76,6 +76,7 @@ const CLOSING_TICK_MS = 50
 /** What is known of a request so far, for metrics, limits, logs and refusals: of its matched row, and not of its path. */
 interface Seen {
   route: string
+  /** As `Call.payer`. */
   user: string | null
   dialect: Dialect
   /** The row's own form of refusals. */
@@ -287,8 +288,9 @@ export class HttpServer {
   async #handle({ match, ...asked }: Asked, seen: Seen): Promise<Reply | typeof HANDLED> {
     if (match.kind !== 'found') throw missed(match)
     const { req, res, principal } = asked
+    if (principal?.grant.link) res.setHeader('X-Robots-Tag', 'noindex, nofollow')
     if (principal !== null) checkPermission(match.route, principal.grant)
-    const share = this.#admission.share(principal?.user.id ?? null, this.#options.proxies.addressOf(req))
+    const share = this.#admission.share(payerOf(principal), this.#options.proxies.addressOf(req))
     try {
       const reply = await this.#work(await this.#callOf({ ...asked, share, dialect: seen.dialect }, match), match, seen)
       if ('taken' in reply && !res.closed) keepUntilClosed(share, res)
@@ -303,8 +305,8 @@ export class HttpServer {
   async #work(call: Call, match: Found, seen: Seen): Promise<Reply | typeof HANDLED> {
     const { handler } = match.route
     const { req, res, user, address } = call
-    seen.user = user?.id ?? null
-    if (user !== null || CHANGING.has(call.method)) await this.#admission.turn(seen.user, address)
+    seen.user = call.payer
+    if (user !== null || CHANGING.has(call.method)) await this.#admission.turn(call.payer, address)
     if (user === null) return handler(call)
     // The client left while the request waited for its turn.
     if (res.destroyed && req.method === 'GET') return HANDLED
@@ -326,7 +328,7 @@ export class HttpServer {
     const { route, params, path } = match
     const user = principal?.user ?? null
     checkIds(params)
-    if (user !== null) await checkOwner(route, params.thread_id ?? '', user.id, this.#options.threadOwner)
+    if (principal !== null) await checkOwner(route, params.thread_id ?? '', principal.grant, this.#options.threadOwner)
     const fields = fieldsOf(targetOf(req).search)
     const call = {
       method: req.method ?? 'GET',
@@ -335,6 +337,7 @@ export class HttpServer {
       query: route.query === null ? fields : check(route.query, fields, 'query'),
       user,
       grant: principal?.grant ?? null,
+      payer: payerOf(principal),
       address: this.#options.proxies.addressOf(req),
       requestId: String(res.getHeader('X-Request-Id')),
       secure: this.#options.proxies.isSecure(req),
@@ -344,7 +347,7 @@ export class HttpServer {
       req,
       res
     }
-    const turn = () => this.#admission.turn(user?.id ?? null, call.address)
+    const turn = () => this.#admission.turn(call.payer, call.address)
     return { ...call, body: await bodyOf(call, route, given, this.#options, turn) }
   }
 
@@ -403,6 +406,13 @@ function hostsIn({ rawHeaders }: IncomingMessage): number {
   for (let i = 0; i < rawHeaders.length; i += 2)
     if (rawHeaders[i]!.length === 4 && rawHeaders[i]!.toLowerCase() === 'host') count++
   return count
+}
+
+/** Who reads by a link takes nothing of what its maker may. */
+function payerOf(principal: Principal | null): string | null {
+  if (principal === null) return null
+  const { user, grant } = principal
+  return grant.link ? `link:${grant.digest}` : user.id
 }
 
 function ignore(): void {}

@@ -79,6 +79,7 @@ export function artifactRoutes({
       path: '/api/threads/{thread_id}/artifacts/{path}',
       permission: 'threads:read',
       thread: 'read',
+      link: 'files',
       tail: true,
       query: artifactQuery,
       rule: 'threads:read',

@@ -14,6 +14,7 @@ import {
   verifyPassword
 } from '../auth/password.ts'
 import { findAccount, readEmail } from '../auth/email.ts'
+import type { ThreadLinks } from '../auth/thread-links.ts'
 import type { People } from '../auth/people.ts'
 import type { Sessions, Tokens } from '../auth/session.ts'
 import type { SingleSignOn } from '../auth/single-sign-on.ts'
@@ -41,6 +42,7 @@ export interface AuthServices {
   readonly tokens: Tokens
   readonly apiTokens: ApiTokens
   readonly invitations: Invitations
+  readonly threadLinks: ThreadLinks
   readonly limits: Pick<UserLimits, 'view' | 'quotaView'>
   /** All that is kept of somebody, as a ZIP archive. */
   readonly exportOf: (user: User) => Promise<Readable>

@@ -22,7 +22,6 @@ const nothings = arrayOf(anything)
 type Constant = readonly [path: string, json: Reply['json'], summary: string, schema: JsonObject]
 
 const CONSTANTS: readonly Constant[] = [
-  ['/api/features', FEATURES, 'Optional features of this installation', mapOf(shaped({ enabled: yesNo }))],
   ['/api/agents', { agents: [] }, 'Agents of users: always empty here', shaped({ agents: nothings })],
   [
     '/api/channels',
@@ -60,11 +59,18 @@ const CONSTANTS_OF_THREAD: readonly Constant[] = [
   ]
 ]
 
-export function featureRoutes(): Route[] {
+export function featureRoutes({ config }: Pick<Services, 'config'>): Route[] {
+  const features = { ...FEATURES, sharing: { enabled: config.sharing !== 'off' } }
+  const optional: Constant = [
+    '/api/features',
+    features,
+    'Optional features of this installation',
+    mapOf(shaped({ enabled: yesNo }))
+  ]
   const any = { method: 'GET', permission: 'any', rule: null } as const
   const below = { method: 'GET', permission: 'threads:read', thread: 'read', rule: 'threads:read' } as const
   return [
-    ...CONSTANTS.map(([path, json, summary, schema]) =>
+    ...[optional, ...CONSTANTS].map(([path, json, summary, schema]) =>
       route({ ...any, path, summary, answers: one(schema), handler: () => ({ json }) })
     ),
     ...CONSTANTS_OF_THREAD.map(([path, json, summary, schema]) =>

@@ -56,6 +56,7 @@ export function frameRoutes(services: Pick<Services, 'config' | 'store' | 'regis
     }),
     route({
       ...reading,
+      link: 'thread',
       path: `${run}/frames/{n}`,
       summary: 'The whole of a frame that was cut because of its size',
       answers: partly('application/json', anything),

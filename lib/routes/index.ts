@@ -26,6 +26,7 @@ import { ssoRoutes } from './sso.ts'
 import { skillRoutes } from './skills.ts'
 import { stateRoutes } from './state.ts'
 import { suggestionRoutes } from './suggestions.ts'
+import { linkRoutes } from './links.ts'
 import { liveStreamRoutes } from './live-stream.ts'
 import { threadStreamRoutes } from './thread-stream.ts'
 import { threadRoutes } from './threads.ts'
@@ -54,6 +55,7 @@ export function routes(
     ...ssoRoutes(auth), //          /api/v1/auth/providers, /oauth, /callback, /backchannel
     ...apiTokenRoutes(auth), //     /api/v1/auth/tokens
     ...invitationRoutes(auth), //   /api/v1/auth/invitations
+    ...linkRoutes(auth), //         /api/threads/{thread_id}/links
     ...peopleRoutes(auth), //       /api/v1/admin/users, /api/v1/auth/sessions
     ...auditRoutes(services), //    /api/v1/admin/audit
     ...usageRoutes(services), //    /api/v1/admin/usage, /api/v1/auth/usage
@@ -75,7 +77,7 @@ export function routes(
     ...mcpRoutes(services), //      /api/mcp
     ...memoryRoutes(services), //   /api/memory
     ...skillRoutes(services), //    /api/skills
-    ...featureRoutes(), //           /api/features
+    ...featureRoutes(services), //          /api/features
     ...rooms
   ]
   const served = all.filter(({ part }) => !disabled.includes(part))

@@ -58,9 +58,10 @@ export function openEvents(
 }
 
 /** Who reads a stream; streams are reset when the credential is revoked. */
-export function readerOf(services: Pick<Services, 'isValid'>, { user, grant }: Call): Reader {
+export function readerOf(services: Pick<Services, 'isValid'>, { user, grant, payer }: Call): Reader {
   return {
     userId: user?.id ?? null,
+    payer,
     credential: grant?.digest ?? null,
     isValid: async () => grant === null || services.isValid(grant)
   }

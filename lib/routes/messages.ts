@@ -191,7 +191,7 @@ export function messageRoutes({ store, states, config }: Services): Route[] {
 
   const thread = '/api/threads/{thread_id}'
   const reading = { method: 'GET', permission: 'runs:read', rule: 'threads:read' } as const
-  const below = { ...reading, thread: 'read' } as const
+  const below = { ...reading, thread: 'read', link: 'thread' } as const
   return [
     route({
       ...below,
@@ -227,6 +227,8 @@ export function messageRoutes({ store, states, config }: Services): Route[] {
     }),
     route({
       ...below,
+      // Prompts and traces are no part of a conversation.
+      link: null,
       path: `${thread}/runs/{run_id}/events`,
       query: eventsQuery,
       summary: 'All recorded events of a run',

@@ -29,6 +29,7 @@ const quotas = shaped({
   runs_at_once: shaped(quotaUse),
   requests_per_second: shaped(quotaMax)
 })
+const threadLink = { link_id: text, thread_id: text, files: yesNo, created_at: time, expires_at: time }
 const cron = shaped({
   cron_id: text,
   user_id: text,
@@ -151,6 +152,12 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     address: optionalText,
     request_id: optionalText,
     details: anObject
+  }),
+  ThreadLink: shaped(threadLink),
+  NewThreadLink: shaped({
+    ...threadLink,
+    link: { type: 'string', description: 'The secret; only in the response that creates it' },
+    url: { type: 'string', description: 'The page with the secret, to be passed on' }
   }),
   Invitation: shaped(
     { invitation_id: text, name: text, created_at: time, expires_at: optionalTime },

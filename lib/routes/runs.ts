@@ -12,7 +12,7 @@ import type { Place } from '../run/delivery/streams.ts'
 import { readPosition } from '../run/log/frame.ts'
 import { isVisible } from '../base/scope.ts'
 import type { StreamWriter } from '../base/stream-writer.ts'
-import { isInFlight, type Run } from '../base/types.ts'
+import { isInFlight, type JsonObject, type Run } from '../base/types.ts'
 import { finalValuesOf } from './final-values.ts'
 import {
   endsByLeaving,
@@ -94,7 +94,7 @@ export function runRoutes(services: Services): Route[] {
 
   /** Reserves a stream before the run is created: refusing afterwards would make the client retry and start a second run. */
   const holdingPlace = <T>(call: Call, open: (place: Place) => Promise<T>): Promise<T> =>
-    registry.streams.hold(call.user!.id, open)
+    registry.streams.hold(call.payer, open)
 
   const background = (run: Run): Reply => ({ json: runView(run), headers: headersOf(run, 'stream') })
 
@@ -163,7 +163,9 @@ export function runRoutes(services: Services): Route[] {
     const asked = { limit, offset, kwargsBytes: LISTED_BYTES, ...(status && { status }) }
     const page = await store.runs.list(params.thread_id!, asked)
     const fields = listIn(call, 'select')
-    const { jsonText } = await jsonList(page.map(runView), (view) => JSON.stringify(fields ? pick(view, fields) : view))
+    const { jsonText } = await jsonList(page.map(viewFor(call)), (view) =>
+      JSON.stringify(fields ? pick(view, fields) : view)
+    )
     return { jsonText }
   }
 
@@ -172,7 +174,7 @@ export function runRoutes(services: Services): Route[] {
     const run = await runOf(services, call)
     if (run.error === ROLLED_BACK && call.dialect.rolledBackRun === 'delete')
       throw fail('run_not_found', { id: run.run_id })
-    return { json: runView(run) }
+    return { json: viewFor(call)(run) }
   }
 
   const cancel = async (call: CancelCall): Promise<Reply> => {
@@ -279,6 +281,7 @@ export function runRoutes(services: Services): Route[] {
     ...creators('/api/runs', ' on a new thread', createStateless),
     route({
       ...reading,
+      link: 'thread',
       path: thread,
       query: listQuery,
       summary: 'Runs of a thread, newest first',
@@ -288,7 +291,7 @@ export function runRoutes(services: Services): Route[] {
       },
       handler: list
     }),
-    route({ ...reading, path: run, summary: 'A run', answers: one(ref('Run')), handler: read }),
+    route({ ...reading, link: 'thread', path: run, summary: 'A run', answers: one(ref('Run')), handler: read }),
     route({
       ...stopping,
       path: `${run}/cancel`,
@@ -318,6 +321,7 @@ export function runRoutes(services: Services): Route[] {
     }),
     route({
       ...watching,
+      link: 'thread',
       path: `${run}/join`,
       summary: 'Join a run as a stream, or wait for its final values',
       answers: {
@@ -331,6 +335,7 @@ export function runRoutes(services: Services): Route[] {
     }),
     route({
       ...watching,
+      link: 'thread',
       path: `${run}/stream`,
       summary: 'Join a run: from its first frame, after a cursor, or from a snapshot',
       handler: async (call) => joined(call, await watchedRunOf(call))
@@ -347,6 +352,12 @@ export function runRoutes(services: Services): Route[] {
       handler: cancelThenStream
     })
   ]
+}
+
+/** Who reads by a link sees what was asked of a run and how it went, and not how it was configured. */
+function viewFor({ grant }: Pick<Call, 'grant'>): (run: Run) => JsonObject {
+  if (!grant?.link) return runView
+  return (run) => ({ ...runView(run), kwargs: { input: run.kwargs.input ?? null, config: null } })
 }
 
 /** Content-Location identifies the run, Location is where to resume its stream. */

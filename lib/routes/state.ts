@@ -120,7 +120,7 @@ export function stateRoutes({ config, states }: Services): Route[] {
   const path = '/api/threads/{thread_id}'
   const reading = { permission: 'threads:read', thread: 'read', rule: 'threads:read' } as const
   const shown = one(selectable('State'))
-  const byGet = { ...reading, method: 'GET', query: stateQuery, answers: shown, handler: get } as const
+  const byGet = { ...reading, link: 'thread', method: 'GET', query: stateQuery, answers: shown, handler: get } as const
   return [
     route({ ...byGet, path: `${path}/state`, summary: 'The newest state' }),
     route({

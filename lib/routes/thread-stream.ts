@@ -22,7 +22,7 @@ export function threadStreamRoutes(services: Services): Route[] {
   }
 
   const join = (call: Call): Promise<typeof HANDLED> =>
-    registry.streams.hold(call.user!.id, async (place) => {
+    registry.streams.hold(call.payer, async (place) => {
       const start = await startOf(call)
       const modes = modesIn(call)
       const isLifecycle = modes?.includes('lifecycle') === true && !modes.includes('run_modes')
@@ -52,6 +52,7 @@ export function threadStreamRoutes(services: Services): Route[] {
       path: '/api/threads/{thread_id}/stream',
       permission: 'runs:read',
       thread: 'read',
+      link: 'thread',
       rule: 'threads:read',
       isStream: true,
       summary: 'All runs of a thread as one stream: those in flight and later ones, or from a position',

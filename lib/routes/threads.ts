@@ -270,6 +270,7 @@ export function threadRoutes(services: Services): Route[] {
       path: thread,
       permission: 'threads:read',
       thread: 'read',
+      link: 'thread',
       query: getQuery,
       rule: 'threads:read',
       summary: 'A thread with its state',

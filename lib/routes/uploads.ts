@@ -59,6 +59,7 @@ export function uploadRoutes({ uploads, store, isValid }: Pick<Services, 'upload
     }),
     route({
       ...reading,
+      link: 'files',
       path: `${path}/list`,
       summary: 'List uploaded files',
       answers: one(shaped({ files, count: int })),

@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
 import type { ApiToken } from '../../lib/base/types.ts'
-import { aUser, durableRules, type Open, refuses, rules, time, userArgument, write } from './harness.ts'
+import { addThread, aUser, durableRules, type Open, refuses, rules, time, userArgument, write } from './harness.ts'
 
 const MAX = 100
 
@@ -74,6 +74,22 @@ export function apiTokenStoreContract(t: Test, open: Open): void {
       ['created', 'created', 'too_many', 'created']
     )
     t.equal((await store.apiTokens.list('ann')).length, 2)
+  })
+
+  test('links to a thread count by themselves, and go with their thread and no other', async (t, store) => {
+    const create = (thread_id: string) => {
+      const token = anApiToken({ scopes: ['thread:read'], thread_id, expires_at: time(9) })
+      return write(store, { name: 'apiToken.create', token, max: 2 })
+    }
+    for (const thread_id of ['one', 'two']) await addThread(store, { thread_id, user_id: 'ann' })
+    await write(store, { name: 'apiToken.create', token: anApiToken(), max: 1 })
+    t.strictSame(
+      [await create('one'), await create('one'), await create('one'), await create('two')],
+      ['created', 'created', 'too_many', 'created']
+    )
+    await write(store, { name: 'thread.remove', thread_id: 'one', user: 'ann' })
+    const kept = await store.apiTokens.list('ann')
+    t.strictSame(kept.map(({ thread_id = null }) => thread_id).toSorted(), ['two', null].toSorted())
   })
 
   test('an API token has its id and digest for itself', async (t, store) => {

@@ -160,6 +160,30 @@ const COLUMNS: Readonly<Record<string, Column>> = {
     }
   },
 
+  async 'whoever has a link to the thread'({ t, site, backend, owner }) {
+    const [there, elsewhere] = [await furnished(owner, backend), await furnished(owner, backend)]
+    const linkTo = async (files: boolean) => {
+      const { body } = await owner.post(`/api/threads/${there.thread_id}/links`, { files })
+      return { 'x-share-link': textIn(body, 'link') }
+    }
+    const [withoutFiles, withFiles] = [await linkTo(false), await linkTo(true)]
+    const reader = new Person(site.url)
+    return async (name, expected) => {
+      if (expected.reach === 'public') return
+      for (const link of [withoutFiles, withFiles]) {
+        reader.cookies.clear()
+        const answer = await ask(reader, name, there, link)
+        const isOpen = expected.link === 'thread' || (expected.link === 'files' && link === withFiles)
+        t.equal(answer.status, isOpen ? statusOf(expected, backend) : 403, `${name}: ${answer.text.slice(0, 200)}`)
+        if (!isOpen) t.notOk(answer.text.includes(SECRET), name)
+        if (!expected.link) continue
+        t.equal(answer.headers.get('x-robots-tag'), 'noindex, nofollow', name)
+        const other = await ask(reader, name, elsewhere, link)
+        t.equal(other.status, isOpen ? 404 : 403, `${name} of another thread of the same user`)
+      }
+    }
+  },
+
   async 'a token without the scope'({ t, backend, owner }) {
     const there = await furnished(owner, backend)
     const all = await programOf(owner, ...PERMISSIONS)
@@ -242,7 +266,7 @@ for (const [who, column] of Object.entries(COLUMNS)) {
     `[Auth 6] [Errors] every route of the table gives ${who} what is expected, and no more`,
     async (t, backend) => {
       const database = await databaseSection(t, backend)
-      const config = { database, auth: { jwt_secret: JWT_SECRET } }
+      const config = { database, auth: { jwt_secret: JWT_SECRET }, sharing: 'public' }
       const site = await openSite(t, { config })
       const check = await column({ t, site, backend, database, owner: await signIn(site, 'owner') })
       for (const [name, expected] of Object.entries(EXPECTED)) await check(name, expected)

@@ -6,6 +6,8 @@
 /** The stream's user, so that it is found when the user's credentials are revoked. */
 export interface Reader {
   readonly userId: string | null
+  /** To whom the stream is counted; absent: its user. */
+  readonly payer?: string | null
   /** Digest of the session token or API token that opened the stream. */
   readonly credential: string | null
   /** Checks that credential. Absent: nothing can end it. */

@@ -161,7 +161,8 @@ export class RunReaders {
    */
   join(run: Run, request: JoinRequest, place?: Place): Promise<void> {
     if (place) return this.#join(run, request, place)
-    return this.#deps.streams.hold(request.reader.userId, (held) => this.#join(run, request, held))
+    const { payer, userId } = request.reader
+    return this.#deps.streams.hold(payer ?? userId, (held) => this.#join(run, request, held))
   }
 
   async #join({ run_id }: Run, request: JoinRequest, place: Place): Promise<void> {

@@ -90,7 +90,7 @@ export interface Ops {
   /** Gives back what was taken and not used. */
   'quota.give': { in: { user_id: string; measure: QuotaMeasure; period: string; count: number }; out: null }
   'audit.add': { in: { entry: Omit<AuditEntry, 'audit_id'> }; out: null }
-  /** too_many: the user already has `max` tokens. */
+  /** too_many: the user already has `max` tokens; of a link: `max` links to that thread. */
   'apiToken.create': { in: { token: ApiToken; max: number }; out: 'created' | 'too_many' }
   /** Returns the removed token, so that its streams can be closed; null: no such token of this user. */
   'apiToken.remove': { in: { token_id: string; user: Owner }; out: ApiToken | null }

@@ -24,6 +24,7 @@ import {
   startRun
 } from '../sql/runs.ts'
 import { putJob, REMOVE_JOBS } from '../sql/jobs.ts'
+import { REMOVE_LINKS } from '../sql/users.ts'
 import { countStatement, metadataDigests, pageStatement, type SearchDialect } from '../sql/thread-search.ts'
 import { COLUMNS, GET_THREAD, hasThreads, type ThreadRow, toThread } from '../sql/threads.ts'
 import { beginRemoval, finishRemoval } from './removal.ts'
@@ -236,6 +237,7 @@ const threadWrites: Writers<'thread.create' | 'thread.patch' | 'thread.remove'> 
     await Promise.all([
       batch.changes('DELETE FROM threads_meta WHERE thread_id = $1', [thread_id]),
       batch.changes(REMOVE_JOBS, [thread_id]),
+      batch.changes(REMOVE_LINKS, [thread_id]),
       beginRemoval(batch, thread_id)
     ])
     if (files) await runSteps(batch, putJob(files))

@@ -318,15 +318,22 @@ export const userWrites: StepWrites<UserOps> = {
   }
 }
 
+/** Links to a removed thread open nothing any more; a new thread of the same id is another. `$1`: the thread. */
+export const REMOVE_LINKS = 'DELETE FROM api_tokens WHERE thread_id = $1'
+
 // -------------------------------------------------------------------------- API tokens as rows of both databases
 
-type TokenRow = Omit<ApiToken, 'scopes'> & { readonly scopes_json: string }
+type TokenRow = Omit<ApiToken, 'scopes' | 'thread_id'> & {
+  readonly scopes_json: string
+  readonly thread_id: string | null
+}
 
-const TOKEN_COLUMNS = 'token_id, user_id, name, digest, scopes_json, created_at, expires_at, last_used_at'
+const TOKEN_COLUMNS = 'token_id, user_id, name, digest, scopes_json, created_at, expires_at, last_used_at, thread_id'
 
-function toToken({ scopes_json, ...token }: TokenRow): ApiToken {
+function toToken({ scopes_json, thread_id, ...token }: TokenRow): ApiToken {
   // Only written from a list of permissions.
-  return { ...token, scopes: JSON.parse(scopes_json) as Permission[] }
+  const scopes = JSON.parse(scopes_json) as Permission[]
+  return { ...token, scopes, ...(thread_id !== null && { thread_id }) }
 }
 
 function* byDigest(digest: string): Steps<Awaited<ReturnType<ApiTokenReads['byDigest']>>> {
@@ -343,14 +350,14 @@ export const apiTokenReads: StepReads<ApiTokenReads> = { byDigest, list }
 
 export const apiTokenWrites: StepWrites<'apiToken.create' | 'apiToken.remove' | 'apiToken.use'> = {
   *'apiToken.create'({ token, max }) {
-    const { token_id, user_id, name, digest, scopes, created_at, expires_at, last_used_at } = token
+    const { token_id, user_id, name, digest, scopes, created_at, expires_at, last_used_at, thread_id = null } = token
     // Under the account's lock, so that two processes cannot both take the last place.
     yield* lock('SELECT 1 FROM users WHERE id = $1 FOR UPDATE', user_id)
-    const count = 'SELECT count(*) AS tokens FROM api_tokens WHERE user_id = $1'
-    const [counted] = yield* ask<{ tokens: number }>(count, user_id)
+    const count = 'SELECT count(*) AS tokens FROM api_tokens WHERE user_id = $1 AND thread_id IS NOT DISTINCT FROM $2'
+    const [counted] = yield* ask<{ tokens: number }>(count, user_id, thread_id)
     if (counted!.tokens >= max) return 'too_many'
     const values = [token_id, user_id, name, digest, JSON.stringify(scopes), created_at, expires_at, last_used_at]
-    yield* ask(`INSERT INTO api_tokens (${TOKEN_COLUMNS}) VALUES (${places(8)})`, ...values)
+    yield* ask(`INSERT INTO api_tokens (${TOKEN_COLUMNS}) VALUES (${places(9)})`, ...values, thread_id)
     return 'created'
   },
 

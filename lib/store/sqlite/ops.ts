@@ -21,6 +21,7 @@ import {
   startRun
 } from '../sql/runs.ts'
 import { putJob, REMOVE_JOBS } from '../sql/jobs.ts'
+import { REMOVE_LINKS } from '../sql/users.ts'
 import { queueTexts, searchWrites } from '../sql/search.ts'
 import { ask, askOne, ownedBy, parseObject, type Steps, type StepWrites } from '../sql/steps.ts'
 import { COLUMNS, hasThread, hasThreads, needsThread, type ThreadRow, toThread } from '../sql/threads.ts'
@@ -132,6 +133,7 @@ function threadWrites(db: Database.Database): Writers<'thread.create' | 'thread.
   const setMetadata = db.prepare('UPDATE threads_meta SET metadata_json = ?, updated_at = ? WHERE thread_id = ?')
   const removeThread = db.prepare('DELETE FROM threads_meta WHERE thread_id = ?')
   const removeJobs = db.prepare<object>(REMOVE_JOBS)
+  const removeLinks = db.prepare<object>(REMOVE_LINKS)
   const run = stepRunner(db)
   const terms = metadataIndexWrites(db)
   const removed = removal(db)
@@ -176,6 +178,7 @@ function threadWrites(db: Database.Database): Writers<'thread.create' | 'thread.
       if (!row) return false
       if (ifIdle && run(hasRunInFlight(thread_id))) throw new Refused(`thread ${thread_id} has a run in flight`)
       removeJobs.run({ 1: thread_id })
+      removeLinks.run({ 1: thread_id })
       terms.remove(row.user_id, row.key, parseObject(row.metadata_json))
       removeThread.run(thread_id)
       removed.begin(thread_id)
