@@ -1,6 +1,8 @@
-// Encrypts what only this service may read again: the state of a sign-in in a browser's cookie, and the tokens of providers in the database.
+// Encrypts what only this service may read again: the state of a sign-in in a browser's cookie, the tokens of providers in the database, and
+// tool servers in the home.
 import { createHash } from 'node:crypto'
 import { EncryptJWT, errors, jwtDecrypt, type JWTPayload } from 'jose'
+import { isObject, type JsonObject } from '../base/types.ts'
 
 export interface Seal {
   /** @param purpose what it is good for: a text of another purpose cannot be opened in its place */
@@ -31,6 +33,23 @@ export function openSeal(secret: Uint8Array): Seal {
         if (error instanceof errors.JOSEError) return null
         throw error
       }
+    }
+  }
+}
+
+const TOOL_SERVERS = 'tool servers'
+/** They do not expire. */
+const CENTURY_S = 100 * 366 * 86_400
+
+/** How tool servers are encrypted, whose environment and headers have secrets; null: there is no key for it. */
+export function toolServerSeal(key: string | null) {
+  if (key === null) return null
+  const { seal, open } = openSeal(Buffer.from(key))
+  return {
+    seal: (servers: JsonObject) => seal({ servers }, TOOL_SERVERS, CENTURY_S),
+    async open(text: string): Promise<JsonObject | null> {
+      const opened = await open(text, TOOL_SERVERS)
+      return isObject(opened?.servers) ? opened.servers : null
     }
   }
 }

@@ -29,6 +29,7 @@ import type { AgentObserver, Reporting } from '../agent/observer.ts'
 import type { Agent, ListedAgent } from '../agent/runtime.ts'
 import { builtInTools } from '../agent/tools.ts'
 import type { Config } from '../config/config.ts'
+import { toolServerSeal } from '../auth/seal.ts'
 import { Extensions } from '../files/extensions.ts'
 import type { Paths } from '../files/paths.ts'
 import { Workspace } from '../files/workspace.ts'
@@ -110,7 +111,7 @@ export async function composeAgent({
     onDamaged: (path) => log.error({ path }, 'a memory file could not be read and was set aside as .damaged')
   })
   const queue = new MemoryQueue(memories, memoryOptions(config, completeOnce, log))
-  const extensions = new Extensions(config.home)
+  const extensions = new Extensions(config.home, toolServerSeal(config.mcp.secrets_key))
   const skills = new Skills({
     home: config.home,
     publicPath: config.skills.path,
@@ -158,6 +159,7 @@ export async function composeAgent({
       adopt(agent, adminId, log, stop.signal).catch((error: unknown) =>
         log.warn({ err: error }, 'assistants could not be adopted')
       )
+      await extensions.protect()
       toolServers.configure(storedServers(await extensions.read(), commandPolicy(config), log))
     },
     forget: async (threadId, userId) => {

@@ -172,6 +172,11 @@ function contradictions(config: Config): string[] {
     problems.push(
       `auth.jwt_secret has fewer than ${JWT_SECRET_BYTES_MIN} bytes: whoever guesses it is everybody. openssl rand -base64 48 makes one.`
     )
+  const sealing = config.mcp.secrets_key
+  if (sealing !== null && Buffer.byteLength(sealing) < JWT_SECRET_BYTES_MIN)
+    problems.push(
+      `mcp.secrets_key has fewer than ${JWT_SECRET_BYTES_MIN} bytes: whoever guesses it has every tool server's secrets. openssl rand -base64 48 makes one.`
+    )
   return [...problems, ...modelProblems(config), ...providerProblems(config)]
 }
 

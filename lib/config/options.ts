@@ -399,6 +399,9 @@ export const Options = v.object({
     env_allowed: v.nullish(v.array(filled(), 'must be a list'), []),
     // Private networks servers may be in; without 127.0.0.0/8 none on this machine. Cloud metadata services stay blocked.
     allowed_networks: networks(['127.0.0.0/8', '::1/128']),
+    // Encrypts the tool servers in <home>/extensions_config.json, whose environment and headers have secrets; at least 32 bytes, and the same
+    // for all processes. null: they are plain there, for the owner of the home alone.
+    secrets_key: nullable(),
     // Timeouts in ms: connecting, and one call.
     connect_timeout_ms: whole(10_000, 100, DAY_MS),
     call_timeout_ms: whole(60_000, 100, DAY_MS)

@@ -31,17 +31,41 @@ export interface ExtensionsFile {
   readonly skills: JsonObject
 }
 
+/** Encrypts the tool servers, which have secrets, with a key that is not in the home. */
+interface ExtensionsSeal {
+  readonly seal: (servers: JsonObject) => Promise<string>
+  /** null: the key is another one. */
+  readonly open: (text: string) => Promise<JsonObject | null>
+}
+
 export class Extensions {
   readonly path: string
+  /** null: they are plain. */
+  readonly #seal: ExtensionsSeal | null
   /** One change after the other. */
   readonly #changes = new KeyedMutex({ all: 1, each: 1 })
 
-  constructor(home: string) {
+  constructor(home: string, seal: ExtensionsSeal | null = null) {
     this.path = join(home, EXTENSIONS_FILE)
+    this.#seal = seal
+  }
+
+  /** Encrypts servers that are plain. @throws Error as `read` */
+  async protect(): Promise<void> {
+    if (this.#seal && Object.keys((await this.#file()).mcpServers).length > 0) await this.change((file) => file)
   }
 
   /** @throws Error if the file is unreadable or invalid; using part of it would lose the rest at the next change */
   async read(): Promise<ExtensionsFile> {
+    const { sealed, ...file } = await this.#file()
+    if (typeof sealed !== 'string') return file
+    if (!this.#seal) throw new Error(`The tool servers in ${this.path} are encrypted: set mcp.secrets_key`)
+    const mcpServers = await this.#seal.open(sealed)
+    if (!mcpServers) throw new Error(`mcp.secrets_key is not the one by which ${this.path} was encrypted`)
+    return { ...file, mcpServers }
+  }
+
+  async #file(): Promise<ExtensionsFile & { readonly sealed?: unknown }> {
     const text = await readFile(this.path, 'utf8').catch(nullIfMissing)
     if (text === null) return { mcpServers: {}, skills: {} }
     const parsed: unknown = JSON.parse(text)
@@ -56,7 +80,8 @@ export class Extensions {
   async change(change: (before: ExtensionsFile) => ExtensionsFile): Promise<ExtensionsFile> {
     return this.#changes.run('', async () => {
       const after = change(await this.read())
-      await atomicWrite(this.path, JSON.stringify(after, null, 2), 0o600)
+      const kept = this.#seal ? { ...after, mcpServers: {}, sealed: await this.#seal.seal(after.mcpServers) } : after
+      await atomicWrite(this.path, JSON.stringify(kept, null, 2), 0o600)
       return after
     })
   }

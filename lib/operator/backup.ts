@@ -40,6 +40,7 @@ const INCOMPLETE = /^(users\/[^/]+\/)?incoming\/|\.[0-9a-f-]{36}\.part$/
  */
 export async function backUp(config: Config, target: string, withSecrets: boolean, by: Actor): Promise<Manifest> {
   const file = resolve(target)
+  if (!existsSync(dirname(file))) throw new Error(`There is no folder ${dirname(file)}`)
   if (existsSync(file)) throw new Error(`There is a file ${file} already`)
   const [draft, rows] = [`${file}.part`, `${file}.db.part`]
   try {
@@ -94,7 +95,9 @@ function contents(
 async function withoutSecrets(path: string): Promise<string> {
   const file: unknown = JSON.parse(await readFile(path, 'utf8'))
   if (!isObject(file)) return '{}'
-  const { mcpServers, skills = {} } = file
+  const { mcpServers, skills = {}, sealed } = file
+  // Encrypted, by a key that is not in the home.
+  if (sealed !== undefined) return JSON.stringify(file, null, 2)
   const servers = Object.entries(serversIn(isObject(mcpServers) ? mcpServers : {})).map(([name, server]) => {
     if (secretsIn(server).length === 0) return [name, server] as const
     const { oauth, ...shown } = masked(server)

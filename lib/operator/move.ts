@@ -30,8 +30,9 @@ export async function moveDatabase(
   const isToPostgres = /^postgres(ql)?:/.test(target)
   const to = { ...database, ...(isToPostgres ? postgresOf(target) : sqliteOf(`${resolve(target)}.part`)) }
   if (!isToPostgres && existsSync(resolve(target))) throw new Error(`There is a file ${resolve(target)} already`)
-  await refuseServed(config)
   const isFile = database.backend === 'sqlite'
+  if (isFile && !existsSync(database.sqlite_path)) throw new Error(`There is no database ${database.sqlite_path}`)
+  await refuseServed(config)
   const unlock = isFile ? lockPremises({ home, canShare: false, databaseFile: database.sqlite_path }) : null
   let tables: readonly TableSum[]
   try {
