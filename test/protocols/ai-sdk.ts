@@ -112,6 +112,18 @@ t.test(
     const body = { id, messages: [first], trigger: 'submit-message' }
     const [one, other] = [await person.post(CHAT, body), await person.post(CHAT, body)]
     t.equal(chunksIn(one.text).chunks[0]?.messageId, chunksIn(other.text).chunks[0]?.messageId)
+    const elsewhere = await send(person, crypto.randomUUID(), '', {
+      messages: [said('/demo deltas=1 rate=0', 'first')]
+    })
+    t.equal(elsewhere.status, 200, 'another chat has messages of the same ids')
+    const { id: _, ...nameless } = first
+    const answers = [await person.post(CHAT, { ...body, messages: [nameless], id: crypto.randomUUID() })]
+    answers.push(await person.post(CHAT, { ...body, messages: [nameless], id: crypto.randomUUID() }))
+    t.strictSame(
+      answers.map(({ status }) => status),
+      [200, 200],
+      'and messages without an id are each their own'
+    )
     await send(person, id, '/demo deltas=2 rate=0', { messages: [said('/demo deltas=2 rate=0', 'second')] })
     const anew = await person.post(CHAT, { id, messages: [first, said('x', 'second')], trigger: 'regenerate-message' })
     t.equal(textOf(chunksIn(anew.text).chunks), 'w0000 w0001 ', 'the second question is asked anew')

@@ -1,4 +1,5 @@
 // What a chat of the AI SDK sends, as the body of a run: its last message, the answers to what was asked, or a question asked anew.
+import { createHash } from 'node:crypto'
 import * as v from 'valibot'
 import { objectsIn, textOr } from '../../base/json.ts'
 import { Invalid, Refused } from '../../base/errors.ts'
@@ -55,12 +56,20 @@ export async function runBodyOf(chat: ChatBody, situation: Situation): Promise<R
     throw refused(['messages', at, 'role'], 'the last message is of the user or of the assistant')
   const message = humanOf(last, at)
   if (chat.messageId != null) return { body: { ...common, ...(await edited(message, situation)) }, key: null }
+  const key = keyOf(chat, last)
   const { questions, isOfGraphs } = situation
-  if (questions.length === 0 || !isOfGraphs)
-    return { body: { ...common, input: { messages: [message] } }, key: String(last.id) }
+  if (questions.length === 0 || !isOfGraphs) return { body: { ...common, input: { messages: [message] } }, key }
   const words = wordsOf(message)
   const resume = resumeOf(questions.map((question) => [question, answeredWith(question, words)] as const))
-  return { body: { ...common, command: { resume } }, key: String(last.id) }
+  return { body: { ...common, command: { resume } }, key }
+}
+
+/** A message that is sent twice begins one run. Its id is one of its chat: another chat may have the same. */
+function keyOf({ id }: ChatBody, message: JsonObject): string | null {
+  if (typeof message.id !== 'string') return null
+  return createHash('sha256')
+    .update(JSON.stringify([id, message.id]))
+    .digest('base64url')
 }
 
 function commonOf(chat: ChatBody): JsonObject {
