@@ -67,7 +67,7 @@ t.test('whoever opens a link in mid-answer reads from the exact frame on, and a 
   )
   const reader = new Person(site.url)
   const listed = await reader.get(`${path}/runs`, BY(link))
-  t.match(listed.body, [{ run_id: run, kwargs: { input: asked(LONG).input, config: null } }])
+  t.match(listed.body, [{ run_id: run, kwargs: { input: { messages: [{ content: LONG }] }, config: null } }])
   const own = await person.join(`${path}/runs/${run}`, null, ['messages-tuple'])
   await own.untilFrames(9)
   const place = { 'last-event-id': own.frames[4]?.id ?? '', 'x-share-link': link }
