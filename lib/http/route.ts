@@ -373,8 +373,8 @@ export async function checkOwner(
 ): Promise<void> {
   if (route.thread === null) return
   const owner = await threadOwner(id)
-  const isOpen = link === undefined || (link.threadId === id && owner !== undefined)
-  if (!isOpen || !mayAccess(route.thread, owner, userId)) throw fail('thread_not_found', { id })
+  if (!mayAccess(route.thread, owner, userId)) throw fail('thread_not_found', { id })
+  if (link && (link.threadId !== id || owner === undefined)) throw fail('thread_not_found', { id })
 }
 
 /** [Auth 6]. @param owner undefined: there is no record; null: the thread is everybody's */

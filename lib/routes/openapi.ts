@@ -59,6 +59,7 @@ const PARAMETERS: Reference['parameters'] = {
   format: 'json, or csv; default by the Accept header',
   before: 'Only lines older than this audit_id',
   invitation_id: 'Id of an invitation, not its secret',
+  link_id: 'Id of a link, not its secret',
   filename: 'Name of an uploaded file',
   model_name: 'Name of a configured model',
   skill_name: 'Name of a skill',
