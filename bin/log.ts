@@ -1,6 +1,7 @@
 // The log of a server: JSON, an object a line, or a line for people.
 import { writeSync } from 'node:fs'
 import type { Logger, pino as Pino } from 'pino'
+import { currentRequestId, currentTrace } from '../lib/base/scope.ts'
 import type { Config } from '../lib/config/config.ts'
 
 const STDERR = 2
@@ -17,8 +18,14 @@ const LEFT_OUT: ReadonlySet<string> = new Set(['level', 'time', 'pid', 'hostname
 
 export function openLog(pino: typeof Pino, { format, level }: Config['log']): Logger {
   return format === 'json'
-    ? pino({ level }, pino.destination({ dest: STDERR, sync: true }))
-    : pino({ level }, { write: (line: string) => void writeSync(STDERR, textOf(line)) })
+    ? pino({ level, mixin }, pino.destination({ dest: STDERR, sync: true }))
+    : pino({ level, mixin }, { write: (line: string) => void writeSync(STDERR, textOf(line)) })
+}
+
+/** Of the request in whose course the line is written, or of the one that made its run. */
+function mixin(): object {
+  const [id, trace] = [currentRequestId(), currentTrace()]
+  return { ...(id !== null && { request_id: id }), ...(trace && { trace_id: trace.traceparent.slice(3, 35) }) }
 }
 
 /** `2026-01-01T00:00:00.000Z warn what has happened name=value` */

@@ -1,5 +1,5 @@
 // colloquy serve: the gateway, until a signal ends it.
-import { ConfigError, loadConfig, unusedOptions } from '../lib/config/config.ts'
+import { loadConfig, unusedOptions } from '../lib/config/config.ts'
 import { type Command, INSTALLATION, INSTALLATION_HELP, parse } from './command.ts'
 import { openLog } from './log.ts'
 
@@ -58,19 +58,16 @@ export const serve: Command = {
       await (await starting).stop()
     }
     const reload = () => {
-      try {
-        const next = loadConfig({ file, ...flags })
-        log.level = next.log.level
-        starting
-          .then((gateway) => log.info(gateway.reload(next), 'the configuration was read again'))
-          .catch((error: unknown) => log.error({ err: error }, 'the configuration was read again, and not taken'))
-      } catch (error) {
-        if (!(error instanceof ConfigError)) throw error
-        log.error({ problems: error.problems }, 'the configuration is wrong: everything stays as it is')
-      }
+      // What is wrong was logged where it was read.
+      starting.then((gateway) => gateway.reload()).catch(() => {})
     }
     // Before anybody can connect a signal may end the process as it is.
-    const starting = startGateway({ config, log, onListening: () => onSignals(stop, reload) })
+    const starting = startGateway({
+      config,
+      log,
+      readConfig: () => loadConfig({ file, ...flags }),
+      onListening: () => onSignals(stop, reload)
+    })
     const { url } = await starting
     process.stdout.write(`Colloquy is listening on ${url}\n`)
   }

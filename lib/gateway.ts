@@ -8,7 +8,7 @@ import type { Agent } from './agent/runtime.ts'
 import { Egress } from './agent/mcp/egress.ts'
 import type { StatePort } from './agent/states.ts'
 import { ApiTokens, Invitations } from './auth/api-tokens.ts'
-import { Audit, linkName, SYSTEM, userName } from './auth/audit.ts'
+import { type Actor, Audit, linkName, SYSTEM, userName } from './auth/audit.ts'
 import { Credentials, InnerCalls } from './auth/credentials.ts'
 import { GroupAccess } from './auth/group-access.ts'
 import { exportOf } from './auth/account-export.ts'
@@ -23,6 +23,8 @@ import { composeAgent, graphPorts } from './compose/agent.ts'
 import { composeServers } from './compose/http.ts'
 import { composeJobs, writeOrRefused } from './compose/jobs.ts'
 import { type Component, Components } from './compose/components.ts'
+import { spansOf } from './compose/spans.ts'
+import { databaseAccess, Reload, type Reloaded } from './compose/reload.ts'
 import {
   drained,
   limitsOf,
@@ -82,8 +84,11 @@ export interface Gateway {
   readonly store: Store
   /** Sizes of everything that comes and goes with runs and readers. */
   sizes(): Readonly<Record<string, number>>
-  /** Takes what may change while it runs: models, trusted proxies. Anything else of `next` is left for the next start. */
-  reload(next: Config): Reloaded
+  /**
+   * Reads the configuration again, here and on all other processes: what may change while it runs counts from now on, or nothing does.
+   * @throws Failure configuration_invalid
+   */
+  reload(by?: Actor): Promise<Reloaded[]>
   /**
    * Refuses new runs at once, lets running ones finish within the grace period, ends the rest as interrupted with what
    * they have, resets streams and closes the store. Safe to call twice.
@@ -91,16 +96,12 @@ export interface Gateway {
   stop(): Promise<void>
 }
 
-export interface Reloaded {
-  /** Options that count from now on. */
-  readonly taken: readonly string[]
-  /** Sections with changes that count from the next start on. */
-  readonly left: readonly string[]
-}
-
 export interface GatewayParts {
   readonly config: Config
-  readonly log: Log
+  /** With its level, if that may change while it runs. */
+  readonly log: Log & { level?: string }
+  /** Reads the configuration again, or throws ConfigError; absent: it cannot be read again. */
+  readonly readConfig?: () => Config
   /** Replaces the configured one: for tests and embedders. */
   readonly agent?: Agent
   readonly store?: Store
@@ -155,6 +156,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   await components.start({ stop: () => unlock?.() })
   const store = parts.store ?? (await openStore(config, (fields, text) => log.warn(fields, text)))
   if (!parts.store) await components.start({ stop: () => store.close() })
+  await components.start(await spansOf(config))
   const metrics = new Metrics()
   await components.start(metrics)
 
@@ -179,7 +181,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     ...{ users: store.users, usage: store.usage, writer, limits: limitsOf(config) },
     ...{ quotas, blocks, currency: config.usage.currency }
   })
-  const items = new Items(scoped.items, writer, { ...config.items, ttl: project?.itemTtl ?? null })
+  const items = new Items(scoped.items, writer, config.items, project?.itemTtl ?? null)
   const paths = new Paths(config.home)
   const innerCalls = new InnerCalls(store.users)
   const agentServices = await composeAgent({
@@ -230,7 +232,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
           // Unless the thread was recreated meanwhile: the files are the new one's.
           if (hadRuns && (await store.threads.ownerOf(threadId)) === undefined) await removeFiles(threadId, owner)
         },
-        onNewId: (id) => unlock && leaveHolder(config.home, id)
+        onNewId: (id) => unlock && leaveHolder(config.home, id),
+        onConfiguration: (message, from) => reload.onMessage(message, from)
       })
     : null
   metrics.watch({ registry, committer, store, cluster })
@@ -344,11 +347,51 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     unready: () => readiness.check(),
     metrics: () => metrics.text(),
     metricsHour: (after) => hour.since(after),
+    reload: (by) => reload.everywhere(by),
     removeFiles: (threadId, owner) => {
       cluster?.removed(threadId, owner)
       return removeFiles(threadId, owner)
     }
   }
+  const reload = new Reload({
+    config,
+    read:
+      parts.readConfig ??
+      (() => {
+        throw new Error('this server was given its configuration, and cannot read it again')
+      }),
+    parts: [
+      ...agentServices.reloadables,
+      databaseAccess(store, config),
+      {
+        options: ['streams.per_user', 'streams.total'],
+        prepare:
+          ({ streams: { per_user: each, total: all } }) =>
+          () =>
+            registry.streams.quota.limitTo({ each, all })
+      },
+      {
+        options: ['server.connections_per_address'],
+        prepare: (next) => () => server.limitConnections(next.server.connections_per_address)
+      },
+      {
+        options: ['server.trusted_proxies', 'server.trusted_hops'],
+        prepare:
+          ({ server }) =>
+          () =>
+            proxies.trust(server.trusted_proxies, server.trusted_hops)
+      },
+      {
+        options: ['log.level', 'log_level'],
+        prepare: (next) => () => {
+          log.level = next.log.level
+        }
+      }
+    ],
+    peers: store.peers ?? null,
+    audit,
+    log
+  })
   const jobs = composeJobs({
     config,
     log,
@@ -511,17 +554,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     url,
     store,
     sizes,
-    reload: (next) => {
-      const { trusted_proxies, trusted_hops } = next.server
-      proxies.trust(trusted_proxies, trusted_hops)
-      const hasModels = agentServices.reloadModels(next)
-      const reloaded = {
-        taken: ['server.trusted_proxies', 'server.trusted_hops', ...(hasModels ? ['models'] : [])],
-        left: changedSections(config, next, hasModels)
-      }
-      audit.record('configuration', SYSTEM, null, { ...reloaded }).catch(warnUnexpected)
-      return reloaded
-    },
+    reload: (by = SYSTEM) => reload.everywhere(by),
     stop: () => {
       stopped ??= stop()
       return stopped
@@ -531,22 +564,6 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
 
 function msSince(time: number): number {
   return Math.round(performance.now() - time)
-}
-
-/** Sections that differ, but for what is taken while the gateway runs. */
-function changedSections(now: Config, next: Config, hasModels: boolean): string[] {
-  const { server } = now
-  const { trusted_proxies, trusted_hops } = server
-  const { level } = now.log
-  const compared = {
-    ...next,
-    server: { ...next.server, trusted_proxies, trusted_hops },
-    log: { ...next.log, level },
-    log_level: now.log_level,
-    ...(hasModels && { models: now.models })
-  }
-  const names = Object.keys(now) as (keyof Config)[]
-  return names.filter((name) => JSON.stringify(now[name]) !== JSON.stringify(compared[name]))
 }
 
 /** Whoever comes first makes the administrator: beyond this machine that could be anybody [Auth 11]. */

@@ -21,6 +21,7 @@ import { callModel } from './model-call.ts'
 import type { Reporting } from './observer.ts'
 import { AgentError, type AgentInput, type AgentRecord, type ListedAgent, type Sink } from './runtime.ts'
 import { type Tool, type ToolAnswer, type ToolSource, UserInterrupt } from './tool.ts'
+import { inSpan } from '../base/tracing.ts'
 import { unlessAborted } from '../base/waiting.ts'
 
 interface AgentParts extends Reporting {
@@ -340,7 +341,8 @@ class LeadRun implements MiddlewareContext {
   // async, so that a tool that throws synchronously fails as a tool.
   async #run(tool: Tool, call: ToolCall): Promise<string | ToolAnswer> {
     const { userId, threadId, runId } = this.input
-    return tool.run(call.args, { signal: this.signal, userId, threadId, runId, channels: this.#channels })
+    const context = { signal: this.signal, userId, threadId, runId, channels: this.#channels }
+    return inSpan('tool', { 'gen_ai.tool.name': call.name }, async () => tool.run(call.args, context))
   }
 
   /** Keeps a record, and waits when the log is full. Nothing is kept after an abort. */

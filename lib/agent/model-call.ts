@@ -1,6 +1,7 @@
 // One model call: within a run it is recorded and counted; outside (suggestions, memory) it only leaves metrics and, on failure,
 // a log line.
 import { randomUUID } from 'node:crypto'
+import { inSpan } from '../base/tracing.ts'
 import type { AiMessage, JsonObject } from '../base/types.ts'
 import { finishReason, toMessage, toTrace } from './chat.ts'
 import { type CallIds, type Completion, type Model, type ModelRequest, type OnDelta, PeerError } from './model.ts'
@@ -96,7 +97,9 @@ async function completed(
     return Math.round(durationMs)
   }
   try {
-    const completion = await model.complete({ ...request, onFirst }, onDelta)
+    const completion = await inSpan('model', { 'gen_ai.request.model': names.model, 'colloquy.caller': caller }, () =>
+      model.complete({ ...request, onFirst }, onDelta)
+    )
     const ms = report('success', completion.usage)
     const { finishReason: finish_reason, usage } = completion
     log?.debug?.(

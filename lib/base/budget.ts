@@ -22,12 +22,17 @@ export function ofHeap(bytes: number, parts: number): number {
 
 /** Counts what is held, by key (a user, an address) and in all. */
 export class Budget<Key = string> {
-  readonly #limits: Limits
+  #limits: Limits
   readonly #byKey = new Map<Key, number>()
   #held = 0
   #waiting: (() => void)[] = []
 
   constructor(limits: Limits) {
+    this.#limits = limits
+  }
+
+  /** Counts from now on for whoever wants more; what is held stays. */
+  limitTo(limits: Limits): void {
     this.#limits = limits
   }
 

@@ -47,6 +47,7 @@ const TABLE = {
   too_many_registrations: [429, 'Too many registrations from this address. Try again later.'],
   account_not_found: [404, 'User {id} not found'],
   session_not_found: [404, 'Session {id} not found'],
+  configuration_invalid: [422, 'The configuration is wrong, and everything stays as it is: {problems}'],
   last_admin: [409, 'This is the last administrator who may sign in: make another one first'],
   service_account_only: [409, 'Only service accounts have tokens that administrators make'],
   service_account_fixed: [409, 'A service account stays one, and nobody else becomes one'],

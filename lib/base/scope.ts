@@ -13,16 +13,33 @@ export type UserArg = string | null | undefined
 /** A user argument after it was resolved: a user's id, or null for no filter. */
 export type Owner = string | null
 
+/** Of which trace something is a part, as headers say it [W3C Trace Context]. */
+export interface Trace {
+  readonly traceparent: string
+  readonly tracestate?: string
+}
+
 interface Scope {
   readonly userId: string | null
   readonly requestId: string | null
+  readonly trace: Trace | null
 }
 
 const current = new AsyncLocalStorage<Scope | undefined>()
 
-/** Runs `work` as part of a request: lines of the log have its id. */
-export function asRequest<T>(requestId: string, work: () => T): T {
-  return current.run({ userId: null, requestId }, work)
+/** Runs `work` as part of a request: lines of the log have its id, and what it asks of others belongs to its trace. */
+export function asRequest<T>(requestId: string | null, trace: Trace | null, work: () => T): T {
+  return current.run({ userId: null, requestId, trace }, work)
+}
+
+/** Runs `work` as part of this trace. */
+export function asTraced<T>(trace: Trace | null, work: () => T): T {
+  return current.run({ userId: null, requestId: null, ...current.getStore(), trace }, work)
+}
+
+/** The trace in whose course this runs; null: none. */
+export function currentTrace(): Trace | null {
+  return current.getStore()?.trace ?? null
 }
 
 /** The id of the request in whose course this runs; null: none. */
@@ -32,7 +49,8 @@ export function currentRequestId(): string | null {
 
 /** Runs `work` with `userId` as the current user; the user before it is current again afterwards [Auth 4]. */
 export function asUser<T>(userId: string, work: () => T): T {
-  return current.run({ userId, requestId: currentRequestId() }, work)
+  const scope = current.getStore()
+  return current.run({ userId, requestId: scope?.requestId ?? null, trace: scope?.trace ?? null }, work)
 }
 
 /**

@@ -47,6 +47,7 @@ import { type Committer, WriteRefused } from '../run/commit/committer.ts'
 import { DEFAULT_USER_ID } from '../base/scope.ts'
 import { Skills } from '../skills/skills.ts'
 import type { Store } from '../store/store.ts'
+import type { Reloadable } from './reload.ts'
 import { isObject, timestamp } from '../base/types.ts'
 import { AgentFileError, imported, LOAD_MS, memberOf, sentenceOf } from '../agent/agent-file.ts'
 import { checkedModels } from '../agent/check.ts'
@@ -70,8 +71,8 @@ interface AgentServices {
   forget(threadId: string, userId: string | null): Promise<void>
   /** Drops what somebody has said who is gone, before it is remembered. */
   forgetUser(userId: string): void
-  /** Answers with these models from now on. False: from or to the demo's model, which takes a restart. */
-  reloadModels(next: Config): boolean
+  /** Models and tool servers. */
+  readonly reloadables: readonly Reloadable[]
   /** Flushes the memory queue, briefly, and stops tool servers. */
   stop(): Promise<void>
 }
@@ -172,11 +173,25 @@ export async function composeAgent({
       if (userId !== null) await memories.forgetThread(userId, threadId)
     },
     forgetUser: (userId) => queue.forgetUser(userId),
-    reloadModels: (next) => {
-      if (next.models.length === 0 || config.models.length === 0) return next.models.length === config.models.length
-      models.replace(configuredModels(next, log).all)
-      return true
-    },
+    reloadables: [
+      {
+        options: ['models'],
+        prepare: (next) => {
+          // From or to the demo's model takes a restart.
+          if (next.models.length === 0 || config.models.length === 0) return null
+          const { all } = configuredModels(next, log)
+          return () => models.replace(all)
+        }
+      },
+      {
+        options: ['mcp.stdio_commands', 'mcp.env_allowed'],
+        prepare: async (next) => {
+          const servers = storedServers(await extensions.read(), commandPolicy(next), log)
+          // They stand in a file of their own.
+          return () => (toolServers.configure(servers) ? ['tool_servers'] : [])
+        }
+      }
+    ],
     stop: async () => {
       stop.abort()
       unwatch()

@@ -62,12 +62,17 @@ export function registryOptions(config: Config): RegistryOptions & BuiltStateOpt
   return {
     maxTraceContent: run_events.max_trace_content,
     trackTokens: run_events.track_token_usage,
-    prices: pricesOf(config.models),
+    get prices() {
+      return pricesOf(config.models)
+    },
     heartbeatMs: streams.heartbeat_ms,
     stallMs: streams.stall_ms,
     coalesceMs: streams.gather_ms ?? streams.coalesce_ms,
     streams: { each: streams.per_user, all: streams.total },
-    activePerUser: runs.active_per_user,
+    // It may change while it runs.
+    get activePerUser() {
+      return runs.active_per_user
+    },
     windowBytes: streams.window_bytes,
     pendingBytes: streams.pending_bytes,
     pendingTotalBytes: streams.pending_total_bytes,
@@ -81,9 +86,22 @@ export function registryOptions(config: Config): RegistryOptions & BuiltStateOpt
   }
 }
 
+/** They may change while it runs. */
 export function limitsOf({ threads, crons, webhooks }: Config): StoredLimits {
-  const { per_user, user_bytes } = threads
-  return { threads: per_user, bytes: user_bytes, crons: crons.per_user, webhooks: webhooks.per_user }
+  return {
+    get threads() {
+      return threads.per_user
+    },
+    get bytes() {
+      return threads.user_bytes
+    },
+    get crons() {
+      return crons.per_user
+    },
+    get webhooks() {
+      return webhooks.per_user
+    }
+  }
 }
 
 /** Writes after which a thread looks otherwise in a list: its title, its metadata. Whoever removes one says so. */

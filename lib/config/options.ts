@@ -55,6 +55,12 @@ const server = section({
   shutdown_grace_ms: whole(10_000, 0, DAY_MS)
 })
 
+const tracing = section({
+  // Spans of runs, model calls, tools and commits, by the package @opentelemetry/api; which SDK records them is the operator's. Off: what comes
+  // in as traceparent is passed on, and nothing of ours is in the trace.
+  spans: flag(false)
+})
+
 const metrics = section({
   // Port for GET /metrics without an account; 0: none, so only administrators can read them. Anyone who reaches the port can.
   port: whole(0, 0, 65_535),
@@ -229,9 +235,12 @@ export const Options = v.object({
     // Takes the place of log_level, its older name, where it is given.
     level: v.nullish(v.picklist(LEVELS, `must be one of ${LEVELS.join(', ')}`), null),
     // A line for every request that was answered. Off: only what goes wrong has one.
-    access: flag(false)
+    access: flag(false),
+    // Milliseconds from which a statement of the database has a line, without its values; 0: none has.
+    slow_statement_ms: whole(1_000, 0, DAY_MS)
   }),
   server,
+  tracing,
   metrics,
   database,
   run_events,

@@ -17,21 +17,23 @@ interface ListedUpload extends Upload {
 const STALE_MS = 60 * 60 * 1000
 
 export class Uploads {
-  readonly limits: UploadLimits
+  readonly #limits: UploadLimits
   readonly #paths: Paths
   readonly #documents: Documents | null
   /** Incoming bytes by user. */
   readonly #arriving = new Map<string, number>()
 
   /** @param documents extracts text of documents; null: they get no Markdown copies */
-  constructor(
-    paths: Paths,
-    { max_files, max_file_size, max_total_size, user_bytes }: UploadLimits,
-    documents: Documents | null = null
-  ) {
+  constructor(paths: Paths, limits: UploadLimits, documents: Documents | null = null) {
     this.#documents = documents
-    this.limits = { max_files, max_file_size, max_total_size, user_bytes }
+    this.#limits = limits
     this.#paths = paths
+  }
+
+  /** They may change while it runs. */
+  get limits(): UploadLimits {
+    const { max_files, max_file_size, max_total_size, user_bytes } = this.#limits
+    return { max_files, max_file_size, max_total_size, user_bytes }
   }
 
   /**

@@ -1,5 +1,6 @@
 // Sends the ends of runs: at least once, whatever crashes. The job is made by the end of its run, and has what is known of it then.
 import { createHmac } from 'node:crypto'
+import { fromOrigin } from '../base/tracing.ts'
 import type { Job, Op, Store } from '../store/store.ts'
 import { isInFlight, type JsonObject, type Run, timestamp } from '../base/types.ts'
 import type { Done } from './runner.ts'
@@ -73,7 +74,9 @@ export class Webhooks {
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(options.timeout_ms)])
     const init = { method: 'POST', headers: { ...this.#headers(key, body), ...told?.headers }, body, signal } as const
     try {
-      const answer = await post(known.url, init, run ?? { user_id })
+      const answer = await (run
+        ? fromOrigin(run, () => post(known.url, init, run))
+        : post(known.url, init, { user_id }))
       // The response body is ignored: it may be endless.
       await answer.body?.cancel().catch(() => {})
       if (!answer.ok) throw new Error(`it answered ${answer.status}`)

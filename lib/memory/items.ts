@@ -9,13 +9,11 @@ import { type JsonObject, type StoreItem, timestamp } from '../base/types.ts'
 export const ADDRESS_MAX = 255
 const MINUTE_MS = 60_000
 
-/** 0 is no limit. */
+/** 0 is no limit. They may change while it runs. */
 interface ItemsOptions {
   readonly per_user: number
   readonly user_bytes: number
   readonly item_bytes: number
-  /** Default lifetime of an item in minutes; null: unlimited. */
-  readonly ttl?: number | null
 }
 
 interface NewItem {
@@ -30,8 +28,11 @@ export class Items {
   readonly #reads: ScopedStore['items']
   readonly #writer: ScopedWriter
   readonly #options: ItemsOptions
+  readonly #ttl: number | null
 
-  constructor(reads: ScopedStore['items'], writer: ScopedWriter, options: ItemsOptions) {
+  /** @param ttl default lifetime of an item in minutes; null: unlimited */
+  constructor(reads: ScopedStore['items'], writer: ScopedWriter, options: ItemsOptions, ttl: number | null = null) {
+    this.#ttl = ttl
     this.#reads = reads
     this.#writer = writer
     this.#options = options
@@ -46,7 +47,7 @@ export class Items {
     // Not null, because `user` is not.
     const user_id = ownerOf(user, 'items.put')!
     const now = Date.now()
-    const ttl = given ?? this.#options.ttl ?? null
+    const ttl = given ?? this.#ttl
     const expires_at = ttl === null ? null : timestamp(now + ttl * MINUTE_MS)
     const outcome = await this.#writer.write({
       name: 'item.put',

@@ -5,7 +5,7 @@ import type { Cluster, LeaseState } from '../run/cluster/cluster.ts'
 import type { CommitObserver, Committer } from '../run/commit/committer.ts'
 import type { Registry } from '../run/lifecycle/registry.ts'
 import { type Buckets, counters } from '../run/log/counters.ts'
-import type { Group, Op, Outcome, Store } from '../store/store.ts'
+import type { Group, Op, Outcome, PoolFigures, Store } from '../store/store.ts'
 import { COMMIT, VERSION } from '../base/version.ts'
 import { Poller } from '../base/poller.ts'
 
@@ -184,6 +184,11 @@ export class Metrics implements AgentObserver, CommitObserver {
       () => committer.unstoredMs / 1000
     )
     this.#gauge('colloquy_runs', 'Runs of this process that have not ended', () => registry.phases(), 'status')
+    const pool = (figure: keyof PoolFigures) => () =>
+      Object.fromEntries(Object.entries(store.connections?.() ?? {}).map(([name, figures]) => [name, figures[figure]]))
+    this.#gauge('colloquy_pool_used', 'Connections to PostgreSQL in use', pool('used'), 'pool')
+    this.#gauge('colloquy_pool_idle', 'Connections to PostgreSQL that wait for work', pool('idle'), 'pool')
+    this.#gauge('colloquy_pool_waiting', 'Requests that wait for a connection to PostgreSQL', pool('waiting'), 'pool')
     this.#gauge(
       'colloquy_store_bytes',
       'Size of the database and of its write-ahead log',

@@ -19,6 +19,7 @@ import { messageRoutes } from './messages.ts'
 import { modelRoutes } from './features.ts'
 import { withOpenApi } from './openapi.ts'
 import { peopleRoutes } from './people.ts'
+import { reloadRoutes } from './reload.ts'
 import { runRoutes } from './runs.ts'
 import { searchRoutes } from './search.ts'
 import type { AccessRules, Services } from './services.ts'
@@ -60,6 +61,7 @@ export function routes(
     ...auditRoutes(services), //    /api/v1/admin/audit
     ...usageRoutes(services), //    /api/v1/admin/usage, /api/v1/auth/usage
     ...jobRoutes(services), //  /api/v1/admin/jobs
+    ...reloadRoutes(services), // /api/v1/admin/reload
     ...searchRoutes(services), //   /api/v1/search
     ...threadRoutes(services), //   /api/threads
     ...stateRoutes(services), //    /api/threads/{thread_id}/state, /history

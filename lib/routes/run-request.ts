@@ -19,6 +19,7 @@ import {
 } from '../http/schema.ts'
 import type { Caller } from '../base/loopback.ts'
 import { configWithoutReserved, withoutReserved } from '../base/reserved.ts'
+import { originKept } from '../base/tracing.ts'
 import type { RunOrder, StatelessOrder } from '../run/lifecycle/runs.ts'
 import { type Assistants, NAME, type RunAssistant, withAssistant } from '../thread/assistants.ts'
 import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject, type User } from '../base/types.ts'
@@ -208,6 +209,7 @@ export async function orderFor(
     kwargs: {
       ...kwargsOf(request, config.runs.on_disconnect, states),
       ...configuration,
+      ...originKept(),
       graph_id: assistant.graphId,
       ...(caller?.authUser && { auth_user: caller.authUser }),
       ...(caller?.permissions && { permissions: [...caller.permissions] }),

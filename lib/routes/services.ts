@@ -2,7 +2,7 @@
 import type { ToolServers } from '../agent/mcp/tool-servers.ts'
 import type { Agent } from '../agent/runtime.ts'
 import type { StatePort } from '../agent/states.ts'
-import type { Audit } from '../auth/audit.ts'
+import type { Actor, Audit } from '../auth/audit.ts'
 import type { GroupAccess } from '../auth/group-access.ts'
 import type { Config } from '../config/config.ts'
 import type { Artifacts } from '../files/artifacts.ts'
@@ -71,6 +71,8 @@ export interface Services {
   isValid(grant: Grant): Promise<boolean>
   /** Why the server is not ready; null: ready. Probes the database if nothing was written recently. */
   unready(): Promise<string | null>
+  /** Reads the configuration again, on every process. @throws Failure configuration_invalid */
+  reload(by: Actor): Promise<readonly object[]>
   /** Metrics in Prometheus' text format. */
   metrics(): Promise<{ readonly type: string; readonly body: string }>
   /** Samples of the last hour after a Unix time, as columns. */

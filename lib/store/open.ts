@@ -15,6 +15,7 @@ import { openSplitStore } from './split/open.ts'
 import type { CopiedTable, CopySource, CopyTarget } from './copy.ts'
 import type { PartTarget } from './copy-part.ts'
 import { openSqlitePart, openSqliteSource, openSqliteTarget } from './sqlite/copy.ts'
+import { logSlowStatements } from './slow-statements.ts'
 import { openSqliteStore, pruneFile } from './sqlite/open.ts'
 import type { EventStore, Store, Warn, ModuleOptions } from './store.ts'
 import { pathToFileURL } from 'node:url'
@@ -36,10 +37,12 @@ interface StoreOptions {
   readonly database: DatabaseOptions
   readonly run_events: { readonly backend: 'memory' | 'db' | 'jsonl' | ModuleRef }
   readonly runs?: { readonly lease_ms: number }
+  readonly log?: { readonly slow_statement_ms: number }
 }
 
 /** @throws Error when a store cannot be opened, or is newer than this program. */
 export async function openStore(options: StoreOptions, warn: Warn): Promise<Store> {
+  logSlowStatements(options.log?.slow_statement_ms ?? 0, warn)
   const database = await openDatabase(options, warn)
   try {
     const events = await openEvents(options, warn)

@@ -94,11 +94,18 @@ export interface Store {
    * server, because nothing may be acknowledged before. null or absent: it is working, or idle.
    */
   readonly trouble?: StoreUnavailable | null
+  /** Connections to the database, by what they are for; absent: there are none. */
+  connections?(): Readonly<Record<string, PoolFigures>>
   /**
    * Resolves when what was removed is deleted, and in no log that the store keeps beside its rows. Absent: it always is.
    * @throws Error when that does not come about in minutes
    */
   purge?(): Promise<void>
+  /**
+   * Tries this URL of the same database (another password) and returns how to use it for all connections from now on. Absent: it has none.
+   * Rejects when the database refuses it.
+   */
+  withUrl?(url: string): Promise<() => void>
   /** For metrics; absent if the store cannot tell. */
   size?(): Promise<StoreSize>
   close(): Promise<void>
@@ -118,6 +125,13 @@ export class StoreUnavailable extends Error {
     this.code = code
     this.passes = passes
   }
+}
+
+export interface PoolFigures {
+  readonly used: number
+  readonly idle: number
+  /** Requests that wait for a connection. */
+  readonly waiting: number
 }
 
 /** Disk usage in bytes. */

@@ -95,6 +95,7 @@ export function peerContract(t: Test, open: Open): void {
       [elsewhere.run.run_id],
       'nobody takes from the living'
     )
+    t.strictSame(await a.peers!.others(), [other.id])
     await startRun(a, mine.run)
     const standings = await b.peers!.runLocations([mine.run.run_id, 'missing'])
     t.match(standings, [{ run_id: mine.run.run_id, status: 'running', owner: one.id, last: null }])

@@ -207,6 +207,7 @@ class OneLease implements Peers {
   }
 
   claim = async () => []
+  others = async () => []
   runLocations = async () => []
   tell(): void {}
 }

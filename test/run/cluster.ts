@@ -22,6 +22,7 @@ function shared(store: Store, claim: () => Promise<Run[]>): Store {
     start: async () => [],
     renew: async () => {},
     claim,
+    others: async () => [],
     async runLocations(runIds) {
       const runs = await Promise.all(runIds.map((id) => store.runs.get(id, null)))
       return runs
@@ -73,6 +74,7 @@ async function readBehind(
     options: OPTIONS,
     log: { warn: () => {}, error: () => {} },
     onRevoked: () => {},
+    onConfiguration: () => {},
     onRemoved: async () => {},
     identity: { secret: '', events: 'db' },
     sharesFiles: false,

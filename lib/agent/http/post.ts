@@ -4,6 +4,7 @@ import { type ClientRequest, request as httpRequest, type IncomingMessage } from
 import { request as httpsRequest } from 'node:https'
 import { addAbortSignal } from 'node:stream'
 import { warnUnexpected } from '../../base/errors.ts'
+import { traceHeaders } from '../../base/tracing.ts'
 
 // ----------------------------------------- Aborts a request when it is silent for too long or its run is aborted
 
@@ -142,7 +143,7 @@ function sendOnce({ method, url, headers, body, signal }: HttpRequest): Promise<
   return new Promise((resolve, reject) => {
     const asked: ClientRequest = request(
       url,
-      { method, headers: { ...headers, 'user-agent': 'colloquy', ...length }, signal },
+      { method, headers: { ...headers, ...traceHeaders(), 'user-agent': 'colloquy', ...length }, signal },
       resolve
     )
     asked.setNoDelay(true)

@@ -6,6 +6,7 @@ import { isIP, isIPv4, type LookupFunction } from 'node:net'
 import { pipeline, Readable, Transform } from 'node:stream'
 import { JsonShape } from '../../base/json.ts'
 import { Networks } from '../../base/networks.ts'
+import { traceHeaders } from '../../base/tracing.ts'
 
 /** Ranges that are not public, or are answered by the host of a virtual machine. */
 const CLOSED_4 = listOf([
@@ -106,6 +107,7 @@ export class Egress {
         agent,
         headers: {
           ...Object.fromEntries(new Headers(headers)),
+          ...traceHeaders(),
           ...(typeof body === 'string' && { 'content-length': Buffer.byteLength(body) })
         },
         ...(signal && { signal })

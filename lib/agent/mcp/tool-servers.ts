@@ -38,18 +38,23 @@ export class ToolServers implements ToolSource {
     this.#options = options
   }
 
-  /** Opens new servers, closes removed ones, keeps unchanged ones. Returns at once. */
-  configure(configs: McpServerConfigs): void {
+  /** Opens new servers, closes removed ones, keeps unchanged ones. Returns at once whether any was new, changed or removed. */
+  configure(configs: McpServerConfigs): boolean {
+    let hasChanged = false
     for (const [name, entry] of this.#entries) {
       const config = Object.hasOwn(configs, name) ? configs[name] : undefined
       if (config?.enabled && keyOf(config) === entry.key) continue
       this.#entries.delete(name)
+      hasChanged = true
       entry.retired = true
       this.#closeIfUnused(entry)
     }
     for (const [name, config] of Object.entries(configs)) {
-      if (config.enabled && !this.#entries.has(name)) this.#entries.set(name, this.#opened(name, config))
+      if (!config.enabled || this.#entries.has(name)) continue
+      hasChanged = true
+      this.#entries.set(name, this.#opened(name, config))
     }
+    return hasChanged
   }
 
   status(name: string): McpStatus {

@@ -26,11 +26,15 @@ const SECRETS_APART =
 /** What was revoked: one credential, by digest, or all of a user. */
 type Revocation = { readonly digest: string } | { readonly userId: string }
 
+type ConfigurationMessage = Extract<PeerMessage, { kind: 'reconfigure' | 'reconfigured' }>
+
 interface ClusterDeps extends Omit<RecoveryParts, 'owner' | 'log'> {
   readonly peers: Peers
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void }
   /** Something was revoked elsewhere. */
   readonly onRevoked: (revocation: Revocation) => void
+  /** A peer asks for the configuration to be read again, or answers such a question. */
+  readonly onConfiguration: (message: ConfigurationMessage, from: string) => void
   /** A thread was removed by a peer. `hadRuns`: runs of it were live here and may have left files; their agents have stopped. */
   readonly onRemoved: (threadId: string, userId: string | null, hadRuns: boolean) => Promise<void>
   /** How this process introduces itself to its peers. */
@@ -210,6 +214,9 @@ export class Cluster implements PeerListener {
         return void this.#removed(message.thread, message.user).catch(this.#onFailed)
       case 'revoked':
         return onRevoked(message)
+      case 'reconfigure':
+      case 'reconfigured':
+        return this.#deps.onConfiguration(message, from)
       case 'left':
         return this.#turnSoon()
     }

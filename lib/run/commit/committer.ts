@@ -7,6 +7,7 @@
 import { backoffMs } from '../../base/waiting.ts'
 import { Failure } from '../../base/errors.ts'
 import { withoutUser } from '../../base/scope.ts'
+import { inSpan, spans } from '../../base/tracing.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../../store/store.ts'
 import { refusal, StoreUnavailable } from '../../store/store.ts'
 
@@ -366,7 +367,9 @@ export class Committer implements Writer {
   async #write(groups: readonly Group[]): Promise<readonly Outcome[]> {
     const began = performance.now()
     try {
-      const outcomes = await this.#apply(groups)
+      const outcomes = await (spans.begin
+        ? inSpan('commit', { groups: groups.length }, () => this.#apply(groups))
+        : this.#apply(groups))
       this.wroteAt = performance.now()
       this.#notifyWritten(groups, outcomes, this.wroteAt - began)
       return outcomes

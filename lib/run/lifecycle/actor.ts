@@ -6,6 +6,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { type Agent, AgentError, RunCut } from '../../agent/runtime.ts'
 import { withoutUser } from '../../base/scope.ts'
+import { fromOrigin, inSpan } from '../../base/tracing.ts'
 import type { Op, Store } from '../../store/store.ts'
 import type { Run } from '../../base/types.ts'
 import type { Committer } from '../commit/committer.ts'
@@ -167,7 +168,10 @@ export class RunActor implements RecorderEvents {
     const { agent } = this.#deps
     const input = this.#recorder.input()
     const given = agent.takesInput ? { ...input, inbox: this.inbox } : input
-    await agent.start(given, this.#recorder.sink(), this.#abort.signal)
+    const { run_id, thread_id, model_name } = this.run
+    const about = { 'colloquy.run_id': run_id, 'colloquy.thread_id': thread_id, 'colloquy.model': model_name }
+    const work = () => agent.start(given, this.#recorder.sink(), this.#abort.signal)
+    await fromOrigin(this.run, () => inSpan('run', about, work))
   }
 
   #isOpen(): boolean {

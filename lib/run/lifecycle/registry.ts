@@ -107,7 +107,10 @@ export class Registry {
 
   constructor(deps: RegistryDeps) {
     this.#deps = deps
-    this.quota = new RunQuota(deps.options.activePerUser, () => this.runs())
+    this.quota = new RunQuota(
+      () => deps.options.activePerUser,
+      () => this.runs()
+    )
     this.#store = withStates(deps)
     this.#ticker = new Ticker(deps.options.coalesceMs)
     this.#budget = new PendingBudget(deps.options.pendingTotalBytes ?? 0, deps.committer)

@@ -148,12 +148,12 @@ interface Reservation {
 }
 
 export class RunQuota {
-  readonly #perUser: number
+  readonly #perUser: () => number
   readonly #live: () => Iterable<Run>
   readonly #reserved = new Set<Reservation>()
 
   /** @param perUser 0: no limit */
-  constructor(perUser: number, live: () => Iterable<Run>) {
+  constructor(perUser: () => number, live: () => Iterable<Run>) {
     this.#perUser = perUser
     this.#live = live
   }
@@ -167,11 +167,12 @@ export class RunQuota {
    * left. A repeated idempotency key makes no new run and needs no place.
    */
   reserve(userId: string | null, key: string | null = null): (() => void) | null {
-    if (this.#perUser === 0) return () => {}
+    const perUser = this.#perUser()
+    if (perUser === 0) return () => {}
     const live = [...this.#live()].map((run): Reservation => ({ userId: run.user_id, key: run.idempotency_key }))
     const own = [...live, ...this.#reserved].filter((one) => one.userId === userId)
     if (key !== null && own.some((one) => one.key === key)) return () => {}
-    if (own.length >= this.#perUser) return null
+    if (own.length >= perUser) return null
     const reservation = { userId, key }
     this.#reserved.add(reservation)
     return () => void this.#reserved.delete(reservation)

@@ -22,8 +22,21 @@ export type PeerMessage =
   | { readonly kind: 'removed'; readonly thread: string; readonly user: string | null }
   | { readonly kind: 'revoked'; readonly digest: string }
   | { readonly kind: 'revoked'; readonly userId: string }
+  /** Read your configuration again, and answer what you have taken of it. */
+  | { readonly kind: 'reconfigure'; readonly question: string }
+  | { readonly kind: 'reconfigured'; readonly question: string; readonly reply: ConfigurationReply }
   /** I am shutting down: my runs can be taken over. */
   | { readonly kind: 'left' }
+
+/** What a process has made of its configuration, by names of options. */
+export interface ConfigurationReply {
+  /** They have changed, and count from now on. */
+  readonly taken: readonly string[]
+  /** They have changed, and count from the next start on. */
+  readonly left: readonly string[]
+  /** Why nothing was taken. */
+  readonly problems: readonly string[]
+}
 
 export interface PeerListener {
   onMessage(message: PeerMessage, from: string): void
@@ -68,6 +81,8 @@ export interface Peers {
   renew(): Promise<void>
   /** Takes over runs of processes whose lease expired. Returns every run in flight of this process, oldest first. */
   claim(): Promise<Run[]>
+  /** Ids of the other processes whose leases have not expired. */
+  others(): Promise<string[]>
   /** States of those of these runs that exist. */
   runLocations(runIds: readonly string[]): Promise<RunLocation[]>
   /** Sends to one process, or with null to all others. Delivery is not confirmed. */

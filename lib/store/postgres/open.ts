@@ -10,6 +10,7 @@ import { originReads, threadSearch, WORDS } from './ops.ts'
 import { frameReads } from './frames.ts'
 import { Lease } from './lease.ts'
 import { PostgresPeers } from './peers.ts'
+import { PgConnection } from './pg-connection.ts'
 import { Pool, type PoolOptions } from './pool.ts'
 import { Remover } from './removal.ts'
 import type { RunSteps } from '../sql/steps.ts'
@@ -60,6 +61,13 @@ export async function openPostgresStore(url: string, options: PostgresOptions = 
       return { database: row?.bytes ?? 0, wal: 0 }
     },
     purge: () => untilRemoved(async () => (await pool.rows(ANY_REMOVED)).length > 0),
+    connections: () => ({ reads: pool.figures, writes: ownPool.figures }),
+    async withUrl(next) {
+      await (await PgConnection.open(next)).close()
+      return () => {
+        for (const part of [pool, ownPool, peers]) part.connectTo(next)
+      }
+    },
     async close() {
       await writer.close()
       await remover.close()

@@ -74,7 +74,7 @@ interface Parts {
 }
 
 export class PostgresPeers implements Peers {
-  readonly #url: string
+  #url: string
   readonly #pool: Pool
   readonly #ownPool: Pool
   readonly #lease: Lease
@@ -146,6 +146,16 @@ export class PostgresPeers implements Peers {
       "SELECT $2::timestamptz - pg_postmaster_start_time() > $1::bigint * interval '1 millisecond' AS is_steady"
     const [row] = await this.#ownPool.rows<{ is_steady: boolean }>(sql, [ms, judgedAt])
     return row?.is_steady ? judgedAt : null
+  }
+
+  async others(): Promise<string[]> {
+    const sql = 'SELECT writer_id FROM writers WHERE writer_id <> $1 AND lease_until > clock_timestamp()'
+    return (await this.#pool.rows<{ writer_id: string }>(sql, [this.id])).map(({ writer_id }) => writer_id)
+  }
+
+  /** For connections that are opened from now on. */
+  connectTo(url: string): void {
+    this.#url = url
   }
 
   async runLocations(runIds: readonly string[]): Promise<RunLocation[]> {

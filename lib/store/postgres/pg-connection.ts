@@ -6,6 +6,7 @@ import { connect, type Socket } from 'node:net'
 import postgres from 'postgres'
 import type { Timestamp } from '../../base/types.ts'
 import { type Db, decodeText, encodeText, hex, type Param, type Planning } from './db.ts'
+import { noteStatement } from '../slow-statements.ts'
 import { endsConnection } from './sqlstate.ts'
 import { readUrl } from './url.ts'
 import { warnUnexpected } from '../../base/errors.ts'
@@ -172,12 +173,15 @@ export class PgConnection implements Db {
     plan: Planning = 'kept'
   ): Promise<postgres.RowList<postgres.Row[]>> {
     if (this.#lost) throw this.#lost
+    const began = performance.now()
     try {
       // A copy, because the driver changes it.
       return await this.#orLost(this.#sql!.unsafe(sql, [...params], { prepare: plan === 'kept' }))
     } catch (error) {
       if (endsConnection(error)) this.lose(errorOf(error))
       throw error
+    } finally {
+      noteStatement(sql, began)
     }
   }
 

@@ -1,5 +1,5 @@
 // The connection pool: connections are kept open and lent for one piece of work at a time.
-import { StoreUnavailable } from '../store.ts'
+import { type PoolFigures, StoreUnavailable } from '../store.ts'
 import { PgConnection, type PgConnectionOptions, STATEMENT_TIMEOUT_MS } from './pg-connection.ts'
 import type { Db, Param, Planning, ReadDb } from './db.ts'
 import { unavailable } from './sqlstate.ts'
@@ -35,7 +35,7 @@ interface Waiting {
 }
 
 export class Pool implements ReadDb {
-  readonly #url: string
+  #url: string
   readonly #max: number
   readonly #answerMs: number
   readonly #connectionOptions: PgConnectionOptions
@@ -56,6 +56,17 @@ export class Pool implements ReadDb {
     this.#connectionOptions = connectionOptions
     this.#max = max ?? readUrl(url).max ?? CONNECTIONS_MAX
     this.#sweeper = setInterval(() => this.#sweep(), IDLE_MS / 2).unref()
+  }
+
+  /** Connections that are lent, idle, and those who wait for one. */
+  get figures(): PoolFigures {
+    const idle = this.#idle.length
+    return { used: this.#alive - idle, idle, waiting: this.#waiting.length }
+  }
+
+  /** For connections that are opened from now on; those that are open stay. */
+  connectTo(url: string): void {
+    this.#url = url
   }
 
   /**

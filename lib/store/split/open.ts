@@ -68,6 +68,8 @@ function joined(database: Store, events: EventStore, removals: Removals): Store 
     events: eventReads(database, events),
     ...(database.search && { search: database.search }),
     ...(database.peers && { peers: database.peers }),
+    ...(database.connections && { connections: database.connections.bind(database) }),
+    ...(database.withUrl && { withUrl: database.withUrl.bind(database) }),
     apply: (groups) => writer.apply(groups),
     get trouble() {
       return database.trouble ?? null

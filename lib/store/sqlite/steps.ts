@@ -10,9 +10,13 @@ import {
   type StepWrites,
   type Steps
 } from '../sql/steps.ts'
+import { noteStatement } from '../slow-statements.ts'
 import { bindings } from './connection.ts'
 import type { Reader } from './reader.ts'
 import type { Writers } from './batch-codec.ts'
+
+/** Shorter ones are slow for nobody, and there are many. */
+const NOTED_MS = 10
 
 /** As `timestamp` writes it. */
 const ISO = "'%Y-%m-%dT%H:%M:%f+00:00'"
@@ -45,9 +49,11 @@ export function stepRunner(db: Database.Database): <T>(steps: Steps<T>) => T {
       prepared.set(sql, statement)
     }
     const values = bindings(params.map(sqliteValue))
-    if (statement.reader) return statement.all(values)
-    statement.run(values)
-    return []
+    const began = performance.now()
+    const rows = statement.reader ? statement.all(values) : []
+    if (!statement.reader) statement.run(values)
+    if (performance.now() - began > NOTED_MS) noteStatement(sql, began)
+    return rows
   }
   return (steps) => {
     let step = steps.next()
