@@ -249,9 +249,13 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     writer,
     log,
     onRevoked,
-    onActing: (by, userId) =>
+    onActing: (by, userId, address) =>
       void audit
-        .record('acting_for', { actor: userName(by), address: null, requestId: currentRequestId() }, userName(userId))
+        .record(
+          'acting_for',
+          { actor: userName(by), address: address || null, requestId: currentRequestId() },
+          userName(userId)
+        )
         .catch(warnUnexpected)
   })
   const threadLinks = new ThreadLinks({

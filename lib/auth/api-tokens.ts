@@ -40,7 +40,7 @@ interface ApiTokenParts {
   readonly reads: ScopedStore['apiTokens']
   readonly users: Pick<ScopedStore['users'], 'byId' | 'byEmail'>
   /** Called when a token acts for somebody for the first time in a while. Must not throw. */
-  readonly onActing?: (tokenUserId: string, userId: string) => void
+  readonly onActing?: (tokenUserId: string, userId: string, address: string) => void
   readonly writer: ScopedWriter
   readonly log: { warn(fields: object, text: string): void }
   /** As in SessionParts. */
@@ -126,7 +126,7 @@ export class ApiTokens {
    * The user that a token acts for, and what it may do.
    * @throws Failure token_invalid (also when it was revoked), token_expired, user_not_found
    */
-  async authenticate({ text, onBehalfOf }: Omit<Credential, 'kind'>): Promise<Principal> {
+  async authenticate({ text, onBehalfOf, address = '' }: Omit<Credential, 'kind'>): Promise<Principal> {
     const found = await this.#parts.reads.byDigest(digestOf(text))
     if (!found) throw new Failure('token_invalid')
     const { token, user } = found
@@ -138,17 +138,17 @@ export class ApiTokens {
     this.#noteUse(token)
     const permissions = new Set(token.scopes.filter(isPermission))
     const grant: Grant = { kind: 'token', userId: user.id, digest: token.digest, version: 0, expires, permissions }
-    return onBehalfOf === undefined ? { user, grant } : this.#actingFor(onBehalfOf, user, grant)
+    return onBehalfOf === undefined ? { user, grant } : this.#actingFor(onBehalfOf, user, grant, address)
   }
 
   /** @throws Failure acting_refused: it may not, or that is nobody it may act for */
-  async #actingFor(named: string, owner: User, grant: Grant): Promise<Principal> {
+  async #actingFor(named: string, owner: User, grant: Grant, address: string): Promise<Principal> {
     const { users, onActing } = this.#parts
     const mayAct = grant.permissions?.has('act:users') && ['admin', 'service'].includes(owner.system_role)
     const user = mayAct ? ((await users.byId(named)) ?? (await findAccount(users, named))) : null
     if (user === null || user.disabled_at !== null || user.system_role !== 'user') throw fail('acting_refused')
     const permissions = new Set([...(grant.permissions ?? [])].filter((one) => USER_SCOPES.has(one)))
-    this.#noteActing(`${grant.digest} ${user.id}`, () => onActing?.(owner.id, user.id))
+    this.#noteActing(`${grant.digest} ${user.id}`, () => onActing?.(owner.id, user.id, address))
     return { user, grant: { ...grant, userId: user.id, permissions, actor: owner.id } }
   }
 

@@ -251,11 +251,18 @@ export class Sessions {
     return user !== null && user !== 'denied' && user.token_version === version
   }
 
-  /** Revokes a token until it would have expired, and closes its streams. Ignores anything else. Resolves when that is stored. */
-  async logout(token: string): Promise<void> {
+  /**
+   * Revokes a token until it would have expired, and closes its streams. Ignores anything else. Resolves when that is stored, with the id of its
+   * user; null: it was no session that stood.
+   */
+  async logout(token: string): Promise<string | null> {
     const found = await this.#parts.tokens.read(token)
-    if ('failure' in found) return
-    await this.end(digestOf(token), Math.ceil(found.claims.exp))
+    if ('failure' in found) return null
+    const digest = digestOf(token)
+    const { sub, ver, exp } = found.claims
+    const user = await this.#parts.users.ofSession(sub, digest)
+    await this.end(digest, Math.ceil(exp))
+    return user !== null && user !== 'denied' && user.token_version === ver ? user.id : null
   }
 
   /** The same of a session whose token is not at hand. `expires` in Unix seconds. */

@@ -90,7 +90,7 @@ export class Entry {
     const isByLink = LINK_HEADER in req.headers
     const wait = isByLink ? this.#byLinks.ask(proxies.addressOf(req)) : 0
     if (wait > 0) throw fail('too_many_by_links', null, { 'Retry-After': String(wait) })
-    const principal = await principalOf(req, authenticate, authenticateRequest)
+    const principal = await principalOf(req, authenticate, authenticateRequest, proxies.addressOf(req))
     // What the operator's app answers is nobody's thread.
     if (principal.grant.link && (isApps || route === null)) throw fail('link_refused')
     // Hot path: where there are no quotas, only accounts that have one of their own are asked about.
@@ -266,7 +266,7 @@ export type Authenticate = (credential: Credential) => Promise<Principal>
  * The credential that counts. A link wins: it opens less than any other. A session cookie wins over an API token, so that requests with the cookie strictly follow
  * the rules for sessions. Null: none.
  */
-function credentialOf(req: IncomingMessage): Credential | null {
+function credentialOf(req: IncomingMessage, address = ''): Credential | null {
   const session = cookieOf(req, SESSION_COOKIE)
   const link = req.headers[LINK_HEADER]
   if (typeof link === 'string') return { kind: 'link', text: link, viewer: session ?? null }
@@ -274,7 +274,7 @@ function credentialOf(req: IncomingMessage): Credential | null {
   const text = apiTokenOf(req)
   if (text === null) return null
   const named = req.headers['x-on-behalf-of']
-  return { kind: 'token', text, ...(typeof named === 'string' && { onBehalfOf: named.trim() }) }
+  return { kind: 'token', text, ...(typeof named === 'string' && { onBehalfOf: named.trim(), address }) }
 }
 
 /**
@@ -292,15 +292,17 @@ export type AuthenticateRequest = (head: Request) => Promise<Principal>
 
 /**
  * Authenticates the caller [Auth 3].
+ * @param address of the client, behind proxies
  * @param otherwise used when there is no credential of ours
  * @throws Failure not_authenticated without a credential; what `authenticate` throws for a bad one
  */
 export async function principalOf(
   req: IncomingMessage,
   authenticate: Authenticate,
-  otherwise: AuthenticateRequest | null
+  otherwise: AuthenticateRequest | null,
+  address = ''
 ): Promise<Principal> {
-  const credential = credentialOf(req)
+  const credential = credentialOf(req, address)
   if (credential !== null) return authenticate(credential)
   if (otherwise === null) throw fail('not_authenticated')
   return otherwise(requestOf(req))

@@ -3,7 +3,9 @@
 import { existsSync } from 'node:fs'
 import { type Reset, resetAdmin } from '../auth/admin.ts'
 import { ApiTokens, type NewApiToken } from '../auth/api-tokens.ts'
+import { Audit, OPERATOR, userName } from '../auth/audit.ts'
 import { findAccount } from '../auth/email.ts'
+import { tokenName } from '../auth/people.ts'
 import type { Config } from '../config/config.ts'
 import { Committer } from '../run/commit/committer.ts'
 import { daysKept, keptSince } from '../run/commit/sweeper.ts'
@@ -22,9 +24,17 @@ export const SILENT = { info: () => {}, error: () => {} }
  * @throws Error when there is no SQL database, or nobody to reset.
  */
 export function resetAdministrator(config: Config, email: string | null): Promise<Reset> {
-  return beside(config, (store, writer) =>
-    resetAdmin({ users: store.users, apiTokens: tokensOf(store, writer), writer, home: config.home, email })
-  )
+  return beside(config, async (store, writer) => {
+    const parts = { users: store.users, apiTokens: tokensOf(store, writer), writer, home: config.home, email }
+    const reset = await resetAdmin(parts)
+    const user = await accountOf(store, reset.email)
+    await auditOf(writer).record('password', OPERATOR, userName(user.id), { how: 'reset' })
+    return reset
+  })
+}
+
+function auditOf(writer: Writer): Audit {
+  return new Audit({ writer, log: SILENT })
 }
 
 export type TokenWish = Omit<NewApiToken, 'user_id'>
@@ -40,7 +50,10 @@ export function createApiToken(
 ): Promise<{ readonly token: ApiToken; readonly text: string }> {
   return beside(config, async (store, writer) => {
     const user = await accountOf(store, email)
-    return tokensOf(store, writer).create({ ...wanted, user_id: user.id })
+    const made = await tokensOf(store, writer).create({ ...wanted, user_id: user.id })
+    const details = { scopes: [...made.token.scopes], for: userName(user.id) }
+    await auditOf(writer).record('token_created', OPERATOR, tokenName(made.token), details)
+    return made
   })
 }
 
@@ -59,6 +72,7 @@ export function listApiTokens(config: Config, email: string): Promise<ApiToken[]
 export function revokeApiToken(config: Config, token_id: string): Promise<void> {
   return beside(config, async (store, writer) => {
     if (!(await tokensOf(store, writer).revoke(token_id, null))) throw new Error(`There is no API token ${token_id}`)
+    await auditOf(writer).record('token_revoked', OPERATOR, tokenName({ token_id }))
   })
 }
 

@@ -271,7 +271,8 @@ export function authRoutes(services: AuthServices): Route[] {
   const logout = async (call: Call): Promise<Reply> => {
     const home = `${baseUrlOf(call, config.server.public_url)}/`
     const logout_url = call.credential === null ? null : await (services.sso?.signOutUrl(call.credential, home) ?? null)
-    if (call.credential !== null) await sessions.logout(call.credential)
+    const userId = call.credential === null ? null : await sessions.logout(call.credential)
+    if (userId !== null) await audit.record('sign_out', { ...actorOf(call), actor: userName(userId) })
     const gone = [sessionCookie(call, ''), { ...csrfCookie(call.secure), value: '' }]
     return {
       json: { message: 'Successfully logged out', ...(logout_url !== null && { logout_url }) },

@@ -189,6 +189,30 @@ t.test(
   }
 )
 
+t.test('what the command line does to passwords and tokens, and who signs out, is in the audit', async (t) => {
+  const { site, admin } = await staffed(t)
+  const ann = await signIn(site, 'ann')
+  const [id, email] = [await idOf(ann), await emailOf(ann)]
+  await ann.post(`${AUTH}/logout`)
+  await ann.post(`${AUTH}/logout`)
+  t.match(await command(site.home, 'token', 'create', '--email', email), { code: 0 })
+  const { body } = await admin.get('/api/v1/admin/audit?action=token_created')
+  const token = textIn(body, 'entries', 0, 'target').replace('token:', '')
+  t.match(body, { entries: [{ actor: 'operator', details: { for: `user:${id}` } }] })
+  t.match(await command(site.home, 'token', 'revoke', token), { code: 0 })
+  t.match((await admin.get('/api/v1/admin/audit?action=token_revoked')).body, {
+    entries: [{ actor: 'operator', target: `token:${token}` }]
+  })
+  t.strictSame(
+    (await auditOf(admin, id)).filter((action) => action === 'sign_out'),
+    ['sign_out'],
+    'once'
+  )
+  t.match(await command(site.home, 'reset-admin'), { code: 0 })
+  const again = new Person(site.url)
+  t.equal((await again.get(`${AUTH}/me`)).status, 401)
+})
+
 t.test('a service account acts for a named user with its token, and for nobody else', async (t) => {
   const { site, admin } = await staffed(t)
   const ann = await signIn(site, 'ann')
@@ -216,6 +240,13 @@ t.test('a service account acts for a named user with its token, and for nobody e
   const bob = await idOf(await signIn(site, 'bob'))
   t.equal((await bare.get(`/api/threads/${thread}`, as(own, bob))).status, 403, 'a user acts for nobody')
   await until(async () => (await auditOf(admin, robot)).includes('acting_for'), 'it is recorded')
+  const acts = await admin.get('/api/v1/admin/audit?action=acting_for')
+  const who = { actor: `user:${robot}`, target: `user:${id}`, address: '127.0.0.1', request_id: /\S/ }
+  t.match(acts.body, { entries: [who] })
+  const input = { messages: [{ role: 'user', content: '/demo deltas=1 rate=0' }] }
+  const running = await tokenOf('act:users', 'threads:write', 'runs:create')
+  t.equal((await bare.post('/api/runs/wait', { input }, as(running, id))).status, 200)
+  t.match((await ann.get(`${AUTH}/usage`)).body, { total: { runs: 1 } }, 'what it takes is the user’s')
   await admin.ask('PATCH', `${USERS}/${id}`, { body: { disabled: true } })
   t.equal((await bare.get(`/api/threads/${thread}`, as(acting, id))).status, 403)
   t.equal((await admin.post(`${USERS}/${id}/tokens`, {})).status, 409, 'persons make their own tokens')
