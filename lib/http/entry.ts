@@ -3,7 +3,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { fail } from '../base/errors.ts'
-import { API_TOKEN_PREFIX, type Credential, type Principal } from '../base/types.ts'
+import { API_TOKEN_PREFIX, type Credential, isObject, type Principal } from '../base/types.ts'
 import { isLoopback, type Proxies } from './address.ts'
 import { Allowance } from './admission.ts'
 import { cookieOf, firstOf, requestOf } from './request.ts'
@@ -285,6 +285,21 @@ function apiTokenOf(req: IncomingMessage): string | null {
   const bearer = /^bearer +(\S+)$/i.exec(req.headers.authorization ?? '')?.[1]
   const key = req.headers['x-api-key']
   return [bearer, key].find((text) => typeof text === 'string' && text.startsWith(API_TOKEN_PREFIX))?.toString() ?? null
+}
+
+/** Whether a request says who asks, whoever will believe it. */
+export function showsCredential(req: IncomingMessage): boolean {
+  const { authorization, cookie } = req.headers
+  return authorization !== undefined || req.headers['x-api-key'] !== undefined || Boolean(cookie?.trim())
+}
+
+const CREDENTIALS = ['authorization', 'x-api-key']
+
+/** Takes into the head what a first message has as `headers`, of credentials alone. */
+export function takeCredential(req: IncomingMessage, message: unknown): void {
+  const headers = isObject(message) && isObject(message.headers) ? message.headers : {}
+  for (const [name, value] of Object.entries(headers))
+    if (CREDENTIALS.includes(name.toLowerCase()) && typeof value === 'string') req.headers[name.toLowerCase()] = value
 }
 
 /** Authenticates a request without a credential of ours, given its head, by the operator's own rules, which may refuse it. */

@@ -196,6 +196,8 @@ export interface Route {
   readonly tail: boolean
   /** The handler streams the response. */
   readonly isStream: boolean
+  /** A WebSocket whose first message may have the credential that its upgrade lacks: bytes of a message; null: none such. */
+  readonly lateBytes: number | null
   /** What an operator can turn off together: `threads`, `runs`, `store`... */
   readonly part: string
   /** For the reference: what it does, in one line. */
@@ -230,6 +232,7 @@ export interface RouteSpec<Body, Query, Who extends Access = Access>
       | 'form'
       | 'tail'
       | 'isStream'
+      | 'lateBytes'
       | 'part'
       | 'refusals'
       | 'reads'
@@ -293,6 +296,7 @@ export function route<
     form: spec.form ?? false,
     tail: spec.tail ?? false,
     isStream: spec.isStream ?? false,
+    lateBytes: spec.lateBytes ?? null,
     part: spec.part ?? partOf(path),
     summary: spec.summary,
     answers: spec.answers,

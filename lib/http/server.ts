@@ -7,7 +7,7 @@ import { diskFailure, fail, Failure } from '../base/errors.ts'
 import { asRequest, asUser } from '../base/scope.ts'
 import { traceIn } from '../base/tracing.ts'
 import type { Principal } from '../base/types.ts'
-import { bodyOf, noteExpectation, weightOf } from './body.ts'
+import { bodyOf, noteExpectation, parseJson, weightOf } from './body.ts'
 import {
   type Call,
   checkIds,
@@ -23,12 +23,12 @@ import {
 import { Admission } from './admission.ts'
 import { basePathIn, enterBasePath, forwardedPrefix } from './base-path.ts'
 import { CONTRACT, type Dialect, type ErrorForm } from './dialect.ts'
-import { CHANGING, Entry, type EntryOptions, SESSION_COOKIE } from './entry.ts'
+import { CHANGING, Entry, type EntryOptions, SESSION_COOKIE, showsCredential, takeCredential } from './entry.ts'
 import { breakOff, reset, sendBroken, sendFailure, sendReply } from './reply.ts'
 import { cookieOf, fieldsOf, targetOf } from './request.ts'
 import { type Match, Router } from './router.ts'
 import { check } from './schema.ts'
-import { isSurplus, noteUpgrade, UpgradableMessage } from './web-socket.ts'
+import { firstMessage, isSurplus, isUpgrade, noteUpgrade, refuseEarly, UpgradableMessage } from './web-socket.ts'
 
 /** Compatible with pino. */
 export interface Log {
@@ -248,6 +248,10 @@ export class HttpServer {
     const { segments } = match
     if (match.kind === 'found') seen.route = match.route.path
     seen.errors = this.#router.errorsOf(match)
+    if (match.kind === 'found' && isUpgrade(req) && !showsCredential(req)) {
+      const { lateBytes } = match.route
+      if (lateBytes !== null) return this.#late(req, res, match, lateBytes, seen)
+    }
     if (app === null) {
       const principal = await this.#entry.pass(req, match, cookies, false)
       return this.#handle({ req, res, match, principal, given: null }, seen)
@@ -264,6 +268,28 @@ export class HttpServer {
     const principal = await this.#entry.pass(req, match, cookies, isApps)
     if (segments === null || !(isApps || app.pathsOf(method, segments).length > 0)) return ours(principal, null)
     return app.answer(req, res, segments, principal, { isStream, answer: (body) => ours(principal, body) })
+  }
+
+  /** The first message of a WebSocket says whose it is. Where no cookie came, no page can act for its visitor, whatever its origin. */
+  async #late(
+    req: IncomingMessage,
+    res: ServerResponse,
+    match: Found,
+    maxBytes: number,
+    seen: Seen
+  ): Promise<typeof HANDLED> {
+    const text = await firstMessage({ req, res }, maxBytes)
+    if (text === null) return HANDLED
+    try {
+      takeCredential(req, messageIn(text))
+      const principal = await this.#entry.pass(req, match, [], false)
+      await this.#handle({ req, res, match, principal, given: null }, seen)
+    } catch (error) {
+      const { status, message } = error instanceof Failure ? error : { status: 500, message: 'Internal Server Error' }
+      if (!refuseEarly(req, closeCodeOf(status), message)) throw error
+      if (!(error instanceof Failure)) this.#options.log.error({ err: error }, 'a WebSocket could not be opened')
+    }
+    return HANDLED
   }
 
   async #handle({ match, ...asked }: Asked, seen: Seen): Promise<Reply | typeof HANDLED> {
@@ -358,6 +384,21 @@ export class HttpServer {
       sendFailure(req, res, new Failure('internal', null, { 'X-Request-Id': requestId }), cookies, seen.errors)
     else sendBroken(req, res, requestId)
   }
+}
+
+/** JSON, or anything else, which has no credential. */
+function messageIn(text: string): unknown {
+  try {
+    return parseJson(Buffer.from(text))
+  } catch {
+    return null
+  }
+}
+
+/** Clients come back at once, or later; not with this credential. */
+function closeCodeOf(status: number): number {
+  if (status === 401 || status === 403) return 4000 + status
+  return status === 429 || status === 503 ? 1013 : 1011
 }
 
 /** The sender's, where it may stand in a log; else a new one. */

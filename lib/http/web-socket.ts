@@ -162,20 +162,100 @@ export function acceptWebSocket(
   call: Call,
   { maxBytes, arrivesWithin = ARRIVES_WITHIN_MS }: MessageBounds
 ): TextSocket {
-  const { req, res } = call
+  const known = early.get(call.req)
+  early.delete(call.req)
+  const { ws, socket, messages } = known ?? { ...handshake(call, maxBytes), messages: [] }
+  if (ws === null) return refused(socket)
+  if (ws.readyState === ws.CLOSED) call.share.release()
+  else ws.once('close', () => call.share.release())
+  countUnfinished(ws, socket, call.share, arrivesWithin)
+  return textSocket(ws, socket, messages)
+}
+
+interface Accepted {
+  /** null: the handshake was invalid, and has been answered. */
+  readonly ws: WebSocket | null
+  readonly socket: Duplex
+}
+
+function handshake({ req, res }: Pick<Call, 'req' | 'res'>, maxBytes: number): Accepted {
   const upgrade = upgrades.get(req)
   if (!upgrade) throw new Failure('upgrade_required', null, { Upgrade: 'websocket' })
   upgrades.delete(req)
   const { socket, head } = upgrade
   res.detachSocket(req.socket)
   res.statusCode = 101
-  let accepted: TextSocket | null = null
+  let accepted: WebSocket | null = null
   serverFor(maxBytes).handleUpgrade(req, socket, head, (ws) => {
-    ws.once('close', () => call.share.release())
-    countUnfinished(ws, socket, call.share, arrivesWithin)
-    accepted = textSocket(ws, socket)
+    accepted = ws
   })
-  return accepted ?? refused(socket)
+  return { ws: accepted, socket }
+}
+
+// ----------------------------------------------------------------------------------------------------
+// Sockets that are accepted before it is known whose they are: a browser can set no header of an upgrade.
+
+/** With what has come of each. */
+const early = new WeakMap<IncomingMessage, Accepted & { readonly ws: WebSocket; readonly messages: string[] }>()
+
+/** What may arrive of a first message, and for how long it is waited for, in ms. */
+const FIRST_BYTES = 8 * 1024
+const FIRST_MS = 10_000
+
+/** Accepts an upgrade for the sake of its first message. null: none came, and the socket is closed. */
+export function firstMessage(call: Pick<Call, 'req' | 'res'>, maxBytes: number): Promise<string | null> {
+  const { ws, socket } = handshake(call, maxBytes)
+  if (ws === null) return Promise.resolve(null)
+  const messages: string[] = []
+  // A `close` event follows.
+  ws.on('error', () => {})
+  return new Promise((resolve) => {
+    let bytes = 0
+    const give = (text: string | null) => {
+      clearTimeout(late)
+      socket.off('data', count)
+      ws.off('close', gone)
+      resolve(text)
+    }
+    const gone = () => give(null)
+    const refuse = (code: number, reason: string) => {
+      give(null)
+      closeSoon(ws, code, reason)
+    }
+    const count = (data: Buffer) => {
+      bytes += data.length
+      if (bytes > FIRST_BYTES) refuse(TOO_BIG, 'the first message is too long')
+    }
+    const late = setTimeout(() => refuse(POLICY, 'no message has come'), FIRST_MS).unref()
+    ws.once('close', gone)
+    ws.on('message', (data) => {
+      messages.push(String(data))
+      if (messages.length > 1) return
+      ws.pause()
+      early.set(call.req, { ws, socket, messages })
+      give(messages[0]!)
+    })
+    socket.on('data', count)
+  })
+}
+
+/** Closes a socket whose first message shows nobody who may open it. False: its handler has it already. */
+export function refuseEarly(req: IncomingMessage, code: number, reason: string): boolean {
+  const known = early.get(req)
+  early.delete(req)
+  if (known) closeSoon(known.ws, code, reason)
+  return known !== undefined
+}
+
+const POLICY = 1008
+const TOO_BIG = 1009
+/** Bytes of a reason [RFC 6455 5.5]. */
+const REASON_MAX = 120
+
+function closeSoon(ws: WebSocket, code: number, reason: string): void {
+  ws.resume()
+  ws.close(code, reason.replace(/[^\x20-\x7e]/g, '').slice(0, REASON_MAX))
+  setTimeout(() => ws.terminate(), CLOSING_MS).unref()
 }
 
 /** Counts what has arrived of a message, and closes the socket when that is too much, or takes too long. */
@@ -268,7 +348,8 @@ class ArrivingMessage {
   }
 }
 
-function textSocket(ws: WebSocket, socket: Duplex): TextSocket {
+/** @param messages what has come already */
+function textSocket(ws: WebSocket, socket: Duplex, messages: string[]): TextSocket {
   let heardAt = performance.now()
   const heard = () => {
     heardAt = performance.now()
@@ -294,10 +375,13 @@ function textSocket(ws: WebSocket, socket: Duplex): TextSocket {
       else ws.once('close', listener)
     },
     onText: (listener) => {
+      ws.removeAllListeners('message')
       ws.on('message', (data) => {
         heard()
         listener(String(data))
       })
+      for (const text of messages.splice(0)) listener(text)
+      ws.resume()
     },
     onPing: (listener) => {
       ws.on('ping', (data) => {

@@ -1,6 +1,9 @@
 // The AI SDK's ids: its chat is a thread, its message the answer of a run, or of runs that go on after their user's approval.
 import type { Run } from '../../base/types.ts'
 
+/** Under it the names of chats are kept. */
+export const PROTOCOL = 'ai-sdk'
+
 /** In a run's metadata: the message that it continues. */
 export const MESSAGE_KEY = 'ui_message_id'
 

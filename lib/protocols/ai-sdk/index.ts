@@ -1,7 +1,8 @@
 // The AI SDK's chat: send, come back, stop, and the messages so far. https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol
 import { fail } from '../../base/errors.ts'
-import { isInFlight, type Run } from '../../base/types.ts'
+import { isInFlight, type JsonObject, type Run } from '../../base/types.ts'
 import { type Call, type HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
+import { check } from '../../http/schema.ts'
 import { anObject, arrayOf, text } from '../../routes/answers.ts'
 import { positionText } from '../../routes/join-request.ts'
 import { alreadyEnded } from '../../routes/run-request.ts'
@@ -14,13 +15,12 @@ import { isBehindInThread, type Place, placedEvents, placeText, readPlace } from
 import { streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, visibleThread } from '../threads.ts'
 import { DONE, STREAM_HEADERS } from './encoding.ts'
-import { continuesMessage, MESSAGE_KEY, messageIdOf } from './ids.ts'
+import { continuesMessage, MESSAGE_KEY, messageIdOf, PROTOCOL } from './ids.ts'
 import { type ChatBody, chatBody, runBodyOf } from './input.ts'
 import { messageIds, uiMessages } from './messages.ts'
+import { openChatSocket } from './socket.ts'
 import { type Chunk, TRANSLATION } from './translate.ts'
 
-/** Under it the names of chats are kept. */
-export const PROTOCOL = 'ai-sdk'
 /** Runs that one message goes through, as many as are shown of it. */
 const GOING_ON_MAX = 100
 /** Runs whose answers go on in another's message. */
@@ -30,12 +30,7 @@ export function aiSdkRoutes(services: Services): Route[] {
   const { config, registry, runs, states, store } = services
 
   const view = (after: Place | null) => {
-    const selection: Selection<Chunk> = {
-      filter: PART_FILTER,
-      withValues: false,
-      takes: ({ at }) => after === null || isBehindInThread(at, after),
-      key: after === null ? '' : placeText(after)
-    }
+    const selection = selectionAfter(after)
     return { translation: TRANSLATION, encoding: placedEvents, selection: () => selection, last: DONE }
   }
 
@@ -84,6 +79,13 @@ export function aiSdkRoutes(services: Services): Route[] {
     ])
     const messageOf = messageIds(continued, MESSAGE_KEY)
     return { json: uiMessages({ threadId, messages: newest?.messages ?? [], questions, messageOf }) }
+  }
+
+  const chats = {
+    send: (call: UserCall, given: JsonObject, more: JsonObject) =>
+      sendChat(services, call, check(chatBody, given, 'body'), more),
+    runsOf: (threadId: string) => messageRuns(services, threadId),
+    selection: selectionAfter(null)
   }
 
   const path = '/api/ai/chat'
@@ -138,8 +140,29 @@ export function aiSdkRoutes(services: Services): Route[] {
       answers: { 200: { schema: arrayOf(anObject) } },
       refusals: [404],
       handler: messages
+    }),
+    route({
+      method: 'GET',
+      path: '/api/ai/ws',
+      isStream: true,
+      permission: 'runs:read',
+      rule: null,
+      lateBytes: config.server.body_bytes,
+      summary: 'Chats over a WebSocket: send, come back and stop; the credential may come in the first message',
+      answers: { 101: null },
+      refusals: [426, 429],
+      handler: (call) => openChatSocket(services, call, chats)
     })
   ])
+}
+
+function selectionAfter(after: Place | null): Selection<Chunk> {
+  return {
+    filter: PART_FILTER,
+    withValues: false,
+    takes: ({ at }) => after === null || isBehindInThread(at, after),
+    key: after === null ? '' : placeText(after)
+  }
 }
 
 /** Begins the run that a chat asks for. */

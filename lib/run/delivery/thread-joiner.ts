@@ -82,14 +82,19 @@ export class ThreadsJoiner implements OpenStream {
       pump: (one, loaded) => this.#pumpOne(one, loaded),
       end: ({ onEnd }) => {
         if (!onEnd) return this.#end()
-        this.threads.get(threadId)?.leave()
-        this.threads.delete(threadId)
+        this.drop(threadId)
         onEnd()
       },
       fail: (error) => this.#fail(error),
       reset: () => this.reset()
     })
     this.threads.set(threadId, thread)
+  }
+
+  /** What of it was not sent yet is not sent. */
+  drop(threadId: string): void {
+    this.threads.get(threadId)?.leave()
+    this.threads.delete(threadId)
   }
 
   /** Drops the threads of which everything was sent. Returns the ordinal of the last run of each. */

@@ -1,0 +1,91 @@
+// For chats of the AI SDK: a fetch whose streams survive a cut. It comes back behind the last whole chunk, so that no chunk comes twice.
+//
+//   new DefaultChatTransport({ api: '/api/ai/chat', fetch: exactFetch() })
+
+export interface ExactFetchOptions {
+  readonly fetch?: typeof fetch
+  /** Attempts in a row that bring nothing, until the chat is told of the cut. */
+  readonly attempts?: number
+  /** Before the first of them, in ms; each waits twice as long as the one before. */
+  readonly waitMs?: number
+}
+
+const WAIT_MAX_MS = 10_000
+
+/** Of a transport: the answer to a message goes on behind a cut, from the chunk that came last. */
+export function exactFetch({ fetch: ask = fetch, attempts = 8, waitMs = 250 }: ExactFetchOptions = {}): typeof fetch {
+  return async (input, init = {}) => {
+    const response = await ask(input, init)
+    const chat = chatOf(String(input), init)
+    if (!response.ok || !response.body || !chat) return response
+    const comeBack = (last: string | null) => {
+      const headers = new Headers(init.headers)
+      headers.delete('content-type')
+      if (last !== null) headers.set('last-event-id', last)
+      return ask(chat, { ...init, method: 'GET', body: null, headers })
+    }
+    const pieces = wholeEvents(response.body, comeBack, { attempts, waitMs, signal: init.signal ?? null })
+    const body = new ReadableStream<Uint8Array>({
+      pull: (controller) =>
+        pieces.next().then(
+          ({ done, value }) => (done ? controller.close() : controller.enqueue(value)),
+          (error: unknown) => controller.error(error)
+        ),
+      cancel: () => pieces.return(undefined).then(() => {})
+    })
+    return new Response(body, { status: response.status, headers: response.headers })
+  }
+}
+
+/** Where the answer to a message is read again; null: no message is sent. */
+function chatOf(url: string, { method, body }: RequestInit): string | null {
+  if (method !== 'POST') return url
+  // What the transport has written.
+  const { id } = JSON.parse(String(body)) as { readonly id?: unknown }
+  return typeof id === 'string' ? `${url}/${encodeURIComponent(id)}/stream` : null
+}
+
+interface Patience extends Required<Pick<ExactFetchOptions, 'attempts' | 'waitMs'>> {
+  readonly signal: AbortSignal | null
+}
+
+/** Events up to `[DONE]`, each passed on when it is whole. */
+async function* wholeEvents(
+  first: ReadableStream<Uint8Array>,
+  comeBack: (last: string | null) => Promise<Response>,
+  { attempts, waitMs, signal }: Patience
+): AsyncGenerator<Uint8Array, undefined> {
+  let last: string | null = null
+  let body: ReadableStream<Uint8Array> | null = first
+  for (let failures = 0; ; failures++) {
+    const reader = body?.getReader()
+    const decoder = new TextDecoder()
+    let rest = ''
+    try {
+      for (let read = await reader?.read(); read && !read.done; read = await reader?.read()) {
+        rest += decoder.decode(read.value, { stream: true })
+        const end = rest.lastIndexOf('\n\n') + 2
+        if (end < 2) continue
+        const events = rest.slice(0, end)
+        rest = rest.slice(end)
+        last = [...events.matchAll(/^id: (.*)$/gm)].at(-1)?.[1] ?? last
+        failures = 0
+        yield new TextEncoder().encode(events)
+        if (/^data: \[DONE\]$/m.test(events)) return
+      }
+    } catch (error) {
+      if (signal?.aborted) throw error
+    } finally {
+      reader?.cancel().catch(() => {})
+    }
+    // The AI SDK takes an error of the network for a cut.
+    if (failures >= attempts) throw new TypeError('network error: the answer was cut')
+    await new Promise((resolve) => setTimeout(resolve, Math.min(waitMs * 2 ** failures, WAIT_MAX_MS)))
+    signal?.throwIfAborted()
+    const again: Response | null = await comeBack(last).catch(() => null)
+    if (again && again.status >= 400 && again.status < 500 && again.status !== 429)
+      throw new Error(`The answer cannot be read again: ${again.status}`)
+    if (again?.status === 204) return
+    body = again?.ok ? again.body : null
+  }
+}

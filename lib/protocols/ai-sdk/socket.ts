@@ -1,0 +1,222 @@
+// The AI SDK's chat over one WebSocket: messages that are sent, answers that are read again, and stops, each by the id of its request.
+import * as v from 'valibot'
+import { Failure, Refused } from '../../base/errors.ts'
+import { asUser } from '../../base/scope.ts'
+import { isInFlight, isObject, type JsonObject, type Run } from '../../base/types.ts'
+import { parseJson } from '../../http/body.ts'
+import { HANDLED, requirePermission, type UserCall } from '../../http/route.ts'
+import { check, integer, jsonObject, objectOf } from '../../http/schema.ts'
+import { acceptWebSocket, PING, type TextSocket, textFrames } from '../../http/web-socket.ts'
+import { Authorizer } from '../../routes/authorization.ts'
+import { readerOf } from '../../routes/join-request.ts'
+import { alreadyEnded } from '../../routes/run-request.ts'
+import type { Services } from '../../routes/services.ts'
+import type { ThreadsJoiner } from '../../run/delivery/thread-joiner.ts'
+import { type Encoding, type Selection, TranslatedFeed } from '../feed.ts'
+import { visibleThread } from '../threads.ts'
+import { PROTOCOL } from './ids.ts'
+import { type Chunk, TRANSLATION } from './translate.ts'
+
+/** Answers that one socket reads at once. */
+const REQUESTS_MAX = 32
+/** Messages that wait for those before them; more are not read from the socket. */
+const QUEUED_MAX = 64
+const POLICY = 1008
+
+const id = v.pipe(v.string(), v.minLength(1), v.maxLength(512))
+const request = objectOf({
+  type: v.picklist(['send', 'resume', 'abort']),
+  requestId: v.pipe(v.string(), v.minLength(1), v.maxLength(256)),
+  id: v.optional(id),
+  body: v.nullish(jsonObject),
+  // Of a `resume`: the last chunk that came.
+  lastSequence: v.nullish(integer({ min: 0 }))
+})
+type Request = v.InferOutput<typeof request>
+
+/** What the chat's routes do. */
+export interface Chats {
+  /** @throws Failure as the route that sends */
+  send(call: UserCall, given: JsonObject, more: JsonObject): Promise<Run>
+  /** The runs of a thread's newest message, in order. */
+  runsOf(threadId: string): Promise<readonly Run[]>
+  readonly selection: Selection<Chunk>
+}
+
+/** Takes a call over as the socket of a chat. */
+export function openChatSocket(services: Services, call: UserCall, chats: Chats): Promise<typeof HANDLED> {
+  return services.registry.streams.hold(call.user.id, async (place) => {
+    const socket = acceptWebSocket(call, { maxBytes: services.config.server.body_bytes })
+    const chat = new ChatSocket(services, call, socket, chats)
+    const { readers } = services.registry
+    const reader = readerOf(services, call)
+    const reading = { writer: socket, reader, heartbeat: PING, heardAt: () => socket.heardAt() }
+    chat.begin(readers.joinThreads({ ...reading, onDrain: () => chat.flush() }, place, () => {}))
+    return HANDLED
+  })
+}
+
+class ChatSocket {
+  readonly #services: Services
+  readonly #call: UserCall
+  readonly #socket: TextSocket
+  readonly #chats: Chats
+  /** The run that each request reads, until all of it was sent. */
+  readonly #reading = new Map<string, Run>()
+  readonly #queue: string[] = []
+  /** Answers that wait for a border between two pieces. */
+  readonly #held: Buffer[] = []
+  #joiner!: ThreadsJoiner
+  #isWorking = false
+
+  constructor(services: Services, call: UserCall, socket: TextSocket, chats: Chats) {
+    this.#services = services
+    this.#call = call
+    this.#socket = socket
+    this.#chats = chats
+  }
+
+  begin(joiner: ThreadsJoiner): void {
+    this.#joiner = joiner
+    this.#socket.onPing((pong) => this.#write(pong))
+    this.#socket.onText((text) => {
+      this.#queue.push(text)
+      if (this.#queue.length >= QUEUED_MAX) this.#socket.pause()
+      void this.#work()
+    })
+  }
+
+  /** What waits for space is sent. */
+  flush(): void {
+    while (this.#held.length > 0 && this.#joiner.send(this.#held[0]!)) this.#held.shift()
+  }
+
+  /** One after the other: an abort is of a request before it. Never rejects. */
+  async #work(): Promise<void> {
+    if (this.#isWorking) return
+    this.#isWorking = true
+    for (let text = this.#queue.shift(); text !== undefined; text = this.#queue.shift()) {
+      await this.#take(text)
+      this.#socket.resume()
+    }
+    this.#isWorking = false
+  }
+
+  async #take(text: string): Promise<void> {
+    const asked = frameIn(text)
+    if (asked === null) return this.#socket.close(POLICY, 'a message is no request')
+    try {
+      if (!(await readerOf(this.#services, this.#call).isValid?.())) return this.#socket.reset('revoked')
+      await asUser(this.#call.user.id, () => this.#answer(check(request, asked, 'body'), asked))
+    } catch (error) {
+      const isTheirs = error instanceof Failure
+      if (!isTheirs) this.#services.log.error({ err: error }, 'a request of a chat’s socket failed')
+      const errorText = isTheirs ? error.message : 'Internal Server Error'
+      this.#tell({ type: 'error', requestId: String(asked.requestId).slice(0, 256), errorText })
+    }
+  }
+
+  #answer(asked: Request, given: JsonObject): Promise<void> {
+    if (asked.type === 'abort') return this.#abort(asked)
+    if (asked.id === undefined) throw new Refused(422, 'id: the request names no chat')
+    if (this.#reading.has(asked.requestId)) throw new Refused(409, 'requestId: it is in use')
+    if (this.#reading.size >= REQUESTS_MAX)
+      throw new Refused(429, `A socket reads at most ${REQUESTS_MAX} answers at once`)
+    return asked.type === 'send' ? this.#send(asked, given) : this.#resume(asked, asked.id)
+  }
+
+  async #send({ requestId, body }: Request, given: JsonObject): Promise<void> {
+    requirePermission(this.#call, 'runs:create')
+    const { id, messages, trigger, messageId } = given
+    const chat = {
+      ...body,
+      id,
+      messages,
+      ...(trigger !== undefined && { trigger }),
+      ...(messageId != null && { messageId })
+    }
+    // The number of a chunk never names two.
+    const run = await this.#chats.send(this.#call, chat as JsonObject, { durability: 'sync' })
+    this.#tell({ type: 'start', requestId })
+    this.#read(requestId, [run], -1)
+  }
+
+  /** Also of an answer that has ended meanwhile: the page may have half of it. */
+  async #resume({ requestId, lastSequence }: Request, chatId: string): Promise<void> {
+    const threadId = await visibleThread(this.#services, this.#call, PROTOCOL, chatId)
+    if (threadId !== null) await this.#ask('read', threadId)
+    const runs = threadId === null ? [] : await this.#chats.runsOf(threadId)
+    if (runs.length === 0) return this.#tell({ type: 'no-active', requestId })
+    this.#tell({ type: 'start', requestId })
+    this.#read(requestId, runs, lastSequence ?? -1)
+  }
+
+  #read(requestId: string, runs: readonly Run[], after: number): void {
+    const run = runs.at(-1)!
+    const { readers } = this.#services.registry
+    const encoding = chunkFrames(requestId, after)
+    const view = { translation: TRANSLATION, encoding, selection: () => this.#chats.selection }
+    this.#reading.set(requestId, run)
+    const start = {
+      after: runs[0]!.ordinal - 1,
+      feed: (one: Run, log: ConstructorParameters<typeof TranslatedFeed>[1]) => new TranslatedFeed(one, log, view),
+      onEnd: () => {
+        this.#reading.delete(requestId)
+        this.#tell({ type: 'end', requestId })
+      }
+    }
+    this.#joiner.add(requestId, start, readers.runOnly(run, runs.slice(0, -1)))
+    this.#joiner.pump()
+  }
+
+  /** Its user has stopped the answer: what has come of it is kept. */
+  async #abort({ requestId }: Request): Promise<void> {
+    const run = this.#reading.get(requestId)
+    if (!run) return
+    this.#reading.delete(requestId)
+    this.#joiner.drop(requestId)
+    requirePermission(this.#call, 'runs:cancel')
+    await this.#ask('update', run.thread_id)
+    const { runs, store } = this.#services
+    const now = await store.runs.get(run.run_id)
+    if (now && isInFlight(now)) await runs.cancel(now, 'interrupt', true).catch(alreadyEnded)
+  }
+
+  async #ask(action: string, threadId: string): Promise<void> {
+    const { policy } = this.#services
+    if (policy) await new Authorizer(this.#services, policy.askFor(this.#call)).thread(action, threadId)
+  }
+
+  #tell(frame: JsonObject): void {
+    this.#write(textFrames([JSON.stringify(frame)]))
+  }
+
+  /** Never within a piece of an answer. */
+  #write(bytes: Buffer): void {
+    if (this.#held.length > 0 || !this.#joiner.send(bytes)) this.#held.push(bytes)
+  }
+}
+
+/** null: it is none. */
+function frameIn(text: string): JsonObject | null {
+  try {
+    const value = parseJson(Buffer.from(text))
+    return isObject(value) && typeof value.requestId === 'string' ? value : null
+  } catch {
+    return null
+  }
+}
+
+/** Chunks numbered from 0, those behind one of them. Of one request: bytes are asked for in order, and once. */
+function chunkFrames(requestId: string, after: number): Encoding<Chunk> {
+  const head = `{"type":"chunk","requestId":${JSON.stringify(requestId)},"sequence":`
+  let next = 0
+  return {
+    bytes: (chunks) => {
+      const numbered = chunks.map(({ json }) => ({ sequence: next++, json }))
+      return textFrames(
+        numbered.filter(({ sequence }) => sequence > after).map((one) => `${head}${one.sequence},"chunk":${one.json}}`)
+      )
+    }
+  }
+}

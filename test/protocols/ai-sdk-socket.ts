@@ -1,0 +1,149 @@
+// The AI SDK's chat over a WebSocket, by recorded frames: whose it is, what is sent and read again, and a stop.
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import { WebSocket } from 'ws'
+import { PERMISSIONS } from '../../lib/base/types.ts'
+import { exactFetch } from '../../lib/client/ai-sdk.ts'
+import { openSite, signIn, until } from '../fixtures/gateway.ts'
+import { programOf } from '../fixtures/program.ts'
+import { openProxy } from '../fixtures/proxy.ts'
+
+interface Frame {
+  readonly type: string
+  readonly requestId: string
+  readonly sequence?: number
+  readonly chunk?: { readonly type: string; readonly delta?: string }
+  readonly errorText?: string
+}
+
+const site = await openSite(t)
+const owner = await signIn(site)
+const { token } = await programOf(owner, ...PERMISSIONS)
+const bearer = { Authorization: `Bearer ${token}` }
+
+class Client {
+  readonly frames: Frame[] = []
+  readonly ws: WebSocket
+  closed: number | null = null
+
+  constructor(headers: Record<string, string> = {}) {
+    this.ws = new WebSocket(`${site.url.replace('http', 'ws')}/api/ai/ws`, { headers })
+    this.ws.on('message', (data) => this.frames.push(JSON.parse(String(data)) as Frame))
+    this.ws.on('close', (code) => {
+      this.closed = code
+    })
+    this.ws.on('error', () => {
+      this.closed ??= 0
+    })
+  }
+
+  async ask(frame: object): Promise<void> {
+    await until(() => this.ws.readyState === WebSocket.OPEN || this.closed !== null, 'it is open')
+    this.ws.send(JSON.stringify({ headers: {}, body: {}, ...frame }))
+  }
+
+  of(request: string): Frame[] {
+    return this.frames.filter(({ requestId }) => requestId === request)
+  }
+
+  untilLast(request: string, ...types: string[]): Promise<void> {
+    return until(() => types.includes(this.of(request).at(-1)?.type ?? ''), `${request}: ${types}`)
+  }
+}
+
+const send = (requestId: string, id: string, words: string, more: object = {}) => ({
+  type: 'send',
+  requestId,
+  id,
+  trigger: 'submit-message',
+  messages: [{ id: randomUUID(), role: 'user', parts: [{ type: 'text', text: words }] }],
+  ...more
+})
+const chunksOf = (frames: readonly Frame[]) => frames.flatMap(({ chunk }) => (chunk ? [chunk] : []))
+
+t.test(
+  'its first message may have the credential; answers are numbered from 0, and read again by others',
+  async (t) => {
+    const client = new Client()
+    const id = randomUUID()
+    await client.ask(send('a', id, '/demo deltas=20 rate=0 reasoning', { headers: bearer }))
+    await client.untilLast('a', 'end', 'error')
+    const frames = client.of('a')
+    t.strictSame([frames[0]?.type, frames.at(-1)?.type], ['start', 'end'], JSON.stringify(frames.at(-1)))
+    const numbers = frames.flatMap(({ sequence }) => (sequence === undefined ? [] : [sequence]))
+    t.strictSame(numbers, [...numbers.keys()])
+    t.match(chunksOf(frames)[0], { type: 'start', messageId: String })
+    const other = new Client({ cookie: owner.headers().cookie ?? '', origin: site.url })
+    await other.ask({ type: 'resume', requestId: 'b', id })
+    await other.untilLast('b', 'end')
+    t.strictSame(chunksOf(other.of('b')), chunksOf(frames), 'also behind its end: the page may have half of it')
+    await other.ask({ type: 'resume', requestId: 'c', id, lastSequence: 4 })
+    await other.untilLast('c', 'end')
+    t.equal(other.of('c')[1]?.sequence, 5)
+    await other.ask({ type: 'resume', requestId: 'd', id: randomUUID() })
+    await other.untilLast('d', 'no-active')
+    for (const one of [client, other]) one.ws.close()
+  }
+)
+
+t.test('several answers share a socket, and a stop ends one of them', async (t) => {
+  const client = new Client(bearer)
+  const [one, two] = [randomUUID(), randomUUID()]
+  await client.ask(send('long', one, '/demo deltas=100000 rate=50'))
+  await client.ask(send('short', two, '/demo deltas=30 rate=0'))
+  await client.untilLast('short', 'end')
+  await until(() => client.of('long').length > 5, 'the other has begun')
+  await client.ask({ type: 'abort', requestId: 'long' })
+  const last = async () => (await owner.get(`/api/ai/chat/${one}/stream`)).text
+  t.match(await last(), /"type":"abort"/, 'its run was cancelled')
+  await client.ask(send('again', one, '/demo deltas=1 rate=0'))
+  await client.untilLast('again', 'end')
+  client.ws.close()
+})
+
+t.test('nobody is let in without a credential, in time and in 8 KiB; pages of others are refused', async (t) => {
+  const [wrong, long, none] = [new Client(), new Client(), new Client()]
+  await wrong.ask(send('a', randomUUID(), 'hello', { headers: { Authorization: 'Bearer clq_nothing' } }))
+  await long.ask(send('a', randomUUID(), 'x'.repeat(9000), { headers: bearer }))
+  await none.ask(send('a', randomUUID(), 'hello'))
+  await until(() => [wrong, long, none].every(({ closed }) => closed !== null), 'all are closed')
+  t.strictSame([wrong.closed, long.closed, none.closed], [4401, 1009, 4401])
+  const foreign = new Client({ cookie: owner.headers().cookie ?? '', origin: 'https://elsewhere.example' })
+  await until(() => foreign.closed !== null, 'refused')
+  t.equal(foreign.frames.length, 0)
+  t.equal((await fetch(`${site.url}/api/ai/ws`)).status, 401)
+  t.equal((await owner.get('/api/ai/ws')).status, 426)
+})
+
+t.test('what cannot be read is refused by the id of its request', async (t) => {
+  const client = new Client(bearer)
+  const bad: [object, RegExp][] = [
+    [{ type: 'send', requestId: 'a', id: 'x', messages: [] }, /messages/],
+    [{ type: 'shout', requestId: 'b', id: 'x' }, /type/],
+    [{ type: 'resume', requestId: 'c' }, /id/],
+    [{ type: 'resume', requestId: 'd', id: 'x', lastSequence: -1 }, /lastSequence/]
+  ]
+  for (const [frame, why] of bad) {
+    await client.ask(frame)
+    const { requestId } = frame as { requestId: string }
+    await client.untilLast(requestId, 'error')
+    t.match(client.of(requestId).at(-1)?.errorText, why)
+  }
+  client.ws.send('garbage')
+  await until(() => client.closed === 1008, 'it is closed')
+})
+
+t.test('with exactFetch an answer goes on behind every cut, each chunk once', async (t) => {
+  const proxy = await openProxy(t, site.url)
+  const ask = exactFetch({ waitMs: 5 })
+  const id = randomUUID()
+  const body = JSON.stringify({ ...send('', id, '/demo deltas=300 rate=400 reasoning'), headers: undefined })
+  proxy.cutAfter(900, 1700, 600, 5000, 2345, 7777)
+  const headers = { ...bearer, 'content-type': 'application/json' }
+  const response = await ask(`${proxy.url}/api/ai/chat`, { method: 'POST', headers, body })
+  const text = await response.text()
+  t.equal(proxy.cutsLeft, 0, 'it was cut as often as it was to be')
+  const whole = (await owner.get(`/api/ai/chat/${id}/stream`)).text
+  const events = (all: string) => all.split('\n').filter((line) => /^(id|data):/.test(line))
+  t.strictSame(events(text), events(whole))
+})
