@@ -1,6 +1,6 @@
 // The AI SDK's chat over one WebSocket: messages that are sent, answers that are read again, and stops, each by the id of its request.
 import * as v from 'valibot'
-import { Failure, Refused } from '../../base/errors.ts'
+import { Failure, Refused, warnUnexpected } from '../../base/errors.ts'
 import { asUser } from '../../base/scope.ts'
 import { isInFlight, isObject, type JsonObject, type Run } from '../../base/types.ts'
 import { parseJson } from '../../http/body.ts'
@@ -82,7 +82,7 @@ class ChatSocket {
     this.#socket.onText((text) => {
       this.#queue.push(text)
       if (this.#queue.length >= QUEUED_MAX) this.#socket.pause()
-      void this.#work()
+      this.#work().catch(warnUnexpected)
     })
   }
 
