@@ -4,7 +4,6 @@ import { Kind } from '../../lib/run/log/frame.ts'
 import { filterOf } from '../../lib/run/log/filter.ts'
 import { RunLog } from '../../lib/run/log/run-log.ts'
 import type { LogStore } from '../../lib/run/log/stored-frames.ts'
-import type { Run } from '../../lib/base/types.ts'
 import { aRun } from '../contract/harness.ts'
 import { begun, OPTIONS, Room } from '../fixtures/room.ts'
 import { until } from '../fixtures/until.ts'
@@ -54,11 +53,21 @@ t.test(
   }
 )
 
-t.test('of a first attempt everything is shown at once', async (t) => {
-  const room = await Room.open(t)
-  // The store gives them; nothing of it is written.
-  const run = { ...aRun(room.threadId), key: 1, ordinal: 1 } as Run
-  const log = RunLog.begin(run, storeOf(room), OPTIONS)
-  log.append(Kind.metadata, 'metadata', '{}')
-  t.not(log.next(0, ALL), 'tail')
-})
+t.test(
+  'of an attempt that its creation has counted everything is shown at once, of one that waited what is stored',
+  async (t) => {
+    const room = await Room.open(t)
+    // The store gives them; nothing of it is written.
+    const begun = (attempts: number) => {
+      const log = RunLog.begin({ ...aRun(room.threadId), key: 1, ordinal: 1, attempts }, storeOf(room), OPTIONS)
+      log.append(Kind.metadata, 'metadata', '{}')
+      return log
+    }
+    t.not(begun(1).next(0, ALL), 'tail')
+    const waited = begun(0)
+    t.equal(waited.next(0, ALL), 'tail', 'nobody would know that this was begun')
+    const [segment] = waited.take()
+    waited.commit(segment!.last, segment!.data.length)
+    t.not(waited.next(0, ALL), 'tail')
+  }
+)

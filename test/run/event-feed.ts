@@ -191,9 +191,14 @@ t.test('who says only a number is told all, where an attempt was lost whole', as
     for (let n = 1; n < 4; n++) log.append(Kind.custom, 'custom', String(n))
     return log
   }
-  t.strictSame(await toldAfter(begun(0), 2, null)(), [3], 'it was only queued before')
-  t.strictSame(await toldAfter(begun(1), 2, null)(), all, 'where it goes on')
-  t.strictSame(await toldAfter(begun(1), 2, 9)(), [3], 'an id says of which attempt it is')
+  const stored = (attempts: number) => {
+    const log = begun(attempts)
+    commit(log)
+    return log
+  }
+  t.strictSame(await toldAfter(stored(0), 2, null)(), [3], 'it was only queued before')
+  t.strictSame(await toldAfter(stored(1), 2, null)(), all, 'where it goes on')
+  t.strictSame(await toldAfter(stored(1), 2, 9)(), [3], 'an id says of which attempt it is')
 
   const store = new HandStore()
   store.stored.push(...commit(begun(1)))

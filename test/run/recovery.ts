@@ -85,6 +85,7 @@ for (const read of READS) {
       )
       t.ok(failures < 0, 'it was read, and again')
       t.match(await room.row(run), { status: 'error', stop_reason: 'server_restart' })
+      t.equal((await room.row(run)).attempts, 2, 'its end, which has frames of its own, is counted')
       const wire = new FakeWire()
       await registry.readers.join(await room.row(run), { ...NOTHING, wire })
       await until(() => wire.ending === 'ended', 'its readers are told')

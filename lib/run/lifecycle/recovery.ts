@@ -1,7 +1,7 @@
 // Recovery of runs whose process is gone, at the next start or by another process. A started run is ended with the stored part of its
 // answer or, where configured, continues from the state its agent has stored; a queued run is queued again.
-import type { Store } from '../../store/store.ts'
-import type { Run } from '../../base/types.ts'
+import type { Op, Store } from '../../store/store.ts'
+import { type Run, timestamp } from '../../base/types.ts'
 import type { Committer } from '../commit/committer.ts'
 import { boundsOf } from '../log/log-bounds.ts'
 import type { LogBounds } from '../log/frame.ts'
@@ -102,10 +102,15 @@ async function ended(run: Run, past: LogBounds, parts: RecoveryParts): Promise<(
   recorder.close(RESTARTED, true)
   const { ops } = recorder.take()!
   return async () => {
-    await parts.writer.writeAll(ops, 'endless', parts.owner)
+    await parts.writer.writeAll([...countedOf(run), ...ops], 'endless', parts.owner)
     // Nobody waits for it: the server may be gone as well.
     parts
       .abandon?.(run.thread_id, run.run_id)
       .catch((error: unknown) => parts.log.error({ err: error, run_id: run.run_id }, 'a run may go on at its server'))
   }
+}
+
+/** Its end has frames of its own, as an attempt has: without being counted they would stand for one of which nothing was stored. */
+function countedOf({ run_id, thread_id, attempts }: Run): Op[] {
+  return attempts === 0 ? [] : [{ name: 'run.start', run_id, thread_id, now: timestamp(), attempt: attempts + 1 }]
 }

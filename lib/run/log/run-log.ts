@@ -139,9 +139,10 @@ export class RunLog {
     this.#stored = new StoredFrames(run, store)
     // What another process wrote is stored by the time it is known here.
     this.#isSync = run.kwargs.durability === 'sync' && !isReplica && !isClosed
-    // With clocks apart, a lost epoch may be greater than the next one. Only a first attempt can be lost; everything
-    // after it is new, so a client with such a cursor rightly gets everything.
-    this.#showsStored = this.#isSync || (bounds.epochs.length > 1 && !isReplica && !isClosed)
+    // With clocks apart, a lost epoch may be greater than the next one. Only a first attempt can be lost that its run's creation has
+    // counted: of any other nothing is shown before it is stored, or a client would have numbers of an attempt that nobody knows of.
+    const isOther = bounds.epochs.length > 1 || (begun ?? 1) > run.attempts
+    this.#showsStored = this.#isSync || (isOther && !isReplica && !isClosed)
     this.#isReplica = isReplica
     this.#rowNow = rowNow ?? null
     this.#begun = begun ?? null
