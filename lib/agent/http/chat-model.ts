@@ -3,7 +3,7 @@
 // From the socket's bytes to `onDelta` everything is synchronous: each chunk is decoded, parsed and passed on in one tick.
 import { type Completion, type Model, type ModelRequest, Models, type OnDelta, PeerError } from '../model.ts'
 import type { IncomingMessage } from 'node:http'
-import type { JsonObject } from '../../base/types.ts'
+import type { Json, JsonObject } from '../../base/types.ts'
 import { wellFormedJson } from '../../base/json.ts'
 import { toolToChat } from '../chat.ts'
 import { type AnswerLimits, ChatCompletion } from './chat-completion.ts'
@@ -47,6 +47,18 @@ interface ChatModelOptions {
   readonly limits?: AnswerLimits | undefined
 }
 
+/** Password and keys of an address. */
+function inAddress(text: string): string[] {
+  const url = URL.parse(text)
+  return url ? [url.password, ...url.searchParams.values()] : []
+}
+
+/** Whatever is merged into requests may be a secret: headers of a gateway in front of the model, a key of its user. */
+function stringsIn(value: Json): string[] {
+  if (typeof value === 'string') return [value]
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(stringsIn) : []
+}
+
 export class ChatModel implements Model {
   readonly info: ModelInfo
   readonly takesImages: boolean
@@ -68,7 +80,7 @@ export class ChatModel implements Model {
       name: `The model "${config.name}"`,
       work: 'its answer',
       protocol: 'no chat completion',
-      secrets: [config.api_key]
+      secrets: [config.api_key, ...inAddress(config.base_url), ...stringsIn(config.request ?? {})]
     })
     this.#limits = options.limits
     this.#log = options.log
