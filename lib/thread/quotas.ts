@@ -56,12 +56,9 @@ export class Quotas {
     return this.#options
   }
 
-  /** Of a user by id. null: there is no such user, and nothing is limited. */
-  async find(userId: string): Promise<QuotaLimits | null> {
-    const known = this.#known.get(userId)
-    if (known) return known
-    const user = await this.#userOf(userId)
-    return user && this.of(user)
+  /** Of a user by id; who has no account, as only a project's rules know him, has what everybody has. */
+  async find(userId: string): Promise<QuotaLimits> {
+    return this.#known.get(userId) ?? this.of((await this.#userOf(userId)) ?? { id: userId, oauth_provider: null })
   }
 }
 

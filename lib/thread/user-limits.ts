@@ -93,8 +93,8 @@ export class UserLimits {
    * @throws Failure when it may not
    */
   async allowRun(userId: Thread['user_id'], hasWebhook: boolean): Promise<RunAllowance> {
-    const quota = userId === null ? null : await this.#deps.quotas.find(userId)
-    if (userId === null || quota === null) return NO_QUOTA
+    if (userId === null) return NO_QUOTA
+    const quota = await this.#deps.quotas.find(userId)
     await this.#checkStored(userId, hasWebhook, quota.bytes)
     const { runs_per_day: runs, tokens_per_day: tokens, money_per_month: money, runs_at_once: atOnce } = quota
     if (tokens > 0) await this.#take(userId, 'tokens', tokens, 0)
@@ -149,7 +149,7 @@ export class UserLimits {
   }
 
   async requestsOfId(userId: string): Promise<number> {
-    return (await this.#deps.quotas.find(userId))?.requests_per_second ?? 0
+    return (await this.#deps.quotas.find(userId)).requests_per_second
   }
 
   /** What quotas let a user use, and what is used: by every process, of runs that have ended, and of runs also those in flight. */
