@@ -105,7 +105,7 @@ function mapped(limits = { characters: 1_000_000, calls: 16 }): {
   let records = 0
   // Only these are asked of it.
   const sink = { emit: () => true, record: () => ++records > 0, space: async () => {} } as unknown as Sink
-  const input = { messages: [], channels: {}, threadId: 't', runId: 'r' } as unknown as AgentInput
+  const input = { messages: [], channels: {}, threadId: 't', runId: 'r', request: {} } as unknown as AgentInput
   const mapper = new GraphEventMapper(input, readRef(undefined), 't', sink, limits)
   return {
     hear: (message) => void mapper.part({ mode: 'messages', namespace: [], data: [message, { langgraph_node: 'n' }] }),

@@ -71,6 +71,7 @@ async function houseOf(t: Test, backend: Backend, events: string): Promise<House
     database,
     run_events: { backend: events },
     memory: { enabled: true },
+    quotas: { runs_per_day: 1000 },
     webhooks: { allowed_networks: ['127.0.0.0/8'], retry_ms: 3_600_000 }
   }
   return { home: homeOf(t), database, config }

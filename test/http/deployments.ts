@@ -24,6 +24,8 @@ interface Deployment {
     /** The session outlives the browser. */
     readonly lasting: boolean
     readonly signIn: 'passes' | 'refused'
+    /** Where cookies count; default: everywhere. */
+    readonly path?: string
     readonly address: string
   }
 }
@@ -122,7 +124,7 @@ const DEPLOYMENTS: Readonly<Record<string, Deployment>> = {
     ...behind,
     headers: { host: 'example.com', 'x-forwarded-prefix': '/chat', ...overTls },
     origin: 'https://example.com',
-    expected: secure
+    expected: { ...secure, path: '/chat' }
   },
   'a proxy that sends X-Forwarded-For alone': {
     ...behind,
@@ -188,8 +190,9 @@ for (const [name, { headers, origin, from, expected, ...options }] of Object.ent
     for (const cookie of ['access_token', 'csrf_token'])
       t.equal(/; Secure/.test(cookies.get(cookie) ?? ''), expected.secure, `${cookie}: Secure`)
     t.equal(/; Max-Age=/.test(cookies.get('access_token') ?? ''), expected.lasting, 'a session that lasts')
-    t.match(cookies.get('access_token'), /; Path=\/; .*HttpOnly; .*SameSite=Lax/)
-    t.match(cookies.get('csrf_token'), /; Path=\/; .*SameSite=Strict/)
+    const { path = '/' } = expected
+    t.match(cookies.get('access_token'), new RegExp(`; Path=${path}; .*HttpOnly; .*SameSite=Lax`))
+    t.match(cookies.get('csrf_token'), new RegExp(`; Path=${path}; .*SameSite=Strict`))
     for (const foreign of ['https://evil.example', 'null', `${withPort(origin)}.evil.example`])
       t.equal((await register({ origin: foreign })).status, 403, `a page of ${foreign}`)
 

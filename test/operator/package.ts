@@ -192,9 +192,16 @@ t.test(
     const { dependencies = {}, peerDependencies = {}, peerDependenciesMeta } = declared
     const imported = packagesIn(join(own, 'dist', 'test', 'contract'))
     t.strictSame(imported.filter((name) => !(name in dependencies)).sort(), ['fast-check', 'tap'])
-    t.strictSame(Object.keys(peerDependencies).sort(), ['fast-check', 'mermaid', 'openid-client', 'tap'])
+    t.strictSame(Object.keys(peerDependencies).sort(), [
+      '@opentelemetry/api',
+      'fast-check',
+      'mermaid',
+      'openid-client',
+      'tap'
+    ])
     const optional = { optional: true }
     t.strictSame(peerDependenciesMeta, {
+      '@opentelemetry/api': optional,
       'fast-check': optional,
       mermaid: optional,
       'openid-client': optional,
