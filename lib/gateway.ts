@@ -178,8 +178,13 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   observers.push(blocks)
   const quotas = new Quotas(config.quotas, (id) => store.users.byId(id))
   const limits = new UserLimits({
-    ...{ users: store.users, usage: store.usage, writer, limits: limitsOf(config) },
-    ...{ quotas, blocks, currency: config.usage.currency }
+    users: store.users,
+    usage: store.usage,
+    writer,
+    limits: limitsOf(config),
+    quotas,
+    blocks,
+    currency: config.usage.currency
   })
   const items = new Items(scoped.items, writer, config.items, project?.itemTtl ?? null)
   const paths = new Paths(config.home)

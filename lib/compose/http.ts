@@ -5,7 +5,7 @@ import type { Credentials } from '../auth/credentials.ts'
 import type { Config } from '../config/config.ts'
 import { Failure, fail } from '../base/errors.ts'
 import { Proxies } from '../http/address.ts'
-import { RequestRates } from '../http/admission.ts'
+import { Allowance } from '../http/admission.ts'
 import { targetOf } from '../http/request.ts'
 import type { ProjectApp } from '../http/route.ts'
 import { Origins, type RequestCounting } from '../http/entry.ts'
@@ -36,11 +36,14 @@ interface HttpParts {
   readonly notYet: HttpOptions['notYet']
 }
 
+const SECOND_MS = 1000
+
 /** Refuses what is more than a user's quota lets him send, and of a token that acts for him its account. */
 function requestCounter(limits: Pick<UserLimits, 'hasQuotas' | 'requestsOf' | 'requestsOfId'>): RequestCounting {
-  const rates = new RequestRates()
+  const rates = new Allowance()
   const count = (userId: string, max: number): void => {
-    if (max > 0 && !rates.take(userId, max)) throw fail('too_many_requests', { max }, { 'Retry-After': '1' })
+    if (max > 0 && rates.ask(userId, { atOnce: max, refillMs: SECOND_MS / max }) > 0)
+      throw fail('too_many_requests', { max }, { 'Retry-After': '1' })
   }
   return {
     countsAll: limits.hasQuotas,

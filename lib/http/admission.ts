@@ -289,55 +289,33 @@ export class Cooldown {
   }
 }
 
-const SECOND_MS = 1000
-
-/** Requests of a user a second: as many may come at once. */
-export class RequestRates {
-  /** When each user's bucket is full again, in ms; full ones need not be in the table. */
-  readonly #fullAt = new Map<string, number>()
-  readonly #now: () => number
-
-  constructor({ now = monotonic }: LimiterOptions = {}) {
-    this.#now = now
-  }
-
-  /** False: it is one too many. */
-  take(userId: string, perSecond: number): boolean {
-    const now = this.#now()
-    const fullAt = Math.max(now, this.#fullAt.get(userId) ?? 0) + SECOND_MS / perSecond
-    if (fullAt - now > SECOND_MS) return false
-    this.#fullAt.delete(userId)
-    makeRoom(this.#fullAt, SIZE, (at) => at <= now)
-    this.#fullAt.set(userId, fullAt)
-    return true
-  }
-}
-
-interface AllowanceOptions {
+interface Bucket {
   readonly atOnce: number
   readonly refillMs: number
 }
 
-/** A token bucket per address, by default for expensive and rare actions. */
+/** Of expensive and rare actions. */
+const RARE: Bucket = { atOnce: 120, refillMs: 2_000 }
+
+/** A token bucket for each key: an address, a user. */
 export class Allowance {
-  readonly #options: AllowanceOptions
-  /** When each address's bucket is full again; full ones are not in the table. */
+  readonly #bucket: Bucket
+  /** When each key's bucket is full again; full ones are not in the table. */
   readonly #fullAt = new Map<string, number>()
 
-  constructor(options: AllowanceOptions = { atOnce: 120, refillMs: 2_000 }) {
-    this.#options = options
+  constructor(bucket = RARE) {
+    this.#bucket = bucket
   }
 
-  /** 0: allowed, and a token is used. Else seconds until the next one. */
-  ask(address: string): number {
-    const { atOnce, refillMs } = this.#options
+  /** 0: allowed, and a token is used. Else seconds until the next one. `bucket`: where each key has one of its own. */
+  ask(key: string, { atOnce, refillMs } = this.#bucket): number {
     const now = monotonic()
-    const fullAt = Math.max(now, this.#fullAt.get(address) ?? 0) + refillMs
+    const fullAt = Math.max(now, this.#fullAt.get(key) ?? 0) + refillMs
     const excess = fullAt - now - atOnce * refillMs
     if (excess > 0) return Math.ceil(excess / 1000)
-    this.#fullAt.delete(address)
+    this.#fullAt.delete(key)
     makeRoom(this.#fullAt, SIZE, (at) => at <= now)
-    this.#fullAt.set(address, fullAt)
+    this.#fullAt.set(key, fullAt)
     return 0
   }
 }
