@@ -59,7 +59,9 @@ t.test(
   async (t) => {
     const backend = { module: join(FIXTURES, 'database-module.js') }
     for (const events of ['db', 'memory', 'jsonl']) {
-      const site = await openSite(t, { config: { database: { backend }, run_events: { backend: events }, sharing: 'public' } })
+      const site = await openSite(t, {
+        config: { database: { backend }, run_events: { backend: events }, sharing: 'public' }
+      })
       const owner = await signIn(site)
       const placeOf = places(owner, 'sqlite')
       for (const [name, expected] of Object.entries(EXPECTED)) {
