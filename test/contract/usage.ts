@@ -1,7 +1,19 @@
 // Obligations of UsageReads, and what the end of a run adds to it.
 import type { Test } from 'tap'
-import type { ModelUsage, RunUsage, Store, UsageSearch } from '../../lib/store/store.ts'
-import { addEndedRun, addRun, addThread, aRun, aSettlement, aUser, type Open, rules, time, write } from './harness.ts'
+import type { Admission, ModelUsage, OpOf, RunUsage, Store, UsageSearch } from '../../lib/store/store.ts'
+import {
+  addEndedRun,
+  addRun,
+  addThread,
+  aRun,
+  aSettlement,
+  apply,
+  aUser,
+  type Open,
+  rules,
+  time,
+  write
+} from './harness.ts'
 
 const TODAY = time(0).slice(0, 10)
 const ALL = {
@@ -72,7 +84,8 @@ export function usageContract(t: Test, open: Open): void {
     const [outcome] = await store.apply([
       { ops: [end, { name: 'events.append', thread_id: 'none', run_id: 'none', user_id: null, events: [] }] as never }
     ])
-    t.notOk(outcome!.ok && (await list(store)).total.runs > 1)
+    t.notOk(outcome!.ok)
+    t.equal((await list(store)).total.runs, 1)
   })
 
   test('the sums of somebody who is gone are nobody’s', async (t, store) => {
@@ -110,6 +123,18 @@ export function usageContract(t: Test, open: Open): void {
     t.strictSame([await create('one', 'ann'), await create('two', 'ann')], ['created', 'created'])
     t.strictSame([await create('three', 'ann'), await create('two', 'ann')], ['too_many', 'too_many'])
     t.equal(await create('three', 'bob'), 'created')
+    t.equal((await store.usage.quotaUse('ann', TODAY)).runs_at_once, 2)
+  })
+
+  test('no more runs than `max` are admitted of those that come in one transaction', async (t, store) => {
+    const threads = ['one', 'two', 'three', 'four']
+    for (const thread_id of threads) await addThread(store, { thread_id, user_id: 'ann' })
+    const ops = threads.map((thread): OpOf<'run.create'> => {
+      return { name: 'run.create', run: aRun(thread, { user_id: 'ann' }), autoFollowUp: false, max: 2 }
+    })
+    const outcomes = await apply(store, ...ops.map((op) => [op]))
+    const made = outcomes.map((one) => one.ok && (one.results[0] as Admission).outcome)
+    t.strictSame(made.sort(), ['created', 'created', 'too_many', 'too_many'])
     t.equal((await store.usage.quotaUse('ann', TODAY)).runs_at_once, 2)
   })
 

@@ -84,9 +84,12 @@ const START = `WITH started AS (
   UPDATE threads_meta SET status = 'running', updated_at = $2, next_ordinal = next_ordinal + $5::boolean::int
   WHERE thread_id = $4 AND EXISTS (SELECT 1 FROM started)`
 
-/** Inserts the run and advances its thread's ordinal in one statement; on a conflict neither happens. Returns the key, or null. */
-async function insert(run: Omit<Run, 'key'>, owner: string, batch: Batch): Promise<number | null> {
-  const insertion = insertRun(run, { owner })
+/**
+ * Inserts the run and advances its thread's ordinal in one statement; on a conflict, or when the user has `max` in flight, neither
+ * happens. Counted there too: those of a batch are sent before the first is answered. Returns the key, or null.
+ */
+async function insert(run: Omit<Run, 'key'>, owner: string, batch: Batch, max: number): Promise<number | null> {
+  const insertion = insertRun(run, { owner }, max)
   const sql = `WITH made AS (${insertion.sql} ON CONFLICT DO NOTHING RETURNING key), counted AS (
       UPDATE threads_meta SET next_ordinal = next_ordinal + 1 WHERE thread_id = $2 AND EXISTS (SELECT 1 FROM made)
     )
@@ -120,7 +123,7 @@ const runWrites: Writers<'run.create' | 'run.start' | 'run.settle'> = {
     const admitted = { ...run, ordinal, attempts, follow_up_to_run_id }
     // All runs in flight of a thread belong to one process, which alone can keep their order [Store 10].
     const owner = before.find((run) => run.owner !== null)?.owner ?? batch.writerId
-    const key = await insert(admitted, owner, batch)
+    const key = await insert(admitted, owner, batch, max)
     if (key !== null)
       return {
         outcome: 'created',
@@ -131,6 +134,7 @@ const runWrites: Writers<'run.create' | 'run.start' | 'run.settle'> = {
     // Lost a race: against the same key on another thread, or the same id.
     const faster = await runSteps(batch, repeated(run))
     if (faster) return faster
+    if (await runSteps(batch, hasRuns(run.user_id, max))) return { outcome: 'too_many' }
     throw new Refused(`run ${run.run_id} exists already`)
   },
 

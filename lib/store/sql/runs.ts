@@ -52,12 +52,20 @@ const GIVEN_NAMES = [
 ] as const satisfies readonly (keyof RunRow)[]
 export const COLUMNS = `key, ${GIVEN_NAMES.join(', ')}`
 
-/** Inserts a run. `more`: columns that only one of the databases has. */
-export function insertRun({ metadata, kwargs, ...run }: Omit<Run, 'key'>, more: Record<string, Param> = {}): Statement {
+/** Inserts a run. `more`: columns that only one of the databases has. `below`: while its user has fewer in flight; 0: always. */
+export function insertRun(
+  { metadata, kwargs, ...run }: Omit<Run, 'key'>,
+  more: Record<string, Param> = {},
+  below = 0
+): Statement {
   const row = { metadata_json: JSON.stringify(metadata), kwargs_json: JSON.stringify(kwargs), ...run }
   const params = [...GIVEN_NAMES.map((name) => row[name]), ...Object.values(more)]
   const columns = [...GIVEN_NAMES, ...Object.keys(more)]
-  return { sql: `INSERT INTO runs (${columns.join(', ')}) VALUES (${places(params.length)})`, params }
+  const into = `INSERT INTO runs (${columns.join(', ')})`
+  const n = params.length
+  if (below === 0 || run.user_id === null) return { sql: `${into} VALUES (${places(n)})`, params }
+  const isBelow = `(${inFlightOf(`CAST($${n + 1} AS varchar)`)}) < CAST($${n + 2} AS bigint)`
+  return { sql: `${into} SELECT ${places(n)} WHERE ${isBelow}`, params: [...params, run.user_id, below] }
 }
 
 /** pending -> running, or the next attempt at a running run: $1 the run, $2 now, $3 the attempt. `more`: further columns. */
@@ -65,6 +73,7 @@ export const startRun = (more = '') => `UPDATE runs SET status = 'running', upda
   WHERE run_id = $1 AND (status = 'pending' OR (status = 'running' AND attempts < $3)) RETURNING 1`
 
 export const IN_FLIGHT = "status IN ('pending', 'running')"
+const inFlightOf = (user: string) => `SELECT count(*) AS n FROM runs WHERE user_id = ${user} AND ${IN_FLIGHT}`
 
 /** The + makes SQLite use the index on status: by the index on ordinal it would read all runs of the thread. */
 const IN_FLIGHT_OF_THREAD = `SELECT ${COLUMNS} FROM runs WHERE thread_id = $1 AND ${IN_FLIGHT} AND ${PRESENT} ORDER BY +ordinal`
@@ -132,8 +141,7 @@ export function* hasRunInFlight(threadId: string): Steps<boolean> {
 /** Whether a user has so many runs in flight. 0: any. */
 export function* hasRuns(userId: string | null, max: number): Steps<boolean> {
   if (max === 0 || userId === null) return false
-  const sql = `SELECT count(*) AS n FROM runs WHERE user_id = $1 AND ${IN_FLIGHT}`
-  return Number((yield* askOne<{ n: number }>(sql, userId))!.n) >= max
+  return Number((yield* askOne<{ n: number }>(inFlightOf('$1'), userId))!.n) >= max
 }
 
 /** Removes one run: its row, frames and feedback. Its messages stay in the thread. */

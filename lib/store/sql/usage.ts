@@ -52,10 +52,11 @@ export const ADD_MANY = add(`SELECT * FROM (
       AS added (${COLUMNS})
     GROUP BY ${KEYS} ORDER BY day, user_id COLLATE "C", agent COLLATE "C", model COLLATE "C") AS additions`)
 
-/** Of somebody who is gone: the sums stay, as nobody's, without assistants of his own. Before these are removed. */
+/** Of somebody who is gone: the sums stay, as nobody's, without assistants of his own. Before these are removed. Locked in the same order. */
 export const FORGET_USAGE = [
-  add(`SELECT day, '' AS nobody, CASE WHEN agent IN (SELECT assistant_id FROM assistants WHERE user_id = $1) THEN '' ELSE agent END AS used,
-    model, ${TOTALS} FROM usage_sums WHERE user_id = $1 GROUP BY day, nobody, used, model`),
+  add(`SELECT * FROM (SELECT day, '' AS nobody, CASE WHEN agent IN (SELECT assistant_id FROM assistants WHERE user_id = $1) THEN '' ELSE agent END AS used,
+    model, ${TOTALS} FROM usage_sums WHERE user_id = $1 GROUP BY day, nobody, used, model) AS gone
+    ORDER BY day, used COLLATE "C", model COLLATE "C"`),
   'DELETE FROM usage_sums WHERE user_id = $1'
 ]
 
