@@ -112,9 +112,10 @@ function lockDatabase(path: string): () => void {
 /** Our locks by file. A garbage-collected handle would release its lock. */
 const ours = new Map<string, InstanceType<typeof Sqlite>>()
 
-/** Whether another server uses the home or the database file. */
-export function isServed(home: string, databaseFile: string): boolean {
-  return [join(home, LOCK_FILE), databaseLock(databaseFile)].some((path) => {
+/** Whether another server uses the home or the database file; null: there is none. */
+export function isServed(home: string, databaseFile: string | null): boolean {
+  const locks = [join(home, LOCK_FILE), ...(databaseFile === null ? [] : [databaseLock(databaseFile)])]
+  return locks.some((path) => {
     if (ours.has(path) || !existsSync(path)) return false
     const unlock = lockFile(path, `The lock ${path} cannot be read`)
     unlock?.()

@@ -134,7 +134,7 @@ const NOT_COPIED = 'only SQLite files and PostgreSQL databases can be copied'
 /** Whether a server is using the database. @throws Error when it does not answer */
 export async function isInUse({ home, database }: StoreOptions): Promise<boolean> {
   const { backend, sqlite_path, postgres_url } = database
-  if (backend !== 'postgres') return isServed(home, sqlite_path)
+  if (backend !== 'postgres') return isServed(home, backend === 'sqlite' ? sqlite_path : null)
   return (await import('./postgres/schema.ts')).isDatabaseServed(postgres_url!)
 }
 

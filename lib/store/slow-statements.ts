@@ -12,6 +12,17 @@ export function logSlowStatements(ms: number, log: Warn): void {
   warn = log
 }
 
+/** The clock of a line whose statements are answered one after the other: one begins when it is sent and the one before is answered. */
+export class StatementClock {
+  #answered = 0
+
+  /** Call it when a statement has been answered. @param sent by `performance.now()` */
+  note(sql: string, sent: number): void {
+    noteStatement(sql, Math.max(sent, this.#answered))
+    this.#answered = performance.now()
+  }
+}
+
 /** Call it when a statement has been answered. @param began by `performance.now()` */
 export function noteStatement(sql: string, began: number): void {
   const ms = performance.now() - began

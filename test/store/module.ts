@@ -6,13 +6,13 @@ import { fileURLToPath } from 'node:url'
 import { eventsOverMemory, storeContract } from 'colloquy/testing'
 import t, { type Test } from 'tap'
 import { loadConfig } from '../../lib/config/config.ts'
-import { openStore } from '../../lib/store/open.ts'
+import { isInUse, openStore } from '../../lib/store/open.ts'
 import { openMemoryEvents } from '../../lib/store/memory/event-store.ts'
 import { splitStore } from '../../lib/store/split/open.ts'
 import { classStore } from '../fixtures/database-module.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
 import { openEventStore } from '../fixtures/file-store.ts'
-import { openSite, signIn } from '../fixtures/gateway.ts'
+import { homeOf, openSite, signIn } from '../fixtures/gateway.ts'
 import { ask, places, statusOf } from '../fixtures/place.ts'
 
 storeContract(
@@ -125,4 +125,10 @@ t.test('a module that is none is refused at start, with its name and what is mis
       await t.rejects(opened(t, yaml, source === null ? {} : { 'theirs.mjs': source }), { message })
     })
   }
+})
+
+t.test('whether a server uses a store of somebody else is told by the lock of its home alone', async (t) => {
+  const home = homeOf(t)
+  const database = { backend: { module: '/their/store.js', options: {} }, sqlite_path: join(home, 'data', 'none.db') }
+  t.equal(await isInUse({ home, database, run_events: { backend: 'db' } }), false)
 })

@@ -3,6 +3,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { openPostgresStore } from '../../lib/store/postgres/open.ts'
+import { logSlowStatements } from '../../lib/store/slow-statements.ts'
 import { type Group, type Store, StoreUnavailable } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/base/types.ts'
 import {
@@ -280,3 +281,16 @@ t.test(
     t.equal(await addEvents(store, run, [anEvent(n)]), n + 1)
   }
 )
+
+t.test('a slow statement has a line in the log, and those that were sent behind it have none', async (t) => {
+  const database = await migratedDatabase()
+  t.teardown(() => database.remove())
+  const line = await PgConnection.open(database.url)
+  const lines: object[] = []
+  logSlowStatements(200, (fields) => lines.push(fields))
+  t.teardown(() => logSlowStatements(0, () => {}))
+  await Promise.all(['SELECT pg_sleep(0.4)::text', 'SELECT 1', 'SELECT 2'].map((sql) => line.rows(sql)))
+  await line.close()
+  t.match(lines, [{ statement: 'SELECT pg_sleep(0.4)::text' }])
+  t.equal(lines.length, 1)
+})

@@ -7,7 +7,7 @@ import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import t from 'tap'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { frameWrites } from '../../lib/store/sqlite/frames.ts'
-import type { Reader } from '../../lib/store/sqlite/reader.ts'
+import { type Reader, ReaderThread } from '../../lib/store/sqlite/reader.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'
 import { migrationsIn } from '../../lib/store/sql/migrations.ts'
 import { openSqliteStore, pruneFile, readsOf } from '../../lib/store/sqlite/open.ts'
@@ -16,6 +16,8 @@ import { type Group, type Segment, type Store, StoreUnavailable, type ThreadQuer
 import type { Json, Run } from '../../lib/base/types.ts'
 import { addEndedRun, addRun, addThread, anEvent, aRun, aSettlement, aUser, eventsOf } from '../contract/harness.ts'
 import { type Opened, storeContract, write } from '../contract/index.ts'
+import { logSlowStatements } from '../../lib/store/slow-statements.ts'
+import { WriteAheadLog } from '../../lib/store/sqlite/wal.ts'
 import { until } from '../fixtures/until.ts'
 
 const STEPS = migrationsIn(new URL('../../lib/store/sqlite/migrations/', import.meta.url))
@@ -515,3 +517,26 @@ t.test(
     await addThread(store)
   }
 )
+
+t.test('a log that cannot be emptied is said so at once, and not tried again', async (t) => {
+  const path = join(t.testdir(), 'strange.db')
+  connect(path).close()
+  const wal = new WriteAheadLog(path)
+  await t.rejects(wal.empty(), { message: /no such table/ })
+  await wal.stop()
+})
+
+t.test('a slow read beside the event loop has a line, and a fast one behind it has none', async (t) => {
+  const path = join(t.testdir(), 'slow.db')
+  connect(path).close()
+  const lines: object[] = []
+  logSlowStatements(100, (fields) => lines.push(fields))
+  t.teardown(() => logSlowStatements(0, () => {}))
+  const reader = new ReaderThread(path)
+  const slow =
+    'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000000) SELECT max(i) AS n FROM n'
+  await Promise.all([reader.rows(slow, {}), reader.rows('SELECT 1 AS fast', {})])
+  await reader.stop()
+  t.match(lines, [{ statement: slow }])
+  t.equal(lines.length, 1)
+})

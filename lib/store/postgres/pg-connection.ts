@@ -6,7 +6,7 @@ import { connect, type Socket } from 'node:net'
 import postgres from 'postgres'
 import type { Timestamp } from '../../base/types.ts'
 import { type Db, decodeText, encodeText, hex, type Param, type Planning } from './db.ts'
-import { noteStatement } from '../slow-statements.ts'
+import { StatementClock } from '../slow-statements.ts'
 import { endsConnection } from './sqlstate.ts'
 import { readUrl } from './url.ts'
 import { warnUnexpected } from '../../base/errors.ts'
@@ -76,6 +76,7 @@ export class PgConnection implements Db {
   #socket: Socket | null = null
   #onLost: () => void = () => {}
   readonly #waiting = new Set<Waiting>()
+  readonly #clock = new StatementClock()
 
   private constructor(
     url: string,
@@ -173,7 +174,7 @@ export class PgConnection implements Db {
     plan: Planning = 'kept'
   ): Promise<postgres.RowList<postgres.Row[]>> {
     if (this.#lost) throw this.#lost
-    const began = performance.now()
+    const sent = performance.now()
     try {
       // A copy, because the driver changes it.
       return await this.#orLost(this.#sql!.unsafe(sql, [...params], { prepare: plan === 'kept' }))
@@ -181,7 +182,7 @@ export class PgConnection implements Db {
       if (endsConnection(error)) this.lose(errorOf(error))
       throw error
     } finally {
-      noteStatement(sql, began)
+      this.#clock.note(sql, sent)
     }
   }
 

@@ -1,5 +1,6 @@
 // Reads that may take long (a page far behind, a search over many rows) run in a worker thread, because SQLite is
 // synchronous and would hold up everybody's streams. Started on first use.
+import { StatementClock } from '../slow-statements.ts'
 import { StoreThread } from './worker-thread.ts'
 
 /** Enough for a connection and one answer. */
@@ -11,6 +12,7 @@ export interface Reader {
 
 export class ReaderThread implements Reader {
   readonly #thread: StoreThread
+  readonly #clock = new StatementClock()
   #isStopped = false
 
   constructor(path: string) {
@@ -18,9 +20,14 @@ export class ReaderThread implements Reader {
   }
 
   // Rows are shaped by the SQL in the call, which the compiler cannot read.
-  rows<Row>(sql: string, params: object): Promise<Row[]> {
-    if (this.#isStopped) return Promise.reject(new Error('the store is closed'))
-    return this.#thread.channel.call<Row[]>('rows', sql, params)
+  async rows<Row>(sql: string, params: object): Promise<Row[]> {
+    if (this.#isStopped) throw new Error('the store is closed')
+    const sent = performance.now()
+    try {
+      return await this.#thread.channel.call<Row[]>('rows', sql, params)
+    } finally {
+      this.#clock.note(sql, sent)
+    }
   }
 
   stop(): Promise<void> {

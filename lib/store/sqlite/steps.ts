@@ -15,9 +15,6 @@ import { bindings } from './connection.ts'
 import type { Reader } from './reader.ts'
 import type { Writers } from './batch-codec.ts'
 
-/** Shorter ones are slow for nobody, and there are many. */
-const NOTED_MS = 10
-
 /** As `timestamp` writes it. */
 const ISO = "'%Y-%m-%dT%H:%M:%f+00:00'"
 
@@ -52,7 +49,7 @@ export function stepRunner(db: Database.Database): <T>(steps: Steps<T>) => T {
     const began = performance.now()
     const rows = statement.reader ? statement.all(values) : []
     if (!statement.reader) statement.run(values)
-    if (performance.now() - began > NOTED_MS) noteStatement(sql, began)
+    noteStatement(sql, began)
     return rows
   }
   return (steps) => {

@@ -3,6 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
 import { ThreadChannel } from '../../base/thread-channel.ts'
+import { Sqlite } from '../../base/sqlite-driver.ts'
 import { connect, mergeWords, truncateWal } from './connection.ts'
 
 /** Maximum rounds in a row: commits made during one are checkpointed by the next, until a round sees none. */
@@ -33,7 +34,7 @@ function serve(path: string): void {
   const db = connect(path)
   db.pragma(`busy_timeout = ${TRUNCATE_WAITS_MS}`)
   // One step of a merge a turn, so that a checkpoint or the end that was asked for meanwhile comes between. False: somebody writes or
-  // reads an older state.
+  // reads an older state. Rejects when it can never be done.
   const empty = async (): Promise<boolean> => {
     try {
       let steps = 0
@@ -43,21 +44,23 @@ function serve(path: string): void {
       }
       checkpoint(db)
       return truncateWal(db)
-    } catch {
-      return false
+    } catch (error) {
+      if (error instanceof Sqlite.SqliteError && error.code.startsWith('SQLITE_BUSY')) return false
+      throw error
     }
   }
   const truncate = (): void => {
     const goOn = (isEmpty: boolean): void => {
       if (!isEmpty && db.open) setTimeout(truncate, TRUNCATE_AGAIN_MS).unref()
     }
+    // A full or failing disk: the writer meets and reports it too.
     empty().then(goOn, () => {})
   }
   const tried = (work: () => void) => () => {
     try {
       work()
     } catch {
-      // A full or failing disk: the writer meets and reports it too. The data stays in the WAL.
+      // The same. The data stays in the WAL.
     }
   }
   new ThreadChannel(port, {
