@@ -74,7 +74,7 @@ export const restore: Command = {
     if ([values.check, user !== undefined, thread !== undefined].filter(Boolean).length > 1)
       throw new UsageError('One of --check, --user and --thread')
     const part = user !== undefined ? { user } : thread !== undefined ? { thread } : null
-    const { checkBackup, restore: put, restorePart, OPERATOR } = await import('../lib/operator/backup.ts')
+    const { checkBackup, restore: put, restorePart, OPERATOR } = await import('../lib/operator/restore.ts')
     if (part) {
       const { threads, skipped, ...more } = await restorePart(configOf(values), file, part, OPERATOR)
       const text = `${threads.length} threads and ${more.files} files are back; ${skipped.length} threads were there`
@@ -100,8 +100,7 @@ export const move: Command = {
   async run(args) {
     const { values, positionals } = parse(args, { ...INSTALLATION, ...JSON_OPTION }, true)
     const target = given(only(positionals, 'TARGET'))
-    const { moveDatabase } = await import('../lib/operator/move.ts')
-    const { OPERATOR } = await import('../lib/operator/backup.ts')
+    const { moveDatabase, OPERATOR } = await import('../lib/operator/move.ts')
     const { from, to, tables } = await moveDatabase(configOf(values), target, OPERATOR, ({ name, rows, hash }) =>
       print(values.json, `${name}\t${rows}`, { table: name, rows, hash })
     )

@@ -1,9 +1,9 @@
 // All that is kept of somebody, as a ZIP archive: JSON and Markdown of conversations, and files. Made while it is read: one thread at a
 // time is in memory.
-import { readdir } from 'node:fs/promises'
-import { join, relative, sep } from 'node:path'
+import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import { isObject, type Json, type RunEvent, type Thread, type User } from '../base/types.ts'
+import { filesBelow } from '../files/paths.ts'
 import type { Store } from '../store/store.ts'
 
 type Kept = Pick<Store, 'threads' | 'events' | 'runs' | 'items' | 'crons' | 'assistants' | 'apiTokens' | 'feedback'>
@@ -63,8 +63,7 @@ export async function exportOf({ store, folderOf }: ExportParts, user: User): Pr
   }
   const root = folderOf(id)
   for (const path of await filesBelow(root)) {
-    const name = relative(root, path).split(sep).join('/')
-    if (!name.startsWith(`${NOT_THEIRS}/`)) zip.addFile(path, `files/${name}`)
+    if (!path.startsWith(`${NOT_THEIRS}/`)) zip.addFile(join(root, path), `files/${path}`)
   }
   zip.end()
   zip.outputStream.pipe(archive)
@@ -110,15 +109,4 @@ function speakerAndText(message: Json): readonly [who: string, text: string] {
   if (typeof content === 'string') return [who, content]
   const blocks = Array.isArray(content) ? content.filter(isObject) : []
   return [who, blocks.flatMap(({ text }) => (typeof text === 'string' ? [text] : [])).join('\n\n')]
-}
-
-async function filesBelow(folder: string): Promise<string[]> {
-  const entries = await readdir(folder, { withFileTypes: true, recursive: true }).catch((error: unknown) => {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return []
-    throw error
-  })
-  return entries
-    .filter((one) => one.isFile())
-    .map((one) => join(one.parentPath ?? one.path, one.name))
-    .sort()
 }

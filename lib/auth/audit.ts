@@ -1,6 +1,6 @@
 // The audit: who did what to whom, from where. A row for administrators and auditors, and one line of the log.
 import { type JsonObject, timestamp } from '../base/types.ts'
-import type { Writer } from '../store/store.ts'
+import type { OpOf, Writer } from '../store/store.ts'
 
 /** What is recorded, by its action. */
 export type AuditAction =
@@ -85,26 +85,27 @@ export class Audit {
     this.#parts = parts
   }
 
-  /** Nothing is left of an account. */
-  recordErased(userId: string, by: { readonly actor: string; readonly request_id: string | null }): Promise<void> {
-    return this.record('account_erased', { actor: by.actor, address: null, requestId: by.request_id }, userName(userId))
+  /** Nothing is left of an account: to be written together with what says so. */
+  erased(userId: string, by: { readonly actor: string; readonly request_id: string | null }): OpOf<'audit.add'> {
+    const actor = { actor: by.actor, address: null, requestId: by.request_id }
+    return { name: 'audit.add', entry: this.#logged('account_erased', actor, userName(userId), {}) }
   }
 
   /** Resolves when it is stored. What is done already is not undone when that fails: the log has the line, and the failure. */
-  async record(
-    action: AuditAction,
-    { actor, address, requestId }: Actor,
-    target: string | null = null,
-    details: JsonObject = {}
-  ): Promise<void> {
+  async record(action: AuditAction, by: Actor, target: string | null = null, details: JsonObject = {}): Promise<void> {
     const { writer, log } = this.#parts
-    const entry = { at: timestamp(), action, actor, target, address, request_id: requestId, details }
-    const { at: _, request_id, ...fields } = entry
-    log.info({ audit: fields, ...(request_id !== null && { request_id }) }, 'audit')
+    const entry = this.#logged(action, by, target, details)
     try {
       await writer.write({ name: 'audit.add', entry })
     } catch (error) {
-      log.error({ err: error, action, actor }, 'a line of the audit could not be stored')
+      log.error({ err: error, action, actor: by.actor }, 'a line of the audit could not be stored')
     }
+  }
+
+  #logged(action: AuditAction, { actor, address, requestId }: Actor, target: string | null, details: JsonObject) {
+    const entry = { at: timestamp(), action, actor, target, address, request_id: requestId, details }
+    const { at: _, request_id, ...fields } = entry
+    this.#parts.log.info({ audit: fields, ...(request_id !== null && { request_id }) }, 'audit')
+    return entry
   }
 }

@@ -1,6 +1,5 @@
 // E-mail addresses: validation, and one normalised form for all spellings.
 import { domainToASCII, domainToUnicode } from 'node:url'
-import type { UserReads } from '../store/store.ts'
 import type { User } from '../base/types.ts'
 
 // No invisible characters: two accounts whose addresses look the same could be confused.
@@ -32,7 +31,10 @@ function domainForms(email: string): { readonly unicode: string; readonly ascii:
 }
 
 /** The account of an address, however its domain is spelled: older accounts are stored as they were typed. */
-export async function findAccount(users: Pick<UserReads, 'byEmail'>, text: string): Promise<User | null> {
+export async function findAccount<Found = User>(
+  users: { byEmail(email: string): Promise<Found | null> },
+  text: string
+): Promise<Found | null> {
   const email = emailKey(text)
   const { unicode = email, ascii = email } = domainForms(email) ?? {}
   for (const one of new Set([email, unicode, ascii])) {

@@ -45,7 +45,7 @@ export function composeJobs(parts: JobParts): JobRunner {
     forget: parts.forgetUser,
     write: (ops, owner) => committer.writeAll(ops, 'endless', owner),
     purge: async () => store.purge?.(),
-    onErased: (userId, by) => parts.audit.recordErased(userId, by)
+    erased: (userId, by) => parts.audit.erased(userId, by)
   })
   const turn = turnDeed({
     store,

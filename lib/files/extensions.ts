@@ -62,7 +62,8 @@ export class Extensions {
     if (!this.#seal) throw new Error(`The tool servers in ${this.path} are encrypted: set mcp.secrets_key`)
     const mcpServers = await this.#seal.open(sealed)
     if (!mcpServers) throw new Error(`mcp.secrets_key is not the one by which ${this.path} was encrypted`)
-    return { ...file, mcpServers }
+    // Plain ones were added by hand since.
+    return { ...file, mcpServers: { ...mcpServers, ...file.mcpServers } }
   }
 
   async #file(): Promise<ExtensionsFile & { readonly sealed?: unknown }> {

@@ -293,6 +293,18 @@ function realPathOf(path: string): Promise<string | null> {
   return realpath(path).catch(nullIfMissing)
 }
 
+/** Paths of regular files below a folder, and of no links, with slashes and in order. What goes meanwhile is left out. */
+export async function filesBelow(folder: string): Promise<string[]> {
+  const entries = (await readdir(folder, { withFileTypes: true }).catch(nullIfMissing)) ?? []
+  const lists: string[][] = []
+  for (const entry of entries) {
+    if (entry.isFile()) lists.push([entry.name])
+    else if (entry.isDirectory())
+      lists.push((await filesBelow(join(folder, entry.name))).map((path) => `${entry.name}/${path}`))
+  }
+  return lists.flat().sort()
+}
+
 /** For `catch`: null if there is no such file, else rethrows. */
 export function nullIfMissing(error: NodeJS.ErrnoException): null {
   // ENAMETOOLONG: no file can have that name. ELOOP: the link leads to itself.

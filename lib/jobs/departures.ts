@@ -28,8 +28,8 @@ interface DeparturesDeps {
   readonly write: (ops: readonly Op[], owner: string) => Promise<unknown>
   /** Resolves when what was deleted is in no log of the store any more. */
   readonly purge: () => Promise<void>
-  /** Says that nothing is left. */
-  readonly onErased: (userId: string, by: Erasure) => Promise<void>
+  /** The line of the audit that says that nothing is left. */
+  readonly erased: (userId: string, by: Erasure) => Op
   /** From one look to the next, in ms. Default: as long as requests may take. */
   readonly againMs?: number
 }
@@ -41,7 +41,7 @@ export function departureOf(userId: string, erasure: Erasure | null = null): New
 }
 
 export function departureDeed(deps: DeparturesDeps): (job: Job) => Promise<Done> {
-  const { threadsOf, removeThread, forget, write, purge, onErased } = deps
+  const { threadsOf, removeThread, forget, write, purge, erased } = deps
   return async (job) => {
     const erasure = erasureIn(job)
     const againMs = deps.againMs ?? (erasure ? ERASED_AGAIN_MS : AGAIN_MS)
@@ -56,12 +56,10 @@ export function departureDeed(deps: DeparturesDeps): (job: Job) => Promise<Done>
     hasFound = (await forget(userId)) || hasFound
     const again = hasFound ? ({ due: againMs, error: null, isUncounted: true } as const) : null
     const isErased = again === null && erasure !== null
-    if (isErased) {
-      // Rows of long threads go step by step.
-      await purge()
-      await onErased(userId, erasure)
-    }
-    await write([{ name: 'user.forget', user_id: userId }, finishOf(job, again)], job.owner ?? '')
+    // Rows of long threads go step by step.
+    if (isErased) await purge()
+    const line = isErased ? [erased(userId, erasure)] : []
+    await write([{ name: 'user.forget', user_id: userId }, ...line, finishOf(job, again)], job.owner ?? '')
     // The job has named who is gone.
     if (isErased) await purge()
     return 'ended'

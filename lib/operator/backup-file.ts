@@ -1,12 +1,13 @@
 // The file of a backup: a ZIP archive with the database as a SQLite file, the files of the home, and last a list of what is in it.
 import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
-import { mkdir, open, readdir } from 'node:fs/promises'
-import { dirname, join, relative, sep } from 'node:path'
+import { mkdir, open } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { PassThrough, Readable, Transform } from 'node:stream'
 import { text as textOf } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import * as v from 'valibot'
+import { filesBelow } from '../files/paths.ts'
 import type { TableSum } from '../store/copy.ts'
 import { openPromise } from 'yauzl'
 import type { ZipFile as Archive } from 'yauzl'
@@ -30,6 +31,8 @@ const manifest = v.object({
   made_at: v.string(),
   /** The kind of database that it was made of. */
   backend: v.string(),
+  /** Where run events are; older backups do not say. In memory: they are in no backup. */
+  run_events: v.optional(v.string()),
   with_secrets: v.boolean(),
   tables: v.pipe(v.array(tableSum), v.readonly()),
   database: v.object(stored),
@@ -38,7 +41,8 @@ const manifest = v.object({
 export type Manifest = v.InferOutput<typeof manifest>
 type Stored = Manifest['database']
 /** What is known before the files are read. */
-export interface ManifestHead extends Pick<Manifest, 'version' | 'made_at' | 'backend' | 'with_secrets'> {
+export interface ManifestHead
+  extends Pick<Manifest, 'version' | 'made_at' | 'backend' | 'run_events' | 'with_secrets'> {
   readonly tables: readonly TableSum[]
 }
 
@@ -96,7 +100,7 @@ export async function writeBackup(
       )
     })
   add(DATABASE, async () => createReadStream(database))
-  for (const path of await pathsBelow(root)) {
+  for (const path of await filesBelow(root)) {
     const content = contentOf(path)
     // The library takes no such name.
     if (content === undefined || path.includes('\\')) continue
@@ -125,19 +129,6 @@ async function streamOf(path: string): Promise<Readable | null> {
     throw error
   })
   return handle?.createReadStream() ?? null
-}
-
-/** Regular files, and no links. */
-async function pathsBelow(root: string): Promise<string[]> {
-  const entries = await readdir(root, { withFileTypes: true, recursive: true })
-  return entries
-    .filter((one) => one.isFile())
-    .map((one) =>
-      relative(root, join(one.parentPath ?? one.path, one.name))
-        .split(sep)
-        .join('/')
-    )
-    .sort()
 }
 
 // ----------------------------------------------------------------------------------------------------- reading

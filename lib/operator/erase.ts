@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { type Actor, Audit } from '../auth/audit.ts'
+import type { Actor } from '../auth/audit.ts'
 import type { Config } from '../config/config.ts'
 import { lockPremises } from '../files/home.ts'
 import { Paths } from '../files/paths.ts'
@@ -13,7 +13,7 @@ import { JobRunner } from '../jobs/runner.ts'
 import { isInUse, openStore, pruneDatabase } from '../store/open.ts'
 import type { Store } from '../store/store.ts'
 import type { User } from '../base/types.ts'
-import { beside, SILENT } from './operator.ts'
+import { auditOf, beside } from './operator.ts'
 import { withPeople } from './people.ts'
 
 /** How long the server may take, in ms: it looks again after half a minute, for what was under way. */
@@ -39,7 +39,9 @@ export async function eraseAccount(config: Config, { id }: User, by: Actor): Pro
     else await removeHere(config, id)
   }
   if (config.database.backend !== 'sqlite') return { copies: [] }
-  await pruneDatabase(config)
+  await pruneDatabase(config).catch((error: Error) => {
+    throw new Error(`It is erased, but its bytes are still in the file: run colloquy prune --now (${error.message})`)
+  })
   return { copies: await copiesOf(config.database.sqlite_path) }
 }
 
@@ -64,7 +66,7 @@ async function removeHere(config: Config, id: string): Promise<void> {
 
 async function workOff(store: Store, writer: Committer, { home }: Config, id: string): Promise<void> {
   const paths = new Paths(home)
-  const audit = new Audit({ writer, log: SILENT })
+  const audit = auditOf(writer)
   const self = randomUUID()
   const deed = departureDeed({
     threadsOf: (userId, limit) => store.threads.idsOf(userId, limit),
@@ -75,7 +77,7 @@ async function workOff(store: Store, writer: Committer, { home }: Config, id: st
     forget: (userId) => paths.removeUser(userId),
     write: (ops) => writer.writeAll(ops),
     purge: async () => store.purge?.(),
-    onErased: (userId, by) => audit.recordErased(userId, by),
+    erased: (userId, by) => audit.erased(userId, by),
     againMs: 0
   })
   const runner = new JobRunner({

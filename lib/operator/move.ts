@@ -7,7 +7,7 @@ import type { Config } from '../config/config.ts'
 import { lockPremises } from '../files/home.ts'
 import { copyRows, type TableSum } from '../store/copy.ts'
 import { copiedTables, type DatabaseOptions, isInUse, openCopySource, openCopyTarget } from '../store/open.ts'
-import { recorded } from './backup.ts'
+import { recorded } from './operator.ts'
 
 interface Moved {
   readonly from: string
@@ -73,3 +73,5 @@ function postgresOf(postgres_url: string) {
 function sqliteOf(sqlite_path: string) {
   return { backend: 'sqlite', sqlite_path } as const
 }
+
+export { OPERATOR } from '../auth/audit.ts'

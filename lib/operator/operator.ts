@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs'
 import { type Reset, resetAdmin } from '../auth/admin.ts'
 import { ApiTokens, type NewApiToken } from '../auth/api-tokens.ts'
-import { Audit, OPERATOR, userName } from '../auth/audit.ts'
+import { type Actor, Audit, type AuditAction, OPERATOR, userName } from '../auth/audit.ts'
 import { findAccount } from '../auth/email.ts'
 import { tokenName } from '../auth/people.ts'
 import type { Config } from '../config/config.ts'
@@ -13,11 +13,9 @@ import { RETAINED } from '../store/store.ts'
 import { openDatabase } from '../store/open.ts'
 import { scopedStore, scopedWriter } from '../store/scoped.ts'
 import type { Job, Store, Writer } from '../store/store.ts'
-import type { ApiToken, JobKind } from '../base/types.ts'
+import type { ApiToken, JobKind, JsonObject } from '../base/types.ts'
 
 const JOBS_PAGE = 1000
-/** Who did it stands in the table; there is no log here. */
-export const SILENT = { info: () => {}, error: () => {} }
 
 /**
  * Gives an administrator a new password, left in a file of the home.
@@ -33,8 +31,20 @@ export function resetAdministrator(config: Config, email: string | null): Promis
   })
 }
 
-function auditOf(writer: Writer): Audit {
-  return new Audit({ writer, log: SILENT })
+/** The lines stand in the table; there is no log here. */
+export function auditOf(writer: Writer): Audit {
+  return new Audit({ writer, log: { info: () => {}, error: () => {} } })
+}
+
+/** A line of the audit about the installation, or part of it. */
+export async function recorded(
+  config: Config,
+  action: AuditAction,
+  by: Actor,
+  details: JsonObject,
+  target: string | null = null
+): Promise<void> {
+  await beside(config, (_, writer) => auditOf(writer).record(action, by, target, details))
 }
 
 export type TokenWish = Omit<NewApiToken, 'user_id'>

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import { exportOf } from '../auth/account-export.ts'
 import { Paths } from '../files/paths.ts'
 import { openStore } from '../store/open.ts'
-import { type Actor, Audit, OPERATOR, userName } from '../auth/audit.ts'
+import { type Actor, OPERATOR, userName } from '../auth/audit.ts'
 import { isCommon, PASSWORD_BYTES_MAX } from '../auth/password.ts'
 import { readEmail } from '../auth/email.ts'
 import { Invitations } from '../auth/api-tokens.ts'
@@ -14,7 +14,7 @@ import { departureOf } from '../jobs/departures.ts'
 import { scopedStore, scopedWriter } from '../store/scoped.ts'
 import type { AuditSearch, Store, Writer } from '../store/store.ts'
 import type { AuditEntry, User } from '../base/types.ts'
-import { beside, SILENT, tokensOf } from './operator.ts'
+import { auditOf, beside, tokensOf } from './operator.ts'
 
 const PASSWORD_MIN = 8
 const DAY_MS = 86_400_000
@@ -32,7 +32,7 @@ function peopleOf({ home }: Config, store: Store, writer: Writer): People {
     store: scopedStore(store),
     writer: scopedWriter(writer),
     apiTokens: tokensOf(store, writer),
-    audit: new Audit({ writer, log: SILENT }),
+    audit: auditOf(writer),
     home,
     departureOf,
     onRevoked: () => {}
@@ -49,7 +49,7 @@ export async function exportAccount(config: Config, user: User, file: string, by
     config,
     async (store, writer) => {
       await pipeline(await exportOf({ store, folderOf }, user), createWriteStream(file, { flags: 'wx', mode: 0o600 }))
-      await new Audit({ writer, log: SILENT }).record('account_exported', by, userName(user.id))
+      await auditOf(writer).record('account_exported', by, userName(user.id))
     },
     openStore
   )
@@ -93,8 +93,7 @@ export function invite(
     if (admin === null) throw new Error('There is no administrator yet: open the service and set it up')
     const invitations = new Invitations(scopedStore(store).apiTokens, scopedWriter(writer))
     const { token, text } = await invitations.create({ user_id: admin.id, name, lifetimeMs: days * DAY_MS })
-    const audit = new Audit({ writer, log: SILENT })
-    await audit.record('invitation_created', OPERATOR, `invitation:${token.token_id}`)
+    await auditOf(writer).record('invitation_created', OPERATOR, `invitation:${token.token_id}`)
     return { text, expires_at: token.expires_at }
   })
 }

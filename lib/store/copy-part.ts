@@ -65,17 +65,24 @@ export class PartCopier {
     return { threads, skipped, user: false, owner: owner === null ? null : String(owner) }
   }
 
-  /** By id or e-mail address. @throws Error when the backup has no such user, or the address is somebody else's now */
-  async user(who: string): Promise<PartCopied & { readonly owner: string }> {
+  /** The id of the user with this address. */
+  async byEmail(email: string): Promise<string | null> {
     const users = this.#table('users')
-    const [row] = await this.#rows(users, 'id = $1 OR email = $1', who)
-    if (!row) throw new Error(`The backup has no user ${who}`)
-    const [id, email] = [String(valueIn(users, row, 'id')), String(valueIn(users, row, 'email'))]
+    const [row] = await this.#rows(users, 'email = $1', email)
+    return row ? String(valueIn(users, row, 'id')) : null
+  }
+
+  /** @throws Error when the backup has no such user, the address or identity is somebody else's now, or its removal is under way */
+  async user(id: string): Promise<PartCopied & { readonly owner: string }> {
+    const users = this.#table('users')
+    const [row] = await this.#rows(users, 'id = $1', id)
+    if (!row) throw new Error(`The backup has no user ${id}`)
+    const email = String(valueIn(users, row, 'email'))
     const isNew = !(await this.#target.has('users', 'id', id))
     if (isNew && (await this.#target.has('users', 'email', email)))
       throw new Error(`There is another account with the address ${email}`)
     await this.#target.together(async () => {
-      if (isNew) await this.#target.add(users, [row])
+      if (isNew) await this.#addUser(users, row, id)
       await this.#copyBeside(id)
     })
     const [threads, skipped]: [string[], string[]] = [[], []]
@@ -86,6 +93,16 @@ export class PartCopier {
       list.push(threadId)
     }
     return { threads, skipped, user: isNew, owner: id }
+  }
+
+  /** Not while a job removes what such a user has: it would take this too. */
+  async #addUser(users: CopiedTable, row: Row, id: string): Promise<void> {
+    // Of all jobs only a departure has the id of a user as its key.
+    if (await this.#target.has('jobs', 'key', id))
+      throw new Error(
+        `The account is being removed: restore it when colloquy jobs list has no departure ${id} any more`
+      )
+    await this.#target.addNumbered(users, [changed(users, row, new Map())])
   }
 
   /** What a user has beside threads. Items are copied with their sums, where there are none. */
@@ -175,7 +192,10 @@ function changed(table: CopiedTable, row: Row, keys: ReadonlyMap<Value, number>)
       case 'runs.idempotency_key':
         return null
       case 'threads_meta.status':
-        return value === 'busy' ? 'idle' : value
+        return value === 'running' ? 'error' : value
+      case 'users.token_version':
+        // Greater than any before: sessions that had ended do not begin again.
+        return Math.max(Number(value), Math.floor(Date.now() / 1000))
       case 'crons.enabled':
         return 0
       case 'frames.run_key':

@@ -1,7 +1,7 @@
-import { link, lstat, mkdir, readFile, readdir, symlink, writeFile } from 'node:fs/promises'
+import { link, lstat, mkdir, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { PathError, type PathProblem, Paths } from '../../lib/files/paths.ts'
+import { filesBelow, PathError, type PathProblem, Paths } from '../../lib/files/paths.ts'
 
 const THREAD = 'thread-1'
 const USER = 'user_1'
@@ -165,4 +165,22 @@ t.test('removing a thread of everybody removes the files of everybody in it, and
     left.filter((name) => name.endsWith('a.txt')),
     ['users/one/threads/other/user-data/outputs/a.txt']
   )
+})
+
+t.test('of a folder regular files are listed, also while folders come and go', async (t) => {
+  const root = t.testdir({
+    a: { b: { 'two.txt': '' }, 'one.txt': '' },
+    link: t.fixture('symlink', 'a'),
+    'zero.txt': ''
+  })
+  const all = ['a/b/two.txt', 'a/one.txt', 'zero.txt']
+  t.strictSame(await filesBelow(root), all)
+  t.strictSame(await filesBelow(join(root, 'none')), [])
+  for (let round = 0; round < 20; round++) {
+    const fleeting = Array.from({ length: 20 }, (_, n) => join(root, `x${n}`, 'y'))
+    for (const folder of fleeting) await mkdir(folder, { recursive: true })
+    const walk = filesBelow(root)
+    await Promise.all(fleeting.map((folder) => rm(join(folder, '..'), { recursive: true })))
+    t.strictSame(await walk, all)
+  }
 })

@@ -1,27 +1,16 @@
 // Erasing: of an account that is erased no byte is left, in no row, no log of the database and no file, but its id in the audit.
-import { readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { departureDeed, departureOf } from '../../lib/jobs/departures.ts'
+import type { Job, Op } from '../../lib/store/store.ts'
 import { databaseSection } from '../fixtures/backends.ts'
 import { command } from '../fixtures/child.ts'
 import { upload } from '../fixtures/form.ts'
 import { asked, homeOf, listIn, openSite, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { threadLife } from '../fixtures/life.ts'
-import { filesOf } from '../fixtures/remains.ts'
+import { filesWith } from '../fixtures/remains.ts'
 import { tablesNaming, tablesOf } from '../fixtures/rows.ts'
 
 const USERS = '/api/v1/admin/users'
-
-/** Files below the home that have one of these texts, byte for byte, or in their name. */
-function filesWith(home: string, wanted: readonly string[]): string[] {
-  return filesOf(home).filter((name) => {
-    if (wanted.some((text) => name.includes(text))) return true
-    const path = join(home, name)
-    if (!statSync(path).isFile()) return false
-    const bytes = readFileSync(path)
-    return wanted.some((text) => bytes.includes(text))
-  })
-}
 
 async function accountOf(person: Person) {
   const { body } = await person.get('/api/v1/auth/me')
@@ -141,5 +130,24 @@ t.test('beside a running server it does the work: the command waits, and the rou
   const words = place.his.slice(1)
   await until(() => filesWith(home, words).length === 0, 'the log of the database is emptied by itself')
   t.equal((await admin.post(`${USERS}/${boss.id}/erase`)).status, 409, 'but never the last administrator')
-  t.ok(wanted.length > 4)
+})
+
+t.test('the line of the audit is written with the end of the job: both or neither', async (t) => {
+  const groups: (readonly Op[])[] = []
+  const entry = { at: '', action: 'account_erased', actor: 'operator', target: null, address: null, request_id: null }
+  const deed = departureDeed({
+    threadsOf: async () => [],
+    removeThread: async () => {},
+    forget: async () => false,
+    purge: async () => {},
+    erased: () => ({ name: 'audit.add', entry: { ...entry, details: {} } }),
+    write: async (ops) => groups.push(ops)
+  })
+  const { due: _, ...made } = departureOf('ann', { actor: 'operator', request_id: null })
+  // What the deed reads of a job.
+  await deed({ ...made, owner: 'self', attempts: 1 } as unknown as Job)
+  t.strictSame(
+    groups.map((ops) => ops.map(({ name }) => name)),
+    [['user.forget', 'audit.add', 'job.finish']]
+  )
 })

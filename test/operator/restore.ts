@@ -1,8 +1,10 @@
 // Backups by command: made beside a running server, of either database, and restored into either; and moves between the two.
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { backUp, checkBackup, OPERATOR, restore } from '../../lib/operator/backup.ts'
+import { backUp } from '../../lib/operator/backup.ts'
+import { beside } from '../../lib/operator/operator.ts'
+import { checkBackup, OPERATOR, restore, restorePart } from '../../lib/operator/restore.ts'
 import { loadConfig } from '../../lib/config/config.ts'
 import { type DatabaseSection, databaseSection } from '../fixtures/backends.ts'
 import { command } from '../fixtures/child.ts'
@@ -22,8 +24,9 @@ import {
   until
 } from '../fixtures/gateway.ts'
 import { threadLife } from '../fixtures/life.ts'
+import { aUser } from '../contract/harness.ts'
 import { createDatabase } from '../fixtures/postgres.ts'
-import { filesOf } from '../fixtures/remains.ts'
+import { filesOf, filesWith } from '../fixtures/remains.ts'
 
 const SECRET = 'sentinel-of-a-tool-server'
 
@@ -36,7 +39,7 @@ async function lived(person: Person): Promise<string> {
 }
 
 /** Signed in anew: the secret of sessions may be another one. */
-async function isBack(t: Test, site: Site, thread: string): Promise<void> {
+async function isBack(t: Test, site: Site, thread: string): Promise<Person> {
   const person = new Person(site.url)
   const answer = await person.post('/api/v1/auth/login/local', { username: 'boss@example.com', password: PASSWORD })
   t.equal(answer.status, 200, 'the account is there')
@@ -44,17 +47,11 @@ async function isBack(t: Test, site: Site, thread: string): Promise<void> {
   t.equal((await person.get(`/api/threads/${thread}/artifacts/mnt/user-data/uploads/note.txt`)).text, 'kept')
   const { status } = await person.post(`/api/threads/${thread}/runs/wait`, asked('/demo deltas=3 rate=0'))
   t.equal(status, 200, 'and it goes on')
+  return person
 }
 
 function configOf(home: string, config: Options) {
   return loadConfig({ file: configFile(home, config), home, env: {}, cwd: home })
-}
-
-function filesWith(home: string, text: string): string[] {
-  return filesOf(home).filter((name) => {
-    const path = join(home, name)
-    return statSync(path).isFile() && readFileSync(path).includes(text)
-  })
 }
 
 async function livedIn(t: Test, database: DatabaseSection) {
@@ -94,11 +91,11 @@ for (const backend of ['sqlite', 'postgres'] as const) {
     configFile(other)
     const restored = await command(other, 'restore', file, '--json')
     t.match(restored, { code: 0 }, restored.errors)
-    t.strictSame(filesWith(other, SECRET), [], 'without secrets')
+    t.strictSame(filesWith(other, [SECRET]), [], 'without secrets')
     t.notOk(filesOf(other).includes('.jwt_secret'))
     const again = await openSite(t, { home: other })
-    await isBack(t, again, thread)
-    t.equal((await boss.get(`/api/threads/${later}`).catch(() => null))?.status ?? 404, 404)
+    const back = await isBack(t, again, thread)
+    t.equal((await back.get(`/api/threads/${later}`)).status, 404, 'what came after is not in it')
     t.match(await command(other, 'restore', file), { code: 1, errors: /is not empty/ })
     const { out } = await command(other, 'audit', '--json')
     t.match(out, /"action":"restore"/)
@@ -134,7 +131,10 @@ t.test(
       []
     )
     await t.rejects(checkBackup(damaged))
-    t.equal(filesWith(other, SECRET).length, 1)
+    writeFileSync(`${file}.db.part`, 'of one that was killed')
+    await checkBackup(file)
+    t.notOk(existsSync(`${file}.db.part`))
+    t.equal(filesWith(other, [SECRET]).length, 1)
     boss.url = (await openSite(t, { home: other })).url
     t.equal((await boss.get(`/api/threads/${thread}`)).status, 200, 'the session is valid')
   }
@@ -170,6 +170,8 @@ for (const backend of ['sqlite', 'postgres'] as const) {
       const ann = await signIn(site, 'ann')
       const account = (await ann.get('/api/v1/auth/me')).body as { readonly id: string; readonly email: string }
       const [thread, other] = [await threadLife(ann), await threadLife(ann)]
+      const going = await ann.thread()
+      await ann.stream(going, '/demo deltas=9999 rate=100')
       await ann.post('/api/runs/crons', { ...asked('x'), schedule: '0 0 1 1 *' })
       const shown = async () => {
         const answers = ['/state', '/messages', '/runs?limit=100'].map((path) =>
@@ -201,18 +203,59 @@ for (const backend of ['sqlite', 'postgres'] as const) {
       t.equal((await ann.get(`/api/threads/${thread}/artifacts/mnt/user-data/uploads/note.txt`)).text, 'some text')
       t.equal((await ann.post(`/api/threads/${thread}/runs/wait`, asked('/demo deltas=3 rate=0'))).status, 200)
 
+      t.equal((await ann.ask('DELETE', `/api/threads/${going}`)).status, 200)
+      t.match(await restored('--thread', going), { threads: [going] })
+      t.match((await ann.get(`/api/threads/${going}`)).body, { status: 'error' }, 'what was in flight is not any more')
+      t.match(listIn((await ann.get(`/api/threads/${going}/runs`)).body), [{ status: 'error' }])
+
       t.equal((await command(home, 'user', 'delete', account.email)).code, 0)
       await until(() => !filesOf(home).some((name) => name.includes(account.id)), 'it is gone')
       const gone = await command(home, 'restore', file, '--thread', other)
       t.match(gone, { code: 1, errors: /restore the user/ })
       t.match(await command(home, 'restore', file, '--user', 'nobody@example.com'), { code: 1, errors: /has no user/ })
+      const early = await command(home, 'restore', file, '--user', account.email)
+      t.match(early, { code: 1, errors: /is being removed/ }, 'it would be removed again')
       t.equal((await command(home, 'jobs', 'drop', 'departure', account.id)).code, 0)
       t.match(await restored('--user', account.email), { user: true, skipped: [] })
+      t.equal((await ann.get('/api/v1/auth/me')).status, 401, 'sessions of before have ended')
       const again = new Person(site.url)
       const signedIn = await again.post('/api/v1/auth/login/local', { username: account.email, password: PASSWORD })
       t.equal(signedIn.status, 200)
       t.equal((await again.get(`/api/threads/${other}/messages`)).status, 200)
-      t.equal(listIn((await again.post('/api/threads/search', {})).body).length, 2)
+      t.equal(listIn((await again.post('/api/threads/search', {})).body).length, 3)
     }
   )
 }
+
+t.test(
+  'somebody is found by any spelling of the address, and not made where the identity is another account’s',
+  async (t) => {
+    const homeWith = async (id: string | null) => {
+      const home = homeOf(t)
+      await (await openSite(t, { home })).stop()
+      const config = configOf(home, {})
+      const user = aUser({ id: id ?? '', email: `${id}@example.com`, oauth_provider: 'idp', oauth_id: 'subject' })
+      if (id !== null) await beside(config, (_, writer) => writer.write({ name: 'user.create', user }))
+      return config
+    }
+    const file = join(homeOf(t), 'all.zip')
+    await backUp(await homeWith('ann'), file, false, OPERATOR)
+    await t.rejects(restorePart(await homeWith('bob'), file, { user: 'ann' }, OPERATOR), /oauth/)
+    const made = await restorePart(await homeWith(null), file, { user: 'Ann@EXAMPLE.com' }, OPERATOR)
+    t.match(made, { user: true })
+  }
+)
+
+t.test('run events are restored where the configuration looks for them, or not at all', async (t) => {
+  const home = homeOf(t)
+  await (await openSite(t, { home })).stop()
+  const file = join(homeOf(t), 'all.zip')
+  await backUp(configOf(home, {}), file, false, OPERATOR)
+  const inFiles = { run_events: { backend: 'jsonl' } }
+  await t.rejects(restore(configOf(homeOf(t), inFiles), file, OPERATOR), { message: /set run_events.backend to db/ })
+  await t.rejects(restorePart(configOf(home, inFiles), file, { user: 'x' }, OPERATOR), /set run_events.backend to db/)
+  const config = configOf(home, {})
+  const backend = { module: '/their/events.js', options: {} }
+  const theirs = { ...config, run_events: { ...config.run_events, backend } }
+  await t.rejects(backUp(theirs, `${file}.2`, false, OPERATOR), /is a module/)
+})

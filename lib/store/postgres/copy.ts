@@ -5,7 +5,7 @@ import type { PartTarget } from '../copy-part.ts'
 import { encodeText, type Param } from './db.ts'
 import { termTexts } from './ops.ts'
 import { PgConnection } from './pg-connection.ts'
-import { checkSchema, isServed, prepareDatabase, UNFINISHED } from './schema.ts'
+import { checkSchema, hasTable, isServed, prepareDatabase, UNFINISHED } from './schema.ts'
 
 const BATCH = 64
 /** Numbers are those that are given, and not the database's. */
@@ -60,8 +60,7 @@ export async function openPostgresTarget(url: string, tables: readonly CopiedTab
   const connection = await connected(url)
   try {
     if (await isServed(connection)) throw new Error('A server is using the PostgreSQL database: stop it first')
-    const [mark] = await connection.rows<{ found: string | null }>(`SELECT to_regclass('${UNFINISHED}')::text AS found`)
-    if (!mark?.found) {
+    if (!(await hasTable(connection, UNFINISHED))) {
       await refuseRows(connection, tables)
       await connection.rows(`CREATE TABLE ${UNFINISHED} (begun timestamptz NOT NULL DEFAULT now())`)
     }

@@ -48,21 +48,25 @@ export async function isServed(connection: PgConnection): Promise<boolean> {
   return (await connection.rows('SELECT 1 FROM writers WHERE lease_until > clock_timestamp() LIMIT 1')).length > 0
 }
 
+export async function hasTable(connection: PgConnection, name: string): Promise<boolean> {
+  const [row] = await connection.rows<{ found: string | null }>(`SELECT to_regclass('${name}')::text AS found`)
+  return row?.found != null
+}
+
 async function versionOf(connection: PgConnection): Promise<number> {
   const [row] = await connection.rows<{ version: number | null }>('SELECT max(version) AS version FROM migrations')
   return row?.version ?? 0
 }
 
 async function refuseUnfinished(connection: PgConnection): Promise<void> {
-  const [row] = await connection.rows<{ found: string | null }>(`SELECT to_regclass('${UNFINISHED}')::text AS found`)
-  if (row?.found)
+  if (await hasTable(connection, UNFINISHED))
     throw new Error('A copy into the database is not finished: repeat the move or restore, or drop its tables')
 }
 
 /** @throws Error when the schema is of another version, or not ours */
 export async function checkSchema(connection: PgConnection): Promise<void> {
-  const [row] = await connection.rows<{ found: string | null }>("SELECT to_regclass('migrations')::text AS found")
-  if (!row?.found) throw new Error('The PostgreSQL database has no tables of this program')
+  if (!(await hasTable(connection, 'migrations')))
+    throw new Error('The PostgreSQL database has no tables of this program')
   await refuseUnfinished(connection)
   const [found, known] = [await versionOf(connection), knownVersion()]
   if (found !== known)
@@ -71,8 +75,7 @@ export async function checkSchema(connection: PgConnection): Promise<void> {
 
 /** Tables with our names that we did not create: of another service, or one before this. */
 async function refuseStrangers(connection: PgConnection): Promise<void> {
-  const [row] = await connection.rows<{ found: string | null }>("SELECT to_regclass('threads_meta')::text AS found")
-  if (row?.found)
+  if (await hasTable(connection, 'threads_meta'))
     throw new Error(
       'The database has tables that this program did not make, and no migration exists for them: ' +
         'use a fresh database, or alter them by hand'

@@ -91,14 +91,9 @@ export function openSqliteTarget(path: string): CopyTarget {
     async put(table, batches) {
       const { name, columns } = table
       const insert = insertInto(db, name, columns)
-      db.exec('BEGIN IMMEDIATE')
-      try {
+      await together(db, async () => {
         for await (const batch of batches) for (const row of batch) insert.run(...row)
-        db.exec('COMMIT')
-      } catch (error) {
-        if (db.inTransaction) db.exec('ROLLBACK')
-        throw error
-      }
+      })
     },
     async clear({ name }) {
       db.exec(`DELETE FROM "${name}"`)
@@ -111,6 +106,18 @@ export function openSqliteTarget(path: string): CopyTarget {
       all.immediate()
       truncateWal(db)
     }
+  }
+}
+
+/** Runs the work in one transaction. */
+async function together(db: Database.Database, work: () => Promise<void>): Promise<void> {
+  db.exec('BEGIN IMMEDIATE')
+  try {
+    await work()
+    db.exec('COMMIT')
+  } catch (error) {
+    if (db.inTransaction) db.exec('ROLLBACK')
+    throw error
   }
 }
 
@@ -128,16 +135,7 @@ export function openSqlitePart(path: string): PartTarget {
   return {
     has: async (table, column, value) =>
       db.prepare(`SELECT 1 FROM "${table}" WHERE "${column}" = ?`).get(value) !== undefined,
-    async together(work) {
-      db.exec('BEGIN IMMEDIATE')
-      try {
-        await work()
-        db.exec('COMMIT')
-      } catch (error) {
-        if (db.inTransaction) db.exec('ROLLBACK')
-        throw error
-      }
-    },
+    together: (work) => together(db, work),
     async add({ name, columns, counter }, rows) {
       const names = columns.filter((column) => column !== counter)
       const insert = insertInto(db, name, names, counter === null)
