@@ -60,6 +60,7 @@ import { Cluster } from './run/cluster/cluster.ts'
 import { type CommitObserver, WriteRefused } from './run/commit/committer.ts'
 import { WriteHealthCheck } from './run/commit/write-health-check.ts'
 import { WrittenStates } from './run/graph-state.ts'
+import { isHeldBy } from './run/delivery/credential-revalidator.ts'
 import { DepartedUsers } from './run/lifecycle/departed-users.ts'
 import { Readiness } from './run/lifecycle/readiness.ts'
 import { recover } from './run/lifecycle/recovery.ts'
@@ -212,7 +213,9 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     if ('userId' in revocation) departed.lookNow()
     void registry.streams
       .revalidate((reader) =>
-        'digest' in revocation ? reader.credential === revocation.digest : reader.userId === revocation.userId
+        isHeldBy(reader, ({ credential, userId }) =>
+          'digest' in revocation ? credential === revocation.digest : userId === revocation.userId
+        )
       )
       .catch(warnUnexpected)
   }
@@ -269,9 +272,9 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     writer,
     sessions,
     onRevoked,
-    onOpened: ({ token_id, thread_id = '' }, viewerId) => {
+    onOpened: ({ token_id, thread_id = '' }, viewerId, address) => {
       const actor = viewerId === null ? 'nobody' : userName(viewerId)
-      const by = { actor, address: null, requestId: currentRequestId() }
+      const by = { actor, address: address || null, requestId: currentRequestId() }
       void audit.record('link_opened', by, linkName(token_id), { thread_id }).catch(warnUnexpected)
     }
   })

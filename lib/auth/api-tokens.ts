@@ -179,10 +179,9 @@ export class ApiTokens {
 
   /** Revokes all tokens of a user, and all links to threads; returns how many tokens. */
   async revokeAll(user: string): Promise<number> {
-    const tokens = await this.list(user)
-    const links = (await this.#parts.reads.list(user)).filter(isLink)
-    for (const { token_id } of [...tokens, ...links]) await this.revoke(token_id, user)
-    return tokens.length
+    const all = (await this.#parts.reads.list(user)).filter((token) => isLink(token) || !isOther(token))
+    for (const { token_id } of all) await this.revoke(token_id, user)
+    return all.filter((token) => !isLink(token)).length
   }
 
   /** Revokes a token, and closes its streams. False: no such token of this user. */

@@ -31,7 +31,7 @@ interface ThreadLinkParts {
   /** As in SessionParts. */
   readonly onRevoked: (revocation: Revocation) => void
   /** Called when a link is opened for the first time in a while. `viewerId` null: by somebody who is not signed in. Must not throw. */
-  readonly onOpened: (link: ApiToken, viewerId: string | null) => void
+  readonly onOpened: (link: ApiToken, viewerId: string | null, address: string) => void
 }
 
 interface NewThreadLink {
@@ -54,28 +54,30 @@ export class ThreadLinks {
    * The maker of the link, as far as it opens what is the maker's.
    * @throws Failure 401: not_authenticated where only users may open links, token_invalid, token_expired, or what is wrong with the session
    */
-  async authenticate({ text, viewer: session }: Omit<Credential, 'kind'>): Promise<Principal> {
+  async authenticate({ text, viewer: session, address = '' }: Omit<Credential, 'kind'>): Promise<Principal> {
     const { sharing, reads, sessions } = this.#parts
     if (sharing === 'users' && !session) throw fail('not_authenticated')
     const viewer = sharing === 'users' && session ? (await sessions.authenticate(session)).grant : null
     const found = sharing === 'off' ? null : await reads.byDigest(digestOf(text))
-    if (!found?.user || found.user.disabled_at !== null || found.token.thread_id === undefined)
-      throw new Failure('token_invalid')
+    const threadId = found?.token.thread_id
+    if (!found?.user || found.user.disabled_at !== null || threadId === undefined) throw new Failure('token_invalid')
     const { token, user } = found
-    const { digest, expires_at, scopes, thread_id: threadId } = token
-    const expires = expires_at === null ? null : Date.parse(expires_at) / 1000
-    if (expires !== null && expires * 1000 <= Date.now()) throw new Failure('token_expired')
-    this.#note(token, viewer)
-    const link = { threadId: threadId!, hasFiles: scopes.includes(THREAD_FILES), viewer }
+    const { digest, expires_at, scopes } = token
+    const until = expires_at === null ? null : Date.parse(expires_at) / 1000
+    if (until !== null && until * 1000 <= Date.now()) throw new Failure('token_expired')
+    this.#note(token, viewer, address)
+    // Nobody reads on whose session is over.
+    const expires = earlier(until, viewer?.expires ?? null)
+    const link = { threadId, hasFiles: scopes.includes(THREAD_FILES), viewer }
     const grant: Grant = { kind: 'link', userId: user.id, digest, version: 0, expires, permissions: READING, link }
     return { user, grant }
   }
 
-  #note(token: ApiToken, viewer: Grant | null): void {
+  #note(token: ApiToken, viewer: Grant | null, address: string): void {
     const key = `${token.digest} ${viewer?.userId ?? ''}`
     if (this.#opened.has(key)) return
     this.#opened.set(key, true)
-    this.#parts.onOpened(token, viewer?.userId ?? null)
+    this.#parts.onOpened(token, viewer?.userId ?? null, address)
   }
 
   /** Whether a link is still good, and whoever has opened it signed in, for open streams. */
@@ -110,4 +112,10 @@ export class ThreadLinks {
     if (gone) this.#parts.onRevoked({ digest: gone.digest })
     return gone !== null
   }
+}
+
+/** The earlier of two ends; null: there is none. */
+function earlier(one: number | null, other: number | null): number | null {
+  if (one === null || other === null) return one ?? other
+  return Math.min(one, other)
 }

@@ -181,7 +181,7 @@ export interface Credential {
   readonly text: string
   /** The session token that has come with a link; null: none. */
   readonly viewer?: string | null
-  /** Where the client is, for the audit of those that act for others. */
+  /** Where the client is, for the audit of links and of those that act for others. */
   readonly address?: string
   /** Id or e-mail address of the user that a token is to act for. */
   readonly onBehalfOf?: string

@@ -1,5 +1,6 @@
 // What runs have taken in the last month: by user and by model, for administrators.
 import { call, textOf } from './api.ts'
+import { BASE } from './base.ts'
 import { html } from './html.ts'
 import { count } from './time.ts'
 import { useEffect, useState } from 'preact/hooks'
@@ -33,7 +34,7 @@ export function Usage() {
   const [first] = reports
   return html`<h2>Usage</h2>
     ${problem && html`<p class="problem">${problem}</p>`}
-    ${first && html`<p class="hint">Since ${first.since}: ${taken(first.total, first.currency)}. <a href=${`${PATH}?format=csv`} download>As CSV</a></p>`}
+    ${first && html`<p class="hint">Since ${first.since}: ${taken(first.total, first.currency)}. <a href=${`${BASE}${PATH}?format=csv&limit=10000`} download>As CSV</a></p>`}
     <ul class="cards">
       ${reports.flatMap(({ rows, currency }) =>
         rows

@@ -9,8 +9,8 @@ import { firstOf } from './request.ts'
 const ADDRESS_CHARS_MAX = 64
 
 /**
- * The proxies whose X-Real-IP, X-Forwarded-Proto and X-Forwarded-Prefix count. They must overwrite X-Real-IP: one that is passed on is the client's own word.
- * X-Forwarded-For counts only from the right, as far as `hops` of our own proxies have added to it: any client can begin one.
+ * The proxies whose X-Real-IP, X-Forwarded-Proto and X-Forwarded-Prefix count. They must overwrite X-Real-IP: one that is passed on is
+ * the client's own word. X-Forwarded-For counts only from the right, as far as `hops` of our own proxies have added to it: any client can begin one.
  */
 export class Proxies {
   #trusted = new Networks()

@@ -10,8 +10,9 @@ const PREFIX = /^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/
 const PREFIX_MAX = 256
 /** Headers that name a place on this server. */
 const PLACES = ['Location', 'Content-Location']
-/** What clients have at the end of their base URL when they put a Location behind it. */
+/** What clients have at the end of their base URL when they put a Location behind it; and what Locations name. */
 const BELOW = /^\/api(\/langgraph)?(?=\/)/
+const LOCATED = '/threads/'
 
 /** The path of `server.public_url`; '' at the root. */
 export function basePathIn(publicUrl: string | null): string {
@@ -31,7 +32,7 @@ export function enterBasePath(req: IncomingMessage, base: string): void {
   let url = without(req.url ?? '/', base)
   const below = BELOW.exec(url)?.[0] ?? ''
   // LangGraph's clients put a Location behind their base URL, where it has the base path a second time.
-  if (url.startsWith(`${below}${base}/`)) url = without(url.slice(below.length), base)
+  if (url.startsWith(`${below}${base}${LOCATED}`)) url = without(url.slice(below.length), base)
   req.url = url
 }
 

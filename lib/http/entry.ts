@@ -263,13 +263,13 @@ export function csrfCookie(secure: boolean, maxAge?: number): Cookie {
 export type Authenticate = (credential: Credential) => Promise<Principal>
 
 /**
- * The credential that counts. A link wins: it opens less than any other. A session cookie wins over an API token, so that requests with the cookie strictly follow
- * the rules for sessions. Null: none.
+ * The credential that counts. A link wins: it opens less than any other. A session cookie wins over an API token, so that requests with
+ * the cookie strictly follow the rules for sessions. Null: none.
  */
 function credentialOf(req: IncomingMessage, address = ''): Credential | null {
   const session = cookieOf(req, SESSION_COOKIE)
   const link = req.headers[LINK_HEADER]
-  if (typeof link === 'string') return { kind: 'link', text: link, viewer: session ?? null }
+  if (typeof link === 'string') return { kind: 'link', text: link, viewer: session ?? null, address }
   if (session !== undefined) return { kind: 'session', text: session }
   const text = apiTokenOf(req)
   if (text === null) return null

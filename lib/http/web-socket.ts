@@ -164,11 +164,15 @@ export function acceptWebSocket(
 ): TextSocket {
   const known = early.get(call.req)
   early.delete(call.req)
-  const { ws, socket, messages } = known ?? { ...handshake(call, maxBytes), messages: [] }
+  const { ws, socket, messages, arriving } = known ?? {
+    ...handshake(call, maxBytes),
+    messages: [],
+    arriving: new ArrivingMessage()
+  }
   if (ws === null) return refused(socket)
   if (ws.readyState === ws.CLOSED) call.share.release()
   else ws.once('close', () => call.share.release())
-  countUnfinished(ws, socket, call.share, arrivesWithin)
+  countUnfinished(ws, socket, call.share, arrivesWithin, arriving)
   return textSocket(ws, socket, messages)
 }
 
@@ -195,8 +199,14 @@ function handshake({ req, res }: Pick<Call, 'req' | 'res'>, maxBytes: number): A
 // ----------------------------------------------------------------------------------------------------
 // Sockets that are accepted before it is known whose they are: a browser can set no header of an upgrade.
 
-/** With what has come of each. */
-const early = new WeakMap<IncomingMessage, Accepted & { readonly ws: WebSocket; readonly messages: string[] }>()
+/** With what has come of each: messages, and where the next one stands. */
+interface Early extends Accepted {
+  readonly ws: WebSocket
+  readonly messages: string[]
+  readonly arriving: ArrivingMessage
+}
+
+const early = new WeakMap<IncomingMessage, Early>()
 
 /** What may arrive of a first message, and for how long it is waited for, in ms. */
 const FIRST_BYTES = 8 * 1024
@@ -207,11 +217,14 @@ export function firstMessage(call: Pick<Call, 'req' | 'res'>, maxBytes: number):
   const { ws, socket } = handshake(call, maxBytes)
   if (ws === null) return Promise.resolve(null)
   const messages: string[] = []
+  const arriving = new ArrivingMessage()
   // A `close` event follows.
   ws.on('error', () => {})
   return new Promise((resolve) => {
     let bytes = 0
+    let isOver = false
     const give = (text: string | null) => {
+      isOver = true
       clearTimeout(late)
       socket.off('data', count)
       ws.off('close', gone)
@@ -222,18 +235,22 @@ export function firstMessage(call: Pick<Call, 'req' | 'res'>, maxBytes: number):
       give(null)
       closeSoon(ws, code, reason)
     }
+    // Behind the listener that reads messages: what has ended with these bytes is over already.
     const count = (data: Buffer) => {
+      arriving.take(data)
       bytes += data.length
-      if (bytes > FIRST_BYTES) refuse(TOO_BIG, 'the first message is too long')
+      if (!isOver && bytes > FIRST_BYTES) refuse(TOO_BIG, 'the first message is too long')
     }
     const late = setTimeout(() => refuse(POLICY, 'no message has come'), FIRST_MS).unref()
     ws.once('close', gone)
     ws.on('message', (data) => {
-      messages.push(String(data))
-      if (messages.length > 1) return
+      const text = String(data)
+      if (isOver) return void messages.push(text)
+      if (text.length > FIRST_BYTES) return refuse(TOO_BIG, 'the first message is too long')
+      messages.push(text)
       ws.pause()
-      early.set(call.req, { ws, socket, messages })
-      give(messages[0]!)
+      early.set(call.req, { ws, socket, messages, arriving })
+      give(text)
     })
     socket.on('data', count)
   })
@@ -259,8 +276,13 @@ function closeSoon(ws: WebSocket, code: number, reason: string): void {
 }
 
 /** Counts what has arrived of a message, and closes the socket when that is too much, or takes too long. */
-function countUnfinished(ws: WebSocket, socket: Duplex, share: Share, arrivesWithin: number): void {
-  const arriving = new ArrivingMessage()
+function countUnfinished(
+  ws: WebSocket,
+  socket: Duplex,
+  share: Share,
+  arrivesWithin: number,
+  arriving: ArrivingMessage
+): void {
   let held = 0
   let late: NodeJS.Timeout | undefined
   const close = ([code, reason]: typeof SLOW | typeof IN_FLIGHT) => {

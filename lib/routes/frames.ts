@@ -4,6 +4,7 @@ import { type Call, type HANDLED, type Reply, type Route, route } from '../http/
 import { sendRanged } from '../http/range.ts'
 import { findWhole, wholeBytes } from '../run/log/oversized-reader.ts'
 import { anything, arrayOf, one, partly, ranged, shaped, text, yesNo } from './answers.ts'
+import { kindsFor } from './join-request.ts'
 import { runOf } from './run-request.ts'
 import type { Services } from './services.ts'
 
@@ -16,7 +17,7 @@ export function frameRoutes(services: Pick<Services, 'config' | 'store' | 'regis
     const id = run.run_id
     const n = Number(/^\d{1,15}$/.exec(params.n!)?.[0] ?? -1)
     const log = await registry.readers.logOf(run)
-    const whole = n < 0 ? null : await findWhole(log, n)
+    const whole = n < 0 ? null : await findWhole(log, n, kindsFor(call))
     if (!whole) throw fail('frame_not_found', { n: params.n!, id })
     const body = {
       size: whole.bytes,

@@ -3,6 +3,7 @@ import type { Call } from '../http/route.ts'
 import { acceptedTypes, listIn, searchParams } from '../http/request.ts'
 import { openStream } from '../http/streaming-response.ts'
 import type { Reader } from '../run/delivery/credential-revalidator.ts'
+import { type Filter, filterOf } from '../run/log/filter.ts'
 import type { StreamWriter } from '../base/stream-writer.ts'
 import type { Services } from './services.ts'
 
@@ -13,8 +14,21 @@ export function positionText(call: Call): string | undefined {
   return searchParams(call).get('last_event_id') ?? undefined
 }
 
-/** Stream modes in the query; null: none. */
-export const modesIn = (call: Call): string[] | null => listIn(call, 'stream_mode')
+/** What a link shows of a run: its conversation, and nothing of how it was made. */
+const MODES_OF_LINK: readonly string[] = ['values', 'messages-tuple', 'messages', 'updates', 'custom', 'lifecycle']
+const UNASKED_OF_LINK: readonly string[] = ['values', 'messages-tuple', 'updates', 'custom']
+
+/** Stream modes in the query; null: none, and those of the run count, but for who reads by a link. */
+export function modesIn(call: Call): readonly string[] | null {
+  const modes = listIn(call, 'stream_mode')
+  if (!call.grant?.link) return modes
+  return modes?.filter((mode) => MODES_OF_LINK.includes(mode)) ?? UNASKED_OF_LINK
+}
+
+/** Which kinds of frames who asks may be shown; null: all. */
+export function kindsFor({ grant }: Pick<Call, 'grant'>): Filter | null {
+  return grant?.link ? filterOf(MODES_OF_LINK.filter((mode) => mode !== 'messages')) : null
+}
 
 /** The query of the Location header: reconnecting clients drop their own query, or append it again. */
 export function filterQuery(call: Call): string {
@@ -59,10 +73,12 @@ export function openEvents(
 
 /** Who reads a stream; streams are reset when the credential is revoked. */
 export function readerOf(services: Pick<Services, 'isValid'>, { user, grant, payer }: Call): Reader {
+  const viewer = grant?.link?.viewer
   return {
     userId: user?.id ?? null,
     payer,
     credential: grant?.digest ?? null,
+    ...(viewer && { viewer: { userId: viewer.userId, credential: viewer.digest } }),
     isValid: async () => grant === null || services.isValid(grant)
   }
 }

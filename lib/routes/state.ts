@@ -55,6 +55,20 @@ export function writtenState(changed: StateChanged, threadId: string, base: stri
   }
 }
 
+/** What a link shows of a state: metadata has all of the run's configuration, in graphs also headers of who has begun it. */
+const OF_LINK: readonly string[] = [
+  'values',
+  'next',
+  'tasks',
+  'interrupts',
+  'checkpoint',
+  'checkpoint_id',
+  'parent_checkpoint',
+  'parent_checkpoint_id',
+  'created_at'
+]
+const isOfLink = (field: string): boolean => OF_LINK.includes(field) || field.startsWith('values.')
+
 /** null: all of them. */
 type Fields = readonly string[] | null | undefined
 
@@ -82,7 +96,10 @@ export function stateRoutes({ config, states }: Services): Route[] {
 
   const get = (call: Call<unknown, v.InferOutput<typeof stateQuery>>) => {
     const place = { checkpointId: call.params.checkpoint_id ?? null, namespace: '' }
-    return load(call, place, call.query.subgraphs, listIn(call, 'select'))
+    const fields = listIn(call, 'select')
+    return call.grant?.link
+      ? load(call, place, false, (fields ?? OF_LINK).filter(isOfLink))
+      : load(call, place, call.query.subgraphs, fields)
   }
 
   const getAt = (call: Call<v.InferOutput<typeof checkpointBody>>) => {

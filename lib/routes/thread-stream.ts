@@ -36,7 +36,7 @@ export function threadStreamRoutes(services: Services): Route[] {
           after: start.ordinal - 1,
           feed: (run, log) =>
             new FrameFeed(run, log, run.ordinal === start.ordinal ? start.position : null, {
-              modes: isLifecycle ? 'lifecycle' : null,
+              modes: isLifecycle ? 'lifecycle' : call.grant?.link ? modes : null,
               prefix: `${run.ordinal}:`
             })
         },

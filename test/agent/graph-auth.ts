@@ -461,6 +461,8 @@ t.test('the rules are asked before every route that is about something of LangGr
   const asked = withRules(table, new AccessPolicy(rules), {} as Parameters<typeof withRules>[2])
   const unasked = asked.filter((route, at) => route.access === 'user' && route.handler === table[at]!.handler)
   t.ok(unasked.length > 0 && unasked.length < asked.length / 2)
-  for (const { path } of unasked) t.notMatch(path, /thread|assistant|run|store/, path)
+  // Runs of other protocols ask when they are begun: what their words are the rules do not know.
+  const ofRoutes = unasked.filter(({ part }) => part !== 'copilotkit')
+  for (const { path } of ofRoutes) t.notMatch(path, /thread|assistant|run|store/, path)
   t.end()
 })

@@ -1,6 +1,6 @@
 // Links to a thread over HTTP: whoever has one reads that thread, live, and nothing else. What each route gives by a link is walked in table.ts.
 import t from 'tap'
-import { asked, listIn, openSite, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { asked, at, listIn, openSite, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 
 const LONG = '/demo deltas=400 rate=100'
 const BY = (link: string) => ({ headers: { 'x-share-link': link } })
@@ -80,6 +80,63 @@ t.test('whoever opens a link in mid-answer reads from the exact frame on, and a 
   t.match(await reader.get(path, BY(link)), refused('token_invalid'))
   t.equal(own.isOver, false, 'its maker reads on')
   own.leave()
+})
+
+t.test('a link shows the conversation, and nothing of how its runs were made', async (t) => {
+  const site = await openSite(t, { config: { sharing: 'public' } })
+  const person = await signIn(site)
+  const path = await thread(person)
+  const { link } = await linkTo(person, path)
+  const modes = { stream_mode: ['values', 'debug', 'checkpoints', 'tasks', 'events'] }
+  const run = `${path}/runs/${textIn((await person.post(`${path}/runs`, asked('hi', modes))).body, 'run_id')}`
+  await (await person.join(run, null, ['values'])).ended
+  const reader = new Person(site.url)
+  const state = await reader.get(`${path}/state`, BY(link))
+  t.ok(at(state.body, 'values', 'messages'))
+  t.notOk(at(state.body, 'metadata'), 'metadata has the configuration of the run')
+  t.notOk(at((await reader.get(`${path}/state?select=metadata&subgraphs=true`, BY(link))).body, 'metadata'))
+  const inside = /^(debug|checkpoints|tasks|events)$/
+  for (const query of ['', '?stream_mode=debug&stream_mode=values', '?stream_mode=checkpoints&stream_mode=tasks']) {
+    const stream = await reader.open('GET', `${run}/stream${query}`, BY(link))
+    await stream.ended
+    t.ok(stream.frames.length > 1, query)
+    t.strictSame(
+      stream.frames.filter(({ event }) => inside.test(event)),
+      [],
+      query
+    )
+  }
+  const own = await person.join(run, null, ['debug'])
+  await own.ended
+  t.ok(
+    own.frames.some(({ event }) => inside.test(event)),
+    'its maker sees them'
+  )
+  const all = await reader.open('GET', `${path}/stream?last_event_id=1`, BY(link))
+  await all.untilFrames(20)
+  t.strictSame(
+    all.frames.filter(({ event }) => inside.test(event)),
+    []
+  )
+  all.leave()
+})
+
+t.test('one viewer who signs out ends what he reads, and nothing of another', async (t) => {
+  const site = await openSite(t, { config: { sharing: 'users', streams: { heartbeat_ms: 100 } } })
+  const person = await signIn(site)
+  const path = await thread(person)
+  const { link } = await linkTo(person, path)
+  const run = `${path}/runs/${textIn((await person.post(`${path}/runs`, asked(LONG))).body, 'run_id')}`
+  const [one, other] = [await signIn(site, 'one'), await signIn(site, 'other')]
+  const read = (viewer: Person) => viewer.open('GET', `${run}/stream?stream_mode=messages-tuple`, BY(link))
+  const [theirs, others] = [await read(one), await read(other)]
+  await theirs.untilFrames(4)
+  await one.post('/api/v1/auth/logout')
+  t.equal(await theirs.ended, 'reset')
+  const before = others.frames.length
+  await others.untilFrames(before + 20)
+  t.equal(others.isOver, false, 'the other reads on')
+  others.leave()
 })
 
 t.test('where links are for users, a link needs a session besides', async (t) => {

@@ -40,7 +40,7 @@ onEachBackend(
   '[Auth 6] a thread without an owner is as accessible to everybody as to an owner, on every route of the table',
   async (t, backend) => {
     const store = await openBackend(t, backend)
-    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend) } })
+    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend), sharing: 'public' } })
     for (const name of ['ada', 'bob']) {
       const person = await signIn(site, name)
       const newThread = () => addThread(store, { thread_id: randomUUID(), user_id: null })
@@ -58,7 +58,7 @@ onEachBackend(
   '[Auth 6] a shared thread is in the list of everybody, and shows everybody the same record, state and history',
   async (t, backend) => {
     const store = await openBackend(t, backend)
-    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend) } })
+    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend), sharing: 'public' } })
     const [ada, bob] = [await signIn(site, 'ada'), await signIn(site, 'bob')]
     const { thread_id } = await addThread(store, { user_id: null })
     await furnished(ada, backend, thread_id)
@@ -80,7 +80,7 @@ onEachBackend(
   '[Isolation] in a shared thread runs, events, feedback and files are those of who made them',
   async (t, backend) => {
     const store = await openBackend(t, backend)
-    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend) } })
+    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend), sharing: 'public' } })
     const [ada, bob] = [await signIn(site, 'ada'), await signIn(site, 'bob')]
     const { thread_id } = await addThread(store, { user_id: null })
     const place = await furnished(ada, backend, thread_id)
@@ -102,7 +102,7 @@ onEachBackend(
   '[Auth 6] in a shared thread everybody finds the files that their own runs wrote; its removal takes those of all',
   async (t, backend) => {
     const store = await openBackend(t, backend)
-    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend) } })
+    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend), sharing: 'public' } })
     const people = [await signIn(site, 'ada'), await signIn(site, 'bob')]
     const { thread_id } = await addThread(store, { user_id: null })
     const path = `/api/threads/${thread_id}`
@@ -129,7 +129,7 @@ onEachBackend(
     const ids: string[] = []
     for (let i = 0; i < 3; i++) ids.push((await addThread(store, { user_id: null })).thread_id)
     for (let start = 0; start < 2; start++) {
-      const site = await openSite(t, { store, config: { database: sectionOfGiven(backend) } })
+      const site = await openSite(t, { store, config: { database: sectionOfGiven(backend), sharing: 'public' } })
       const person = await signIn(site)
       for (const id of ids) {
         t.equal(await store.threads.ownerOf(id), null)
@@ -145,7 +145,7 @@ onEachBackend(
   '[Auth 6] what names many at once follows the rule of one: prune and cancel take what DELETE and cancel of a single one would',
   async (t, backend) => {
     const store = await openBackend(t, backend)
-    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend) } })
+    const site = await openSite(t, { store, config: { database: sectionOfGiven(backend), sharing: 'public' } })
     const [ada, bob] = [await signIn(site, 'ada'), await signIn(site, 'bob')]
     const slow = '/demo deltas=1000 rate=20'
     const shared = async () => (await addThread(store, { thread_id: randomUUID(), user_id: null })).thread_id

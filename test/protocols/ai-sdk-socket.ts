@@ -108,6 +108,7 @@ t.test('nobody is let in without a credential, in time and in 8 KiB; pages of ot
   await none.ask(send('a', randomUUID(), 'hello'))
   await until(() => [wrong, long, none].every(({ closed }) => closed !== null), 'all are closed')
   t.strictSame([wrong.closed, long.closed, none.closed], [4401, 1009, 4401])
+  t.strictSame(long.frames, [], 'what is refused begins nothing')
   const foreign = new Client({ cookie: owner.headers().cookie ?? '', origin: 'https://elsewhere.example' })
   await until(() => foreign.closed !== null, 'refused')
   t.equal(foreign.frames.length, 0)

@@ -1,14 +1,16 @@
 // Reads the full data of oversized frames part by part, so that a range of a 50 MB result costs only what it returns.
-import { Kind } from './frame.ts'
-import { filterOf } from './filter.ts'
+import { bit, Kind } from './frame.ts'
+import { type Filter, filterOf } from './filter.ts'
 import { readWhole, type Whole } from './oversized.ts'
 import type { RunLog } from './run-log.ts'
 import { framesOf, type RawFrame } from './segment.ts'
 
-/** Size and position of the full data of frame `n`; null: it is not oversized, or is gone. */
-export async function findWhole(log: RunLog, n: number): Promise<Whole | null> {
-  for await (const frame of framesFrom(log, n + 1))
+/** Size and position of the full data of frame `n`; null: it is not oversized, or is gone. `shown`: of these kinds alone. */
+export async function findWhole(log: RunLog, n: number, shown: Filter | null = null): Promise<Whole | null> {
+  for await (const frame of framesFrom(log, n)) {
+    if (frame.n === n && (shown === null || (shown.mask & bit(frame.kind)) !== 0)) continue
     return frame.n === n + 1 && frame.kind === Kind.whole ? readWhole(frame.bytes) : null
+  }
   return null
 }
 

@@ -1,6 +1,7 @@
 // Users as rows of both databases, and their denied sessions.
 import type { ApiToken, Permission, ProviderSession, Quota, Session, User } from '../../base/types.ts'
 import type { ApiTokenReads, ListedUser, StoredOfUser, UserReads, UserSearch } from '../store.ts'
+import { needsThread } from './threads.ts'
 import { putJob } from './jobs.ts'
 import { runBodiesRemoval } from './removal.ts'
 import { FORGET_USAGE } from './usage.ts'
@@ -351,6 +352,8 @@ export const apiTokenReads: StepReads<ApiTokenReads> = { byDigest, list }
 export const apiTokenWrites: StepWrites<'apiToken.create' | 'apiToken.remove' | 'apiToken.use'> = {
   *'apiToken.create'({ token, max }) {
     const { token_id, user_id, name, digest, scopes, created_at, expires_at, last_used_at, thread_id = null } = token
+    // A link opens this thread, and not a later one of its id.
+    if (thread_id !== null) yield* needsThread(thread_id)
     // Under the account's lock, so that two processes cannot both take the last place.
     yield* lock('SELECT 1 FROM users WHERE id = $1 FOR UPDATE', user_id)
     const count = 'SELECT count(*) AS tokens FROM api_tokens WHERE user_id = $1 AND thread_id IS NOT DISTINCT FROM $2'
