@@ -21,14 +21,14 @@ export class ProcessGroups {
   hold(group: number): void {
     this.#groups.add(group)
     if (this.#watcher === null) this.#watch()
-    else this.#tell(`+ ${group}\n`)
+    else this.#write(`+ ${group}\n`)
   }
 
   /** It has ended: its pid may be reused. */
   release(group: number): void {
     if (!this.#groups.delete(group)) return
-    if (this.#groups.size > 0) return this.#tell(`- ${group}\n`)
-    this.#tell(`- ${group}\n`)
+    if (this.#groups.size > 0) return this.#write(`- ${group}\n`)
+    this.#write(`- ${group}\n`)
     this.#watcher?.stdin?.end()
     this.#watcher = null
   }
@@ -44,10 +44,10 @@ export class ProcessGroups {
     watcher.stdin.on('error', () => {})
     watcher.unref()
     this.#watcher = watcher
-    for (const group of this.#groups) this.#tell(`+ ${group}\n`)
+    for (const group of this.#groups) this.#write(`+ ${group}\n`)
   }
 
-  #tell(line: string): void {
+  #write(line: string): void {
     this.#watcher?.stdin?.write(line)
   }
 }

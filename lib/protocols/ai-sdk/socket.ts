@@ -112,7 +112,7 @@ class ChatSocket {
       const isTheirs = error instanceof Failure
       if (!isTheirs) this.#services.log.error({ err: error }, 'a request of a chat’s socket failed')
       const errorText = isTheirs ? error.message : 'Internal Server Error'
-      this.#tell({ type: 'error', requestId: String(asked.requestId).slice(0, 256), errorText })
+      this.#report({ type: 'error', requestId: String(asked.requestId).slice(0, 256), errorText })
     }
   }
 
@@ -137,7 +137,7 @@ class ChatSocket {
     }
     // The number of a chunk never names two.
     const run = await this.#chats.send(this.#call, chat as JsonObject, { durability: 'sync' })
-    this.#tell({ type: 'start', requestId })
+    this.#report({ type: 'start', requestId })
     this.#read(requestId, [run], -1)
   }
 
@@ -146,8 +146,8 @@ class ChatSocket {
     const threadId = await visibleThread(this.#services, this.#call, PROTOCOL, chatId)
     if (threadId !== null) await this.#ask('read', threadId)
     const runs = threadId === null ? [] : await this.#chats.runsOf(threadId)
-    if (runs.length === 0) return this.#tell({ type: 'no-active', requestId })
-    this.#tell({ type: 'start', requestId })
+    if (runs.length === 0) return this.#report({ type: 'no-active', requestId })
+    this.#report({ type: 'start', requestId })
     this.#read(requestId, runs, lastSequence ?? -1)
   }
 
@@ -162,7 +162,7 @@ class ChatSocket {
       feed: (one: Run, log: ConstructorParameters<typeof TranslatedFeed>[1]) => new TranslatedFeed(one, log, view),
       onEnd: () => {
         this.#reading.delete(requestId)
-        this.#tell({ type: 'end', requestId })
+        this.#report({ type: 'end', requestId })
       }
     }
     this.#joiner.add(requestId, start, readers.runOnly(run, runs.slice(0, -1)))
@@ -187,7 +187,7 @@ class ChatSocket {
     if (policy) await new Authorizer(this.#services, policy.askFor(this.#call)).thread(action, threadId)
   }
 
-  #tell(frame: JsonObject): void {
+  #report(frame: JsonObject): void {
     this.#write(textFrames([JSON.stringify(frame)]))
   }
 
