@@ -1,25 +1,16 @@
 // What was deleted through the API stands in no byte of the home: not in the database file or its log, not in files of JSON lines, not beside.
-import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import { mergeWords, truncateWal } from '../../lib/store/sqlite/connection.ts'
 import { upload } from '../fixtures/form.ts'
 import { asked, homeOf, listIn, openSite, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
-import { filesOf } from '../fixtures/remains.ts'
+import { filesWith } from '../fixtures/remains.ts'
 
 const SECRET = 'zaphod-was-here'
 const SKILL = 'secret-keeper'
 const NAMESPACE = ['notes']
-
-/** The files below the home that have one of these texts in them. */
-function filesWith(home: string, ...wanted: readonly (string | Buffer)[]): string[] {
-  return filesOf(home).filter((name) => {
-    if (!statSync(join(home, name)).isFile()) return false
-    const bytes = readFileSync(join(home, name))
-    return wanted.some((text) => bytes.includes(text))
-  })
-}
 
 /** Those of runs that delete their thread are in no list while they wait for a reader who was cut off. */
 function threadsIn(home: string): number {
@@ -106,7 +97,7 @@ for (const backend of ['db', 'jsonl'])
     const remove = await say(person, home)
     await until(() => site.sizes().uncompacted === 0, 'frames are compacted')
 
-    const before = filesWith(home, SECRET)
+    const before = filesWith(home, [SECRET])
     t.ok(
       before.some((name) => /^data\/colloquy\.db(-wal)?$/.test(name)),
       'it was in the database'
@@ -124,11 +115,11 @@ for (const backend of ['db', 'jsonl'])
 
     await remove()
     await until(() => threadsIn(home) === 0, 'the thread of a stateless run is gone')
-    await until(() => !filesWith(home, SECRET).some(isBesideDatabase), 'files beside the database are gone')
+    await until(() => !filesWith(home, [SECRET]).some(isBesideDatabase), 'files beside the database are gone')
     await emptyLog(home)
-    t.strictSame(filesWith(home, SECRET, ...packed), [])
+    t.strictSame(filesWith(home, [SECRET, ...packed]), [])
     await site.stop()
-    t.strictSame(filesWith(home, SECRET, ...packed), [], 'nor does the stop write any')
+    t.strictSame(filesWith(home, [SECRET, ...packed]), [], 'nor does the stop write any')
   })
 
 function isBesideDatabase(name: string): boolean {

@@ -4,8 +4,6 @@ import { timestamp } from '../../lib/base/types.ts'
 import type { Store } from '../../lib/store/store.ts'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { digestOf } from '../../lib/auth/session.ts'
 import { loadConfig } from '../../lib/config/config.ts'
@@ -26,7 +24,7 @@ import {
 } from '../fixtures/gateway.ts'
 import { graphsFolder } from '../fixtures/graphs.ts'
 import { graphLife, personLife, threadLife } from '../fixtures/life.ts'
-import { filesOf } from '../fixtures/remains.ts'
+import { filesWith } from '../fixtures/remains.ts'
 import { tablesNaming, tablesOf } from '../fixtures/rows.ts'
 
 /** Tables that a life leaves empty, or that name nobody, and why. */
@@ -120,14 +118,9 @@ async function signedInElsewhere(home: string, config: Options, people: readonly
   await store.close()
 }
 
-/** Files below the home that have one of these texts in their path or their content. But for the database, whose rows are looked at. */
+/** But for the database, whose rows are looked at. */
 function filesNaming(home: string, wanted: readonly string[]): string[] {
-  return filesOf(home).filter((name) => {
-    if (wanted.some((text) => name.includes(text))) return true
-    if (name.startsWith('data/') || !statSync(join(home, name)).isFile()) return false
-    const content = readFileSync(join(home, name))
-    return wanted.some((text) => content.includes(text))
-  })
+  return filesWith(home, wanted).filter((name) => !name.startsWith('data/'))
 }
 
 /** Also what somebody is told of it by: ids of their threads and runs. */
