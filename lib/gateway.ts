@@ -68,6 +68,7 @@ import { Registry } from './run/lifecycle/registry.ts'
 import { Runs } from './run/lifecycle/runs.ts'
 import { daysKept, Sweeper } from './run/commit/sweeper.ts'
 import { Assistants } from './thread/assistants.ts'
+import { Personas } from './thread/personas.ts'
 import { SearchIndexer } from './thread/search/indexer.ts'
 import { StoredStates } from './thread/stored-states.ts'
 import { QuotaBlocks } from './thread/quota-blocks.ts'
@@ -190,6 +191,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const items = new Items(scoped.items, writer, config.items, project?.itemTtl ?? null)
   const paths = new Paths(config.home)
   const innerCalls = new InnerCalls(store.users)
+  const personas = new Personas({ reads: store.assistants, writer })
   const agentServices = await composeAgent({
     config,
     paths,
@@ -197,6 +199,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     observer: metrics,
     adminId: async () => (await store.users.admin())?.id ?? null,
     graphs: graphPorts(store, committer, items, innerCalls, log),
+    personas,
     project
   })
   const policy = agentServices.rules && new AccessPolicy(agentServices.rules)
@@ -340,10 +343,13 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     states,
     assistants: new Assistants({
       store: store.assistants,
+      personas,
       graphs: () => states.graphs(),
       takesAnyName: !states.isOfGraphs
     }),
+    personas,
     agent,
+    models: () => agentServices.models() ?? agent.models?.() ?? [],
     policy,
     app,
     configurableHeaders: new ConfigurableHeaders(project?.http.headers ?? { include: [], exclude: [] }),

@@ -1,6 +1,7 @@
 // What a client gives an agent for one run beside messages: tools that the client runs itself, instructions, and the form of the answer.
 // They come in the run's context, from whichever protocol, and only an agent that `takesClientContext` honours them.
 import { isObject, type Json, type JsonObject } from '../base/types.ts'
+import type { ModelSettings } from './model.ts'
 import { type Tool, UserInterrupt } from './tool.ts'
 
 export const CLIENT_TOOLS = 'client_tools'
@@ -34,6 +35,18 @@ export function clientInstructionsIn(context: JsonObject): string | null {
 export function responseFormatIn(context: JsonObject): JsonObject | null {
   const given = context[RESPONSE_FORMAT]
   return isObject(given) ? given : null
+}
+
+const EFFORTS: readonly Json[] = ['low', 'medium', 'high']
+
+/** `model_settings` and `reasoning_effort`, as far as they are what models take. */
+export function modelSettingsIn({ model_settings: given, reasoning_effort: effort }: JsonObject): ModelSettings {
+  const { temperature, max_tokens } = isObject(given) ? given : {}
+  return {
+    ...(typeof temperature === 'number' && { temperature }),
+    ...(typeof max_tokens === 'number' && { max_tokens }),
+    ...(typeof effort === 'string' && EFFORTS.includes(effort) && { reasoning_effort: effort })
+  }
 }
 
 function clientTool({ name, description, parameters }: JsonObject): Tool {

@@ -12,7 +12,7 @@ import {
   type ToolMessage
 } from '../base/types.ts'
 import { toChat } from './chat.ts'
-import { clientInstructionsIn, clientToolsIn, responseFormatIn } from './client-context.ts'
+import { clientInstructionsIn, clientToolsIn, modelSettingsIn, responseFormatIn } from './client-context.ts'
 import { clarificationOf } from './tools.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 import type { CallIds, Model, Models } from './model.ts'
@@ -96,7 +96,7 @@ class LeadRun implements MiddlewareContext {
 
   async work(): Promise<void> {
     const { tools, toolSources = [] } = this.#parts
-    const toolSets = await Promise.all(toolSources.map((source) => source.open()))
+    const toolSets = await Promise.all(toolSources.map((source) => source.open(this.input.context)))
     const offered = [...tools, ...toolSets.flatMap((set) => set.tools)]
     const wanted = wantedTools(this.input.context.tools)
     const mayUse = (tool: Tool) => wanted(tool.name) && (this.takesImages || !tool.needsImages)
@@ -213,6 +213,7 @@ class LeadRun implements MiddlewareContext {
         messages: this.#conversation(),
         tools: this.#tools,
         format: responseFormatIn(this.input.context),
+        settings: modelSettingsIn(this.input.context),
         signal: this.signal,
         about: this.#about,
         // Directly the sink, with nothing between the model's bytes and the log.

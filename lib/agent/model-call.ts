@@ -27,7 +27,7 @@ export async function callModel(
   record: (record: AgentRecord) => Promise<void>,
   reporting: Reporting
 ): Promise<AiMessage> {
-  const { model, caller, messages, tools, format = null, signal, onDelta = hearNothing, about, space } = call
+  const { model, caller, messages, tools, format = null, settings, signal, onDelta = hearNothing, about, space } = call
   const names = { caller, model: model.info.name }
   const id = call.messageId ?? randomUUID()
   await record({ type: 'llm_request', ...names, messages: toTrace(messages), messageId: id })
@@ -36,7 +36,12 @@ export async function callModel(
   const onFirst = () => {
     firstTokenMs = performance.now() - begun
   }
-  const optional = { ...(tools && { tools }), ...(format && { format }), ...(space && { space }) }
+  const optional = {
+    ...(tools && { tools }),
+    ...(format && { format }),
+    ...(settings && { settings }),
+    ...(space && { space })
+  }
   const request = { messages, onFirst, messageId: id, signal, about, ...optional }
   const completion = await completed(model, request, onDelta, { caller, ...reporting }).catch(
     async (error: unknown) => {

@@ -20,6 +20,7 @@ export interface ModelRequest {
   readonly tools?: readonly ToolSpec[]
   /** The form of the answer, for servers that know `response_format`; null: any. */
   readonly format?: JsonObject | null
+  readonly settings?: ModelSettings
   readonly signal: AbortSignal
   /** The id of the message, which every delta carries. */
   readonly messageId: string
@@ -29,6 +30,14 @@ export interface ModelRequest {
   readonly about?: CallIds
   /** Awaited after `onDelta` returned false, before more is read. Without it reading never waits. */
   space?(): Promise<void>
+}
+
+/** What a run sets instead of the configuration; a missing one stays. */
+export interface ModelSettings {
+  readonly temperature?: number
+  readonly max_tokens?: number
+  /** Only for models that know it. */
+  readonly reasoning_effort?: string
 }
 
 /** The run of a call, as log fields. */

@@ -45,8 +45,11 @@ export interface Tool {
 
 /** A changing set of tools. */
 export interface ToolSource {
-  /** Called once at the start of every run, which keeps the result. Must not reject: return nothing instead. */
-  open(): Promise<Toolbox>
+  /**
+   * Called once at the start of every run, which keeps the result. Must not reject: return nothing instead.
+   * @param context the run's
+   */
+  open(context: JsonObject): Promise<Toolbox>
 }
 
 export interface Toolbox {

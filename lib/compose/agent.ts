@@ -26,7 +26,9 @@ import { ProjectAgent, type ProjectOptions } from '../langgraph/project/project-
 import { createServerAgent } from '../langgraph/server-agent/agent.ts'
 import { buildUi, type UiFiles } from '../langgraph/project/ui-files.ts'
 import type { AgentObserver, Reporting } from '../agent/observer.ts'
-import type { Agent, ListedAgent } from '../agent/runtime.ts'
+import type { Agent, ListedAgent, ModelInfo } from '../agent/runtime.ts'
+import { setupAgentTool } from '../agent/setup-agent.ts'
+import type { Personas } from '../thread/personas.ts'
 import { builtInTools } from '../agent/tools.ts'
 import type { Config } from '../config/config.ts'
 import { toolServerSeal } from '../auth/seal.ts'
@@ -73,6 +75,8 @@ interface AgentServices {
   forgetUser(userId: string): void
   /** Models and tool servers. */
   readonly reloadables: readonly Reloadable[]
+  /** Those of the configuration; null: it has none. */
+  models(): readonly ModelInfo[] | null
   /** Flushes the memory queue, briefly, and stops tool servers. */
   stop(): Promise<void>
 }
@@ -85,6 +89,7 @@ interface AgentServicesParts {
   readonly adminId: () => Promise<string | null>
   /** The store, as in-process graphs use it. */
   readonly graphs: GraphPorts
+  readonly personas: Personas
   /** Settings of langgraph.json besides its graphs; null: there is no such file. */
   readonly project: ProjectSettings | null
   readonly observer?: AgentObserver
@@ -101,6 +106,7 @@ export async function composeAgent({
   observer,
   adminId,
   graphs,
+  personas,
   project
 }: AgentServicesParts): Promise<AgentServices> {
   const reporting: Reporting = { log, observer }
@@ -130,7 +136,7 @@ export async function composeAgent({
       ...reporting,
       models,
       tools: builtInTools({ files: workspace }),
-      toolSources: [...(config.skills.enabled ? [skillTools(skills)] : []), toolServers],
+      toolSources: [...(config.skills.enabled ? [skillTools(skills)] : []), setupAgentTool(personas), toolServers],
       // The demo model cannot write titles or memories.
       middlewares: [
         threadDataMiddleware,
@@ -153,6 +159,7 @@ export async function composeAgent({
     agent,
     rules: front.rules,
     app,
+    models: () => (config.models.length === 0 ? null : models.all.map(({ info }) => info)),
     services: { memories, skills, extensions, toolServers, completeOnce, ui: ui && (() => ui) },
     start: async () => {
       if (own && config.agent.watch) unwatch = watchGraphs(place, () => front.reload().then(() => own.reload()), log)

@@ -1,6 +1,7 @@
 // The routes behind the buttons of DeerFlow's frontend, which no other client has: one file a button.
 import type { Route } from '../http/route.ts'
 import type { Services } from '../routes/services.ts'
+import { agentRoutes } from './agents.ts'
 import { branchRoutes } from './branches.ts'
 import { compactRoutes } from './compact.ts'
 import { goalRoutes } from './goal.ts'
@@ -15,6 +16,7 @@ export function deerflowRoutes(services: Services): Route[] {
     ...goalRoutes(services), // /api/threads/{thread_id}/goal
     ...compactRoutes(services), // /api/threads/{thread_id}/compact
     ...polishRoutes(services), // /api/input-polish
+    ...agentRoutes(services), // /api/agents
     ...scheduledTaskRoutes(services) // /api/scheduled-tasks
   ]
 }

@@ -4,6 +4,7 @@ import { type Call, type Reply, type Route, route } from '../http/route.ts'
 import { fail } from '../base/errors.ts'
 import type { JsonObject } from '../base/types.ts'
 import { anObject, anything, arrayOf, int, mapOf, one, ref, shaped, yesNo } from './answers.ts'
+import { LEAD_AGENT } from '../thread/personas.ts'
 import type { Services } from './services.ts'
 
 const NO_CHANGES = {
@@ -14,15 +15,12 @@ const NO_CHANGES = {
   limits: {}
 }
 
-const OFF = { enabled: false }
-const FEATURES = { agents_api: OFF, browser_control: OFF, mcp_tasks: OFF }
 const nothings = arrayOf(anything)
 
 /** Path, what is always answered, the words for the reference, and its schema. */
 type Constant = readonly [path: string, json: Reply['json'], summary: string, schema: JsonObject]
 
 const CONSTANTS: readonly Constant[] = [
-  ['/api/agents', { agents: [] }, 'Agents of users: always empty here', shaped({ agents: nothings })],
   [
     '/api/channels',
     { service_running: false, channels: {} },
@@ -59,18 +57,29 @@ const CONSTANTS_OF_THREAD: readonly Constant[] = [
   ]
 ]
 
-export function featureRoutes({ config }: Pick<Services, 'config'>): Route[] {
-  const features = { ...FEATURES, sharing: { enabled: config.sharing !== 'off' } }
-  const optional: Constant = [
-    '/api/features',
-    features,
-    'Optional features of this installation',
-    mapOf(shaped({ enabled: yesNo }))
-  ]
+/** Whether users have agents of their own: personas of the agent that DeerFlow's pages ask for. */
+export function hasPersonas({ assistants }: Pick<Services, 'assistants'>): boolean {
+  return assistants.hasGraph(LEAD_AGENT)
+}
+
+export function featureRoutes(services: Services): Route[] {
   const any = { method: 'GET', permission: 'any', rule: null } as const
+  const off = { enabled: false }
+  const sharing = { enabled: services.config.sharing !== 'off' }
+  const features = () => ({
+    ...{ agents_api: { enabled: hasPersonas(services) }, browser_control: off, mcp_tasks: off },
+    sharing
+  })
   const below = { method: 'GET', permission: 'threads:read', thread: 'read', rule: 'threads:read' } as const
   return [
-    ...[optional, ...CONSTANTS].map(([path, json, summary, schema]) =>
+    route({
+      ...any,
+      path: '/api/features',
+      summary: 'Optional features of this installation',
+      answers: one(mapOf(shaped({ enabled: yesNo }))),
+      handler: () => ({ json: features() })
+    }),
+    ...CONSTANTS.map(([path, json, summary, schema]) =>
       route({ ...any, path, summary, answers: one(schema), handler: () => ({ json }) })
     ),
     ...CONSTANTS_OF_THREAD.map(([path, json, summary, schema]) =>
@@ -87,10 +96,9 @@ export function featureRoutes({ config }: Pick<Services, 'config'>): Route[] {
 
 // ------------------------------------------------------------------------------------------------------------- models
 
-export function modelRoutes({ agent, config, access }: Services): Route[] {
+export function modelRoutes({ models, config, access }: Services): Route[] {
   const { enabled } = config.token_usage
-  const modelsOf = ({ user }: Call) =>
-    (agent.models?.() ?? []).filter(({ name }) => access.mayUse('models', name, user))
+  const modelsOf = ({ user }: Call) => models().filter(({ name }) => access.mayUse('models', name, user))
   const list = (call: Call): Reply => ({ json: { models: modelsOf(call), token_usage: { enabled } } })
 
   const get = (call: Call): Reply => {

@@ -79,7 +79,7 @@ export function routes(
     ...mcpRoutes(services), //      /api/mcp
     ...memoryRoutes(services), //   /api/memory
     ...skillRoutes(services), //    /api/skills
-    ...featureRoutes(services), //          /api/features
+    ...featureRoutes(services), //   /api/features
     ...rooms
   ]
   const served = all.filter(({ part }) => !disabled.includes(part))

@@ -126,10 +126,10 @@ function keyOf({ req }: Call): string | null {
 
 type Configuration = ReturnType<typeof withAssistant>
 
-/** The model named in context or configuration. */
-function modelNameIn({ context, config }: Configuration): string | null {
-  const configured = isObject(config?.configurable) ? config.configurable.model_name : undefined
-  const name = context?.model_name ?? (isObject(config?.context) ? config.context.model_name : undefined) ?? configured
+/** The name that context or configuration gives: of a model, or of the persona as whom the agent answers. */
+function nameIn({ context, config }: Configuration, key: 'model_name' | 'agent_name'): string | null {
+  const configured = isObject(config?.configurable) ? config.configurable[key] : undefined
+  const name = context?.[key] ?? (isObject(config?.context) ? config.context[key] : undefined) ?? configured
   return typeof name === 'string' && name !== '' ? name : null
 }
 
@@ -172,7 +172,7 @@ interface RunRequest {
  * @throws Failure for an unknown assistant or model, and invalid messages, before anything is stored
  */
 export async function orderFor(
-  services: Pick<Services, 'assistants' | 'agent' | 'states' | 'config' | 'app' | 'access'>,
+  services: Pick<Services, 'assistants' | 'agent' | 'models' | 'states' | 'config' | 'app' | 'access'>,
   request: RunRequest
 ): Promise<RunOrder> {
   const { assistants, agent, states, config, app, access } = services
@@ -182,17 +182,18 @@ export async function orderFor(
   if (!isOfGraphs) refuseGraphWords(body, states.takesBreakpoints === true)
   if (body.webhook?.startsWith('/') && !app?.has('POST', body.webhook.split('?', 1)[0]!))
     throw refusedValue(['body', 'webhook'], NO_ADDRESS)
-  const assistant = await assistantOf(assistants, body.assistant_id ?? null, userId)
+  const persona = nameIn({ config: body.config ?? null, context: body.context ?? null }, 'agent_name')
+  const assistant = await assistantOf(assistants, body.assistant_id ?? null, userId, persona)
   const configuration = configurationOf(body, assistant, isOfGraphs ? (request.headers ?? {}) : {})
   const user = await access.userFor(userId)
   if (!access.mayUse('agents', assistant.graphId, user)) throw fail('agent_not_allowed', { name: assistant.graphId })
-  const modelName = modelNameIn(configuration) ?? allowedModel(services, user)
+  const modelName = nameIn(configuration, 'model_name') ?? allowedModel(services, user)
   if (modelName !== null && !access.mayUse('models', modelName, user))
     throw fail('model_not_allowed', { name: modelName })
   const models = agent.models?.() ?? []
+  const isKnown = [...models, ...services.models()].some(({ name }) => name === modelName)
   // The demo model takes any name.
-  if (modelName !== null && models.length && !models.some(({ name }) => name === modelName))
-    throw fail('model_unknown', { name: modelName })
+  if (modelName !== null && models.length && !isKnown) throw fail('model_unknown', { name: modelName })
   if (body.continue_from && models.find(({ name }) => name === (modelName ?? models[0]?.name))?.continuation === 'none')
     throw fail('not_continuable', { name: modelName ?? models[0]!.name })
   // A delayed run's created_at is its start time, as in LangGraph.
@@ -234,7 +235,7 @@ export async function orderFor(
   return {
     run,
     autoFollowUp: run.follow_up_to_run_id === null,
-    graph: { graph_id, assistant_id },
+    graph: { graph_id, assistant_id, ...(assistant.persona !== undefined && { agent_name: assistant.persona }) },
     namesFirst: request.dialect.namesGraph === 'before',
     removesRolledBack: request.dialect.rolledBackRun === 'delete'
   }
@@ -288,8 +289,13 @@ function isForOnce({ body: { on_completion: wanted }, dialect }: Call<RunBody>):
 }
 
 /** @throws Failure for an unknown name */
-async function assistantOf(assistants: Assistants, name: string | null, user: string | null): Promise<RunAssistant> {
-  const known = await assistants.resolve(name, user)
+async function assistantOf(
+  assistants: Assistants,
+  name: string | null,
+  user: string | null,
+  persona: string | null
+): Promise<RunAssistant> {
+  const known = await assistants.resolve(name, user, persona)
   if (known) return known
   if (assistants.takesAnyName && !NAME.test(name ?? ''))
     throw refusedValue(['body', 'assistant_id'], 'the name of an assistant has only letters, digits, - and _')

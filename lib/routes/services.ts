@@ -1,6 +1,6 @@
 // The services handlers use, assembled by the gateway.
 import type { ToolServers } from '../agent/mcp/tool-servers.ts'
-import type { Agent } from '../agent/runtime.ts'
+import type { Agent, ModelInfo } from '../agent/runtime.ts'
 import type { StatePort } from '../agent/states.ts'
 import type { Actor, Audit } from '../auth/audit.ts'
 import type { GroupAccess } from '../auth/group-access.ts'
@@ -21,6 +21,7 @@ import type { Skills } from '../skills/skills.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import type { Op } from '../store/store.ts'
 import type { Assistants } from '../thread/assistants.ts'
+import type { Personas } from '../thread/personas.ts'
 import type { UserLimits } from '../thread/user-limits.ts'
 import type { JsonObject, Grant } from '../base/types.ts'
 
@@ -42,7 +43,10 @@ export interface Services {
   readonly removals: Pick<Removals, 'hold'>
   readonly states: StatePort
   readonly assistants: Assistants
+  readonly personas: Personas
   readonly agent: Agent
+  /** The configured ones, whatever agent runs; without any, the agent's own. */
+  models(): readonly ModelInfo[]
   /** The operator's own rules, asked before a user's action. */
   readonly policy?: AccessRules | null
   readonly uploads: Uploads

@@ -4,10 +4,7 @@ import type { GraphInfo } from '../agent/states.ts'
 import type { AssistantReads } from '../store/store.ts'
 import { type Assistant, isObject, type JsonObject, type Timestamp, timestamp, uuidOf } from '../base/types.ts'
 import { Containment } from './contains.ts'
-
-/** Maximum assistants per user, and versions per assistant. */
-export const ASSISTANTS_MAX = 500
-export const VERSIONS_MAX = 100
+import { LEAD_AGENT, type Personas } from './personas.ts'
 
 interface AssistantQuery {
   readonly graphId: string | null
@@ -25,10 +22,13 @@ export interface RunAssistant {
   readonly config: JsonObject
   readonly context: JsonObject
   readonly metadata: JsonObject
+  /** As whom the agent answers; missing: as itself. */
+  readonly persona?: string
 }
 
 interface AssistantsDeps {
   readonly store: AssistantReads
+  readonly personas: Pick<Personas, 'named'>
   readonly graphs: () => readonly GraphInfo[]
   /** Any name is accepted (for agents without graphs); memory is kept per name [spec]. */
   readonly takesAnyName: boolean
@@ -91,16 +91,28 @@ export class Assistants {
     return containment.among(all.filter(isNamed), metadata)
   }
 
-  /** The assistant of a run that gives this name; null: unknown. */
-  async resolve(name: string | null, user: string | null): Promise<RunAssistant | null> {
+  /**
+   * The assistant of a run that gives this name; null: unknown.
+   * @param persona the user's own as whom a graph is to answer; one that is not there is the graph's own matter
+   */
+  async resolve(name: string | null, user: string | null, persona: string | null = null): Promise<RunAssistant | null> {
     const [first] = this.#deps.graphs()
     const system = name === null ? first && this.#systemOf(first) : this.#systemNamed(name)
+    const asked = system?.graph_id === LEAD_AGENT ? persona : this.takesAnyName ? name : null
+    const called = asked === null || user === null ? null : await this.#deps.personas.named(asked, user)
+    if (called && this.hasGraph(called.graph_id)) return this.#asPersona(called)
     // Runs show the agent's name, whether it was given by name or id.
     if (system && this.takesAnyName) return { ...bare(system.graph_id), name: name && system.graph_id }
     const found = system ?? (name !== null && isUuid(name) ? await this.#deps.store.get(name, user) : null)
     if (found) return this.hasGraph(found.graph_id) ? runAssistant(found) : null
     const isFree = this.takesAnyName && name !== null && NAME.test(name.trim()) && !isUuid(name)
     return isFree ? bare(name) : null
+  }
+
+  /** An agent without graphs keeps its memory by the persona's name. */
+  #asPersona(persona: Assistant): RunAssistant {
+    const { name } = persona
+    return { ...runAssistant(persona), ...(this.takesAnyName && { name }), persona: name }
   }
 
   #systemNamed(id: string): Assistant | null {

@@ -63,6 +63,12 @@ t.test('features that are not there answer empty, so that a page shows none and 
     '/api/channels/connections': { connections: [] },
     '/api/scheduled-tasks': [],
     '/api/agents': { agents: [] },
+    '/api/features': {
+      agents_api: { enabled: true },
+      browser_control: { enabled: false },
+      mcp_tasks: { enabled: false },
+      sharing: { enabled: false }
+    },
     [`/api/threads/${thread}/scheduled-tasks`]: [],
     [`/api/threads/${thread}/goal`]: { goal: null }
   }

@@ -142,10 +142,13 @@ export class ChatModel implements Model {
     }
   }
 
-  #question({ messages, tools = [], format = null }: ModelRequest): string {
+  #question({ messages, tools = [], format = null, settings = {} }: ModelRequest): string {
+    const { reasoning_effort, ...sampling } = settings
     const body = {
       stream_options: { include_usage: true },
       ...this.#config.request,
+      ...sampling,
+      ...(reasoning_effort !== undefined && this.info.supports_reasoning_effort && { reasoning_effort }),
       ...(tools.length > 0 && { tools: tools.map(toolToChat) }),
       ...(format && { response_format: format }),
       model: this.#config.model,

@@ -1,4 +1,5 @@
 // Skills: the prompt lists the enabled ones and when to use them; the model reads them with a tool.
+import type { JsonObject } from '../../base/types.ts'
 import type { Tool, ToolSource } from '../tool.ts'
 import { type Middleware, oncePerRun } from '../middleware.ts'
 
@@ -20,10 +21,17 @@ export function skillsMiddleware(skills: SkillsPort): Middleware {
     async beforeModel(run) {
       // Once per run: enabling or disabling affects new runs only.
       if (!isFirst(run)) return
-      const lines = (await skills.list()).filter(({ enabled }) => enabled).map(lineOf)
+      const lines = (await offered(skills, run.input.context)).map(lineOf)
       run.instruct(TAG, lines.length === 0 ? null : [HEAD, ...lines].join('\n'))
     }
   }
+}
+
+/** Those that are enabled; an assistant may name which of them it has. */
+async function offered(skills: SkillsPort, context: JsonObject) {
+  const names = context.skills
+  const isMeant = (name: string) => !Array.isArray(names) || names.includes(name)
+  return (await skills.list()).filter(({ name, enabled }) => enabled && isMeant(name))
 }
 
 function lineOf({ name, description }: { name: string; description: string }): string {
@@ -34,8 +42,8 @@ function lineOf({ name, description }: { name: string; description: string }): s
 export function skillTools(skills: SkillsPort): ToolSource {
   const tool = readSkillTool(skills)
   return {
-    open: async () => ({
-      tools: (await skills.list()).some(({ enabled }) => enabled) ? [tool] : [],
+    open: async (context) => ({
+      tools: (await offered(skills, context)).length > 0 ? [tool] : [],
       close: () => {}
     })
   }

@@ -7,8 +7,9 @@ import { jsonList } from '../../http/reply.ts'
 import { integer, isWithin, jsonObject, listOf, metadata, objectOf, queryBoolean } from '../../http/schema.ts'
 import { configWithoutReserved, withoutReserved } from '../../base/reserved.ts'
 import type { AssistantPatch } from '../../store/store.ts'
-import { ASSISTANTS_MAX, isUuid, VERSIONS_MAX } from '../../thread/assistants.ts'
+import { isUuid } from '../../thread/assistants.ts'
 import { Containment } from '../../thread/contains.ts'
+import { ASSISTANTS_MAX, VERSIONS_MAX } from '../../thread/personas.ts'
 import { type Assistant, type JsonObject, timestamp } from '../../base/types.ts'
 import {
   arrayOf,

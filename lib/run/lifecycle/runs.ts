@@ -37,7 +37,7 @@ export interface RunOrder {
   /** Follows up the thread's newest successful run. */
   readonly autoFollowUp: boolean
   /** Metadata for listing the thread, where it has none yet. */
-  readonly graph: { readonly graph_id: string; readonly assistant_id: string }
+  readonly graph: { readonly graph_id: string; readonly assistant_id: string; readonly agent_name?: string }
   /** A new thread has that metadata before the run's creator is answered. */
   readonly namesFirst: boolean
   /** Runs that it rolls back are deleted. */
