@@ -154,7 +154,7 @@ export function agentRoutes(services: Services): Route[] {
 
   const path = '/api/agents'
   const below = `${path}/{agent_name}`
-  const reading = { method: 'GET', permission: 'threads:read', refusals: [403] } as const
+  const reading = { method: 'GET', permission: 'threads:read', refusals: [403, 422] } as const
   const writing = { permission: 'threads:write', bodyLimit: BODY_BYTES } as const
   return [
     route({
@@ -211,7 +211,7 @@ export function agentRoutes(services: Services): Route[] {
       rule: onAgent(services, 'delete'),
       summary: 'Delete a custom agent; its threads stay',
       answers: { 204: null },
-      refusals: [403],
+      refusals: [403, 422],
       handler: remove
     })
   ]
