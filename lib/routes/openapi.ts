@@ -63,6 +63,7 @@ const PARAMETERS: Reference['parameters'] = {
   filename: 'Name of an uploaded file',
   model_name: 'Name of a configured model',
   skill_name: 'Name of a skill',
+  name: 'Name that is looked for',
   agent_name: 'Name of a custom agent, in any case of its letters',
   provider: 'Name of a sign-in provider',
   id: 'What its client calls a chat: the id of a thread, or a name of its own',
