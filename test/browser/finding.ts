@@ -174,6 +174,6 @@ browserTest(
     t.same(kept, [])
     proxy.up()
     await visitor.hasWords('w0002')
-    t.equal(await page.inputValue('#composer'), 'a draft')
+    await until(async () => (await page.inputValue('#composer')) === 'a draft', 'the draft is there')
   }
 )
