@@ -343,7 +343,9 @@ t.test('a graph with channels of its own has a step, and values, for each of its
 })
 
 t.test('what a graph streams is passed on: subgraphs, updates a node, metadata, and later changes', async (t) => {
-  const about = { langgraph_node: 'agent', langgraph_step: 1, ls_provider: 'x', custom_key: 'kept', __secret: 1 }
+  const place = { langgraph_checkpoint_ns: 'agent:1', checkpoint_ns: 'agent:1' }
+  const step = { langgraph_node: 'agent', langgraph_step: 1 }
+  const about = { ...step, ...place, ls_provider: 'x', custom_key: 'kept', __secret: 1 }
   const done = { ...ai('done'), response_metadata: { at: 'first' } }
   const changed = { ...done, response_metadata: { at: 'later' } }
   const state = { messages: [HUMAN, changed] }
@@ -374,9 +376,9 @@ t.test('what a graph streams is passed on: subgraphs, updates a node, metadata, 
   const frames = await (await talk.person.stream(talk.thread, 'hello', more)).whole()
   t.match(server.of(/runs\/stream$/)[0]?.body, { interrupt_before: ['agent'], interrupt_after: '*' })
   const messages = dataOf(frames, 'messages')
-  const { __secret, ...shown } = about
+  const shown = { ...step, ls_provider: 'x', custom_key: 'kept' }
   t.strictSame(at(messages[0], 1), shown, 'all that it says of a message, with its first piece')
-  t.strictSame(at(messages[1], 1), { langgraph_node: 'agent', langgraph_step: 1 }, 'and then what clients read')
+  t.strictSame(at(messages[1], 1), step, 'and then what clients read')
   t.strictSame(dataOf(frames, 'messages|sub:1'), [inner], 'of a subgraph as it is')
   t.notOk(JSON.stringify(messages).includes('inner'), 'and there alone')
   t.strictSame(dataOf(frames, 'values|sub:1'), [{ messages: [] }])
@@ -388,6 +390,53 @@ t.test('what a graph streams is passed on: subgraphs, updates a node, metadata, 
   )
   const last = at(dataOf(frames, 'values').at(-1), 'messages', 1)
   t.equal(at(last, 'response_metadata', 'at'), 'later')
+})
+
+t.test(
+  'mode messages has messages whole, also where a server names the task of each; nothing comes unasked',
+  async (t) => {
+    const about = { langgraph_node: 'agent', langgraph_checkpoint_ns: 'agent:1', checkpoint_ns: 'agent:1' }
+    const deep = { langgraph_node: 'deep', langgraph_checkpoint_ns: 'sub:1|deep:2', checkpoint_ns: 'sub:1' }
+    const server = await openServer(t, {
+      ...PYTHON,
+      'GET /threads/[^/]+/state': [EMPTY, stateOf([HUMAN, ai('done')])],
+      'GET /threads/[^/]+/runs/R': [{ status: 'success' }],
+      'POST /threads/[^/]+/runs/stream': [
+        stream([
+          ['values', { messages: [HUMAN] }],
+          ['messages|agent:1', [{ content: 'done', type: 'AIMessageChunk', id: 'run--1' }, about]],
+          ['messages|sub:1', [{ content: 'inner', type: 'AIMessageChunk', id: 'run--2' }, deep]],
+          ['updates|sub:1', { deep: { seen: true } }],
+          ['updates', { agent: { messages: [ai('done')] } }],
+          ['values', { messages: [HUMAN, ai('done')] }]
+        ])
+      ]
+    })
+    const talk = await talkTo(t, server.url)
+    const more = { stream_mode: ['messages'], stream_subgraphs: true }
+    const frames = await (await talk.person.stream(talk.thread, 'hello', more)).whole()
+    const whole = dataOf(frames, 'messages/complete')
+    t.match(whole.at(-1), [{ id: 'run--1', content: 'done' }])
+    t.notOk(JSON.stringify(whole).includes('inner'))
+    t.notOk(frames.some(({ event }) => event.startsWith('updates')))
+  }
+)
+
+t.test('a question that a server has in its values alone is among the updates as well', async (t) => {
+  const question = { id: 'q', value: 'really?' }
+  const asking = stateOf([HUMAN], { next: ['agent'], tasks: [{ interrupts: [question] }] })
+  const server = await openServer(t, {
+    ...PYTHON,
+    'GET /threads/[^/]+/state': [EMPTY, asking],
+    'GET /threads/[^/]+/runs/R': [{ status: 'interrupted' }],
+    'POST /threads/[^/]+/runs/stream': [stream([['values', { messages: [HUMAN], __interrupt__: [question] }]])]
+  })
+  const talk = await talkTo(t, server.url)
+  const frames = await (await talk.person.stream(talk.thread, 'hello', { stream_mode: ['values', 'updates'] })).whole()
+  t.match(
+    dataOf(frames, 'updates').flatMap((one) => at(one, '__interrupt__') ?? []),
+    [question]
+  )
 })
 
 t.test('the assistants of a server are those of its graphs, with their schemas and drawing', async (t) => {
@@ -442,14 +491,14 @@ function quiet(frames: readonly (readonly [string, unknown])[], { heartbeat = fa
 }
 
 /** What one run of the graph of this server passes on. */
-async function partsOf(url: string, silenceMs: number): Promise<string[]> {
+async function partsOf(url: string, silenceMs: number, reconnectMs = 5000): Promise<string[]> {
   const requests = new Requests({
     url,
     apiKey: null,
     headers: {},
     assistantId: null,
     idleTimeoutMs: 0,
-    reconnectMs: 5000
+    reconnectMs
   })
   const { signal } = new AbortController()
   const call = {
@@ -478,6 +527,16 @@ t.test('a server that has sent heartbeats and falls silent is joined again where
   })
   t.strictSame(await partsOf(server.url, 300), ['values', 'updates'])
   t.match(server.of(/GET .*stream/)[0]?.headers, { 'last-event-id': '0' })
+})
+
+t.test('a silent server that lets nobody join again is given up, though it says that its run goes on', async (t) => {
+  const server = await openServer(t, {
+    'GET /threads/T/runs/R': [{ status: 'running' }],
+    'POST /threads/T/runs/stream': [quiet([['values', {}]], { heartbeat: true })],
+    'GET /threads/T/runs/R/stream': [(res: ServerResponse) => void res.writeHead(503).end()],
+    'POST /threads/T/runs/R/cancel.*': [{}]
+  })
+  await t.rejects(partsOf(server.url, 200, 500))
 })
 
 t.test('without heartbeats a run that goes on is joined again after the idle timeout, where it was', async (t) => {

@@ -33,16 +33,18 @@ function failing(store: Store, read: Read, error: (args: readonly unknown[]) => 
 
 /** A room whose process is gone: nothing that it does is written any more. */
 async function leftBehind(t: Test): Promise<{ room: Room; run: Run; waiting: Run; store: Store }> {
-  const inner = openMemoryStore()
-  const room = await Room.open(t, {}, inner)
+  const store = openMemoryStore()
+  const room = await Room.open(t, {}, store)
   const { run, stage } = await begun(room)
   stage.say('half an ')
+  const inner = [{ content: 'of a subgraph', type: 'AIMessageChunk', id: 'inner' }, {}]
+  stage.sink.emit({ type: 'frame', mode: 'messages', event: 'messages|sub:1', json: JSON.stringify(inner) })
   stage.say('answer')
   stage.callPiece({ index: 0, id: 'call', name: 'look', args: '{"at":"it"}' })
   const waiting = await room.ask({ text: 'next' })
   await room.committer.drained()
   room.gate.hold()
-  return { room, run, waiting, store: inner }
+  return { room, run, waiting, store }
 }
 
 /** The next process on that store. */

@@ -14,7 +14,7 @@ import { objectOr, textOr } from '../../base/json.ts'
 import type { AnswerPiece } from '../../agent/model.ts'
 import { AgentError, type AgentRecord, type Caller, type ShownBesides, type StreamPart } from '../../agent/runtime.ts'
 import { usageIn } from '../../conversation/message.ts'
-import { isAi, piecesIn, shownMetadata, sumOf } from './message.ts'
+import { isAi, metadataBeside, piecesIn, sumOf } from './message.ts'
 
 /** Name for an unknown model. */
 const NO_MODEL = 'langgraph'
@@ -72,7 +72,7 @@ export class MessageStreams {
     const [message, metadata] = data
     const id = isObject(message) ? textOr(message.id) : null
     if (id === null) return
-    if (!isAi(message)) return this.#note(id, isFramed ? 'frames' : { metadata: shownMetadata(metadata, true) })
+    if (!isAi(message)) return this.#note(id, isFramed ? 'frames' : { metadata: metadataBeside(metadata, true) })
     const stream = this.#streams.get(id)
     // Some nodes emit their complete message again at the end.
     if (stream ? !isChunk(message) : isKnown(id)) return
@@ -114,13 +114,15 @@ export class MessageStreams {
     if (this.#streams.size === MESSAGES_MAX) throw tooLarge(`more than ${MESSAGES_MAX} messages in one step`)
     const model = modelIn(message) ?? textOr(metadata.ls_model_name) ?? NO_MODEL
     const node = textOr(metadata.langgraph_node) ?? 'graph'
-    const isHidden = namespace.some((task) => /^(tools|task):/.test(task))
-    const shown = Object.keys(metadata).length > 0 ? shownMetadata(metadata, true) : undefined
-    const stream: Stream = { id, model, node, isHidden, isFramed, hasBegun: false, metadata: shown, message: begun(id) }
+    const shown = Object.keys(metadata).length > 0 ? metadataBeside(metadata, true) : undefined
+    const stream: Stream = {
+      ...{ id, model, node, isFramed, metadata: shown },
+      ...{ isHidden: isHidden(namespace), hasBegun: false, message: begun(id) }
+    }
     this.#streams.set(id, stream)
-    const caller: Caller = isHidden ? `subagent:${node}` : 'lead_agent'
+    const caller: Caller = stream.isHidden ? `subagent:${node}` : 'lead_agent'
     // The best guess: a graph may send its models more than the conversation, and calls inside tools are unknown.
-    const messages = isHidden ? [] : toTrace(toChat(this.#before(id)))
+    const messages = stream.isHidden ? [] : toTrace(toChat(this.#before(id)))
     this.#listener.record({ type: 'llm_request', caller, model, messages, messageId: id })
     return stream
   }
@@ -141,7 +143,7 @@ export class MessageStreams {
     for (const piece of pieces) {
       const { metadata } = stream
       this.#listener.emit({ type: 'delta', messageId, model, ...piece, ...(metadata && { metadata }) })
-      if (metadata && !stream.hasBegun) stream.metadata = shownMetadata(metadata, false)
+      if (metadata && !stream.hasBegun) stream.metadata = metadataBeside(metadata, false)
       stream.hasBegun = true
     }
   }
@@ -162,6 +164,11 @@ export class MessageStreams {
       ...shownBy(stream)
     })
   }
+}
+
+/** Written inside a tool. */
+export function isHidden(namespace: readonly string[]): boolean {
+  return namespace.some((task) => /^(tools|task):/.test(task))
 }
 
 function shownBy({ isFramed, metadata }: Stream): { readonly shown?: ShownBesides } {

@@ -110,6 +110,12 @@ export function shownMetadata(metadata: unknown, isFirst: boolean): JsonObject {
   return Object.fromEntries(kept) as JsonObject
 }
 
+/** The same of a message that its run shows: where a checkpoint is named, readers wait for the states that the graph shows itself. */
+export function metadataBeside(metadata: unknown, isFirst: boolean): JsonObject {
+  const { langgraph_checkpoint_ns: _, checkpoint_ns: __, ...shown } = shownMetadata(metadata, isFirst)
+  return shown
+}
+
 // --------------------------------------------------------------------------------------------------- comparing
 
 /** Equal content; metadata that a runtime adds (usage, model names) is ignored. */

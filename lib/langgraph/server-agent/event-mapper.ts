@@ -12,11 +12,11 @@ import type { GraphState, Part } from './graph.ts'
 import { REF_CHANNEL, type GraphCheckpointRef, refJson } from './checkpoint-ref.ts'
 import { readMessage, sayTheSame } from '../graph/message.ts'
 import { Conversation } from '../graph/conversation.ts'
-import type { Listener } from '../graph/message-streams.ts'
+import { isHidden, type Listener } from '../graph/message-streams.ts'
 
 const INTERRUPT = '__interrupt__'
 /** Modes in which a subgraph's parts are frames. */
-const FRAMED = ['messages', 'values', 'updates', 'custom', 'checkpoints', 'tasks', 'debug'] as const
+const FRAMED = ['messages', 'values', 'updates', 'custom'] as const
 type FramedMode = (typeof FRAMED)[number]
 /** Maximum characters of an error's message and name. */
 const ERROR_MAX = 2000
@@ -33,7 +33,7 @@ export class GraphEventMapper implements Listener {
   #isItsList = false
   #channels: Readonly<Record<string, Json>>
   readonly #interrupts = new Map<string, Interrupt>()
-  /** It has said so itself, and not only its final state. */
+  /** Its updates have said so: where they are passed on, the question is. */
   #hasAsked = false
   /** Stopped at a breakpoint, without an interrupt value. */
   #isAtBreakpoint = false
@@ -71,13 +71,19 @@ export class GraphEventMapper implements Listener {
   part({ mode, namespace, data }: Part): boolean {
     this.#hasSpace = true
     this.#recordHeld()
-    const isFramed = this.#withSubgraphs && namespace.length > 0 && isOneOf(mode, FRAMED)
+    const isFramed = isOneOf(mode, FRAMED) && this.#isShownApart(mode, namespace, data)
     if (isFramed) this.#frame(mode, namespace, data)
     if (mode === 'messages') this.#conversation.chunk(data, namespace, isFramed)
     else if (mode === 'custom' && !isFramed) this.emit({ type: 'custom', data })
     else if (mode === 'error') throw failureIn(data)
     else if (namespace.length === 0) this.#onOwn(mode, data)
     return this.#hasSpace
+  }
+
+  #isShownApart(mode: FramedMode, namespace: readonly string[], data: Json): boolean {
+    if (!this.#withSubgraphs || namespace.length === 0) return false
+    if (mode === 'messages') return !isOfOwnNode(namespace, data)
+    return mode !== 'updates' || this.#withUpdates
   }
 
   /** The graph is done; `state`: its final state. */
@@ -128,13 +134,14 @@ export class GraphEventMapper implements Listener {
   #onUpdates(updates: JsonObject): void {
     if (this.#withUpdates) this.#frame('updates', [], updates)
     for (const [node, update] of Object.entries(updates)) {
-      if (node === INTERRUPT) this.#onInterrupts(update)
-      else this.#nodes.add(node)
+      if (node === INTERRUPT) {
+        this.#hasAsked = true
+        this.#onInterrupts(update)
+      } else this.#nodes.add(node)
     }
   }
 
   #onInterrupts(given: Json): void {
-    this.#hasAsked = true
     const found = interruptsIn(given)
     for (const interrupt of found) this.#interrupts.set(interrupt.id, interrupt)
     if (found.length === 0) this.#isAtBreakpoint = true
@@ -224,6 +231,13 @@ export class GraphEventMapper implements Listener {
 
 function isOneOf(mode: string, modes: readonly FramedMode[]): mode is FramedMode {
   return modes.some((one) => one === mode)
+}
+
+/** Servers in JavaScript name the task that wrote a message, those in Python its graph. */
+function isOfOwnNode(namespace: readonly string[], data: Json): boolean {
+  const [task = ''] = namespace
+  const [, metadata] = Array.isArray(data) ? data : []
+  return namespace.length === 1 && !isHidden(namespace) && objectOr(metadata).langgraph_checkpoint_ns === task
 }
 
 /** Interrupts in a list; versions differ in the name of the id. */

@@ -137,7 +137,7 @@ export class ServerThread {
       seen = parser.count
       const status = await this.#status(run)
       // A graph may work in silence for as long as it likes, at a server that says that it does.
-      const isAtWork = lost instanceof FellSilent && typeof status === 'string' && isActive(status)
+      const isAtWork = response && lost instanceof FellSilent && typeof status === 'string' && isActive(status)
       if (isNews || isAtWork) retries.renew()
       // Some servers leave the stream of a run that has ended open: one that has nothing more to say is as good as ended.
       const isComplete = !lost || (lost instanceof FellSilent && !(isNews && parser.isResumable))

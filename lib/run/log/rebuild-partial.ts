@@ -17,6 +17,7 @@ import { checkpointIn, namedIn, readValues } from './values-frame.ts'
 const RECALLED = ['ai_message', 'ai_tool_call', 'llm_request']
 const READ_BYTES = 1024 * 1024
 const VALUES_EVENT = 'event: values\n'
+const MESSAGES_EVENT = 'event: messages\n'
 const ASKING = `${VALUES_EVENT}data: {"__interrupt__":`
 
 export interface TailStore extends Pick<Store, 'events'> {
@@ -55,7 +56,7 @@ export async function rebuildPartial(
     else if (frame.kind === Kind.values && namedIn(frame.bytes) === null) {
       checkpointId = checkpointIn(frame.bytes)
       tail = []
-    } else if (frame.kind === Kind.messages) tail.push(frame)
+    } else if (isOwnMessage(frame)) tail.push(frame)
   }
   const whole: Message[] = []
   const model = journal.modelName ?? run.model_name ?? 'unknown'
@@ -135,6 +136,11 @@ export function isShownState({ kind, bytes }: RawFrame): boolean {
   if (named) return named.event === 'values' && !isQuestion(named)
   const head = bytes.toString('latin1', 0, ASKING.length)
   return kind === Kind.state && head.startsWith(VALUES_EVENT) && head !== ASKING
+}
+
+/** What subgraphs say among themselves is not in the conversation. */
+function isOwnMessage({ kind, bytes }: RawFrame): boolean {
+  return kind === Kind.messages && bytes.toString('latin1', 0, MESSAGES_EVENT.length) === MESSAGES_EVENT
 }
 
 /** The first part of a messages frame: the chunk or message. */
