@@ -53,6 +53,8 @@ export class QuotaBlocks {
   /** What is left is given back. */
   async stop(): Promise<void> {
     await this.#poller.stop()
+    // What they are given belongs to nobody afterwards.
+    await Promise.allSettled([...this.#blocks.values()].map(({ asking }) => asking))
     await this.#giveBack([...this.#blocks.values()])
   }
 
@@ -155,12 +157,14 @@ export class QuotaBlocks {
   }
 
   async #giveBack(blocks: readonly Block[]): Promise<void> {
-    for (const { userId, measure, period, left } of blocks) {
-      this.#blocks.delete(keyOf(userId, measure))
-      if (left <= 0) continue
+    // All are forgotten before the first is written: whoever takes meanwhile asks for a block of his own.
+    for (const { userId, measure } of blocks) this.#blocks.delete(keyOf(userId, measure))
+    const written = blocks.map(async ({ userId, measure, period, left }) => {
+      if (left <= 0) return
       const back = { name: 'quota.give', user_id: userId, measure, period, count: left } as const
       await this.#deps.writer.write(back).catch(this.#deps.onTrouble)
-    }
+    })
+    await Promise.all(written)
   }
 }
 

@@ -97,8 +97,10 @@ export class UserLimits {
     const quota = await this.#deps.quotas.find(userId)
     await this.#checkStored(userId, hasWebhook, quota.bytes)
     const { runs_per_day: runs, tokens_per_day: tokens, money_per_month: money, runs_at_once: atOnce } = quota
-    if (tokens > 0) await this.#take(userId, 'tokens', tokens, 0)
-    if (money > 0) await this.#take(userId, 'money', Math.ceil(money * MICROS), 0)
+    await Promise.all([
+      tokens > 0 && this.#take(userId, 'tokens', tokens, 0),
+      money > 0 && this.#take(userId, 'money', Math.ceil(money * MICROS), 0)
+    ])
     if (runs === 0) return atOnce === 0 ? NO_QUOTA : { ...NO_QUOTA, atOnce }
     await this.#take(userId, 'runs', runs, 1)
     return { atOnce, putBack: () => this.#deps.blocks.putBack(userId, 'runs') }

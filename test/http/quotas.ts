@@ -60,6 +60,20 @@ t.test('what is refused, or was there before, uses nothing of a quota', async (t
     t.equal((await ann.post(`/api/threads/none/runs/wait`, { input })).status, 404)
   }
   t.match(await quotaOf(ann, 'runs_per_day'), { used: 1 })
+  for (const status of [200, 429]) t.equal((await ask(ann)).status, status)
+  const again = { headers: { 'idempotency-key': 'k' } }
+  t.equal((await ann.post(`/api/threads/${thread}/runs/wait`, { input }, again)).status, 200, 'nor needs a place')
+})
+
+t.test('a repeated request gets its run, also the one that has used the last place', async (t) => {
+  const { ann } = await limited(t, { runs_per_day: 1 })
+  const input = { messages: [{ role: 'user', content: scripted({ text: 'one' }) }] }
+  const again = (body: object = { input }) =>
+    ann.post('/api/runs/wait', body, { headers: { 'idempotency-key': 'last' } })
+  const [first, second] = [await again(), await again()]
+  t.strictSame([first.status, second.status], [200, 200])
+  t.strictSame(second.body, first.body)
+  t.equal((await again({ input, metadata: { other: true } })).status, 409, 'another one under its key does not')
 })
 
 t.test(

@@ -2,7 +2,7 @@
 // refused before anything is written.
 import { createHash, randomUUID } from 'node:crypto'
 import type { StatePort } from '../../agent/states.ts'
-import { fail } from '../../base/errors.ts'
+import { Failure, fail } from '../../base/errors.ts'
 import type { Admission, NewJob, NewRun, Op, Store, Writer } from '../../store/store.ts'
 import { newThread } from '../../thread/thread.ts'
 import type { UserLimits } from '../../thread/user-limits.ts'
@@ -67,11 +67,30 @@ export class Runs {
     return this.#admitted(order, (atOnce) => this.#createStateless(order, atOnce, also))
   }
 
-  /** Reserves a place in the user's quota before the first await, or concurrent requests would all pass the check. */
   async #admitted({ run }: RunOrder, create: (atOnce: number) => Promise<Run>): Promise<Run> {
-    const { registry, limits, notReady } = this.#deps
-    const reason = notReady()
+    const reason = this.#deps.notReady()
     if (reason !== null) throw fail('not_ready', { reason }, RETRY_AFTER)
+    try {
+      return await this.#allowed(run, create)
+    } catch (error) {
+      // A repeated request gets its run, which may have used the last place itself.
+      const earlier = error instanceof Failure && (await this.#earlier(run))
+      if (earlier) return earlier
+      throw error
+    }
+  }
+
+  /** @throws Failure when its idempotency key is another request's */
+  async #earlier({ user_id, idempotency_key, idempotency_hash }: RunOrder['run']): Promise<Run | null> {
+    if (idempotency_key === null) return null
+    const earlier = await this.#deps.store.runs.byKey(idempotency_key, user_id)
+    if (earlier && earlier.idempotency_hash !== idempotency_hash) throw fail('idempotency_conflict')
+    return earlier
+  }
+
+  /** Reserves a place in the user's quota before the first await, or concurrent requests would all pass the check. */
+  async #allowed(run: RunOrder['run'], create: (atOnce: number) => Promise<Run>): Promise<Run> {
+    const { registry, limits } = this.#deps
     const release = registry.quota.reserve(run.user_id, run.idempotency_key)
     if (!release) throw fail('too_many_runs', null, RETRY_AFTER)
     try {
@@ -113,11 +132,10 @@ export class Runs {
   }
 
   async #createStateless(order: StatelessOrder, atOnce: number, also?: AlsoWritten): Promise<Run> {
-    const { store, limits } = this.#deps
-    const { user_id, idempotency_key: key, idempotency_hash } = order.run
+    const { limits } = this.#deps
+    const { user_id, idempotency_key: key } = order.run
     // Before the thread is made: a refused request must not leave one behind.
-    const earlier = key === null ? null : await store.runs.byKey(key, user_id)
-    if (earlier && earlier.idempotency_hash !== idempotency_hash) throw fail('idempotency_conflict')
+    const earlier = await this.#earlier(order.run)
     if (earlier) return earlier
     const threadId = order.threadId ?? (key === null ? randomUUID() : threadIdFor(user_id ?? '', key))
     const { assistantId: assistant_id, metadata } = order
