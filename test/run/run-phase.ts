@@ -7,7 +7,7 @@ import { until } from '../fixtures/until.ts'
 
 // Keys of the table.
 const PHASES = Object.keys(TRANSITIONS) as RunPhase[]
-const HAPPENINGS: readonly RunTransition[] = ['start', 'end', 'refusal', 'stored', 'lease-lost']
+const HAPPENINGS: readonly RunTransition[] = ['start', 'end', 'leave', 'refusal', 'stored', 'lease-lost']
 
 /** All phases that can come behind this one. */
 function reachable(from: RunPhase, seen = new Set<RunPhase>()): Set<RunPhase> {
@@ -30,7 +30,7 @@ t.test('every phase can be reached, and from each that is not final an end', asy
 
 t.test('an end is decided once; after it only the store and a lost lease have a say', async (t) => {
   for (const phase of PHASES) {
-    const isDecided = phase !== 'pending' && phase !== 'open'
+    const isDecided = !['pending', 'open', 'leaving'].includes(phase)
     t.equal(TRANSITIONS[phase].end === undefined, isDecided, phase)
     t.equal(TRANSITIONS[phase].start === undefined, phase !== 'pending', phase)
     t.equal(TRANSITIONS[phase]['lease-lost'] === undefined, isFinal(phase), phase)
@@ -122,6 +122,8 @@ for (const phase of PHASES) {
       await t.test(transition, async (t) => {
         const { room, actor } = await INTO[phase](t)
         t.teardown(() => room.gate.release())
+        // Nobody goes on with one that is left.
+        if (transition === 'leave') t.teardown(() => actor.abandon())
         t.equal(actor.phase, phase)
         HAPPENS[transition](actor)
         t.equal(actor.phase, TRANSITIONS[phase][transition] ?? phase)
@@ -147,3 +149,21 @@ t.test('who waits for an end that is not stored in time hears that, and later th
   await until(() => isFinal(actor.phase), 'it is stored')
   t.equal(await actor.settled(), true)
 })
+
+t.test(
+  'a run that is left can be cancelled until another goes on with it; who waits for its end hears when it is late',
+  async (t) => {
+    const room = await Room.open(t, { settleTimeoutMs: 20 })
+    const { run } = await begun(room)
+    await room.committer.drained()
+    const actor = room.registry.find(run.run_id)!
+    room.gate.hold()
+    actor.leave()
+    t.equal(await actor.settled(), false)
+    t.equal(actor.cancel('interrupt'), true)
+    room.gate.release()
+    t.equal(await actor.settled(), true)
+    t.match(await room.row(run), { status: 'interrupted' })
+    t.match(await room.gate.store.threads.get(run.thread_id, null), { status: 'idle' })
+  }
+)

@@ -140,7 +140,7 @@ export class RunActor implements RecorderEvents {
       if (!before) throw new AgentError('CheckpointNotFound', `Checkpoint ${baseOf(this.run)} not found`)
       // Whoever cancelled meanwhile has ended the run.
       if (this.#isOpen()) await this.#work(before)
-      this.#end(this.#recorder.isAsking ? ASKING : SUCCESS)
+      if (this.#isOpen()) this.#end(this.#recorder.isAsking ? ASKING : SUCCESS)
     } catch (error) {
       this.#fail(error)
     }
@@ -148,6 +148,8 @@ export class RunActor implements RecorderEvents {
   }
 
   #fail(error: unknown): void {
+    // An agent that was cut says no more of how its run ends.
+    if (!this.#isOpen()) return
     if (!(error instanceof RunCut)) this.#end(failed(error), error)
     else if (this.#deps.onLeft && (error.reason === 'drain' || this.#attempt < ATTEMPTS_MAX)) this.leave()
     else if (error.reason === 'drain') this.cancel('interrupt', 'shutdown')
@@ -198,6 +200,7 @@ export class RunActor implements RecorderEvents {
     if (!this.#enter('leave')) return false
     const stored = this.#recorder.leave()
     this.#stopWork()
+    this.#armSettleTimeout()
     stored.then(() => this.#left()).catch(warnUnexpected)
     return true
   }
@@ -211,7 +214,7 @@ export class RunActor implements RecorderEvents {
 
   /** Decides the end. False: already decided. Never throws. */
   #end(end: RunEnd, cause?: unknown): boolean {
-    const wasOpen = this.#isOpen()
+    const wasOpen = this.#isOpen() || this.#phase === 'leaving'
     if (!this.#enter('end')) return false
     if (end.failure) this.#logFailure(end.status, end.failure, cause)
     this.#stopWork()

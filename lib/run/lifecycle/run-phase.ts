@@ -37,7 +37,7 @@ export type RunTransition =
 export const TRANSITIONS: Readonly<Record<RunPhase, Readonly<Partial<Record<RunTransition, RunPhase>>>>> = {
   pending: { start: 'open', end: 'settling', refusal: 'salvaging', 'lease-lost': 'abandoned' },
   open: { end: 'settling', leave: 'leaving', refusal: 'salvaging', 'lease-lost': 'abandoned' },
-  leaving: { refusal: 'salvaging', 'lease-lost': 'abandoned' },
+  leaving: { end: 'settling', refusal: 'salvaging', 'lease-lost': 'abandoned' },
   settling: { refusal: 'salvaging', stored: 'closed', 'lease-lost': 'abandoned' },
   salvaging: { stored: 'closed-with-loss', 'lease-lost': 'abandoned' },
   closed: {},
