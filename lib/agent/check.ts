@@ -31,10 +31,22 @@ export function checkedModels(models: unknown): ModelInfo[] {
 export function isSoundDelta(part: unknown): boolean {
   if (typeof part !== 'object' || part === null) return false
   // Any member of any object may be read.
-  const { type, messageId, model, text, reasoning, toolCall, usage } = part as Record<string, unknown>
+  const { type, messageId, model, text, reasoning, toolCall, usage, metadata } = part as Record<string, unknown>
   if (type !== 'delta' || typeof messageId !== 'string' || messageId === '' || typeof model !== 'string') return false
   if (!isTextOrNone(text) || !isTextOrNone(reasoning) || usage !== undefined) return false
+  if (metadata !== undefined && !isSoundMetadata(metadata)) return false
   return toolCall === undefined || isSoundFragment(toolCall)
+}
+
+/** Metadata that was found right: a message's deltas share it. */
+const SOUND = new WeakSet<object>()
+
+function isSoundMetadata(metadata: unknown): boolean {
+  if (!isRecord(metadata)) return false
+  if (SOUND.has(metadata)) return true
+  const isSound = isJson(metadata)
+  if (isSound) SOUND.add(metadata)
+  return isSound
 }
 
 function isSoundFrame(part: unknown): boolean {
@@ -73,7 +85,8 @@ const mustBeJson = v.rawCheck<unknown>(({ dataset, addIssue }) => {
   const problem = dataset.typed && !isJson(dataset.value) ? notJson(dataset.value, DEPTH_MAX) : null
   if (problem !== null) addIssue({ message: `must be JSON, and ${problem}` })
 })
-const isRecord = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isRecord = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 const json = v.pipe(v.unknown(), mustBeJson)
 const jsonObject = v.pipe(v.unknown(), v.check(isRecord, 'must be an object'), mustBeJson)
 const jsonList = v.pipe(v.unknown(), v.check(Array.isArray, 'must be a list'), mustBeJson)
@@ -139,6 +152,11 @@ const caller = v.custom(
   'must be lead_agent, subagent:<name> or middleware:<tag>'
 )
 
+const hasUpdates = v.optional(v.boolean('must be true or false'))
+const shown = v.optional(
+  v.union([v.literal('frames'), v.object({ metadata: jsonObject })], 'must be "frames" or an object with metadata')
+)
+
 const Part = v.variant(
   'type',
   [
@@ -151,6 +169,7 @@ const Part = v.variant(
       toolCall: v.optional(
         v.object({ index: count, id: v.optional(text), name: v.optional(text), args: text }, 'must be an object')
       ),
+      metadata: v.optional(jsonObject),
       usage: v.optional(usage)
     }),
     v.object({ type: v.literal('custom'), name: v.optional(text), data: json }),
@@ -178,19 +197,21 @@ const AgentRecordSchema = v.variant(
       finishReason: text,
       usage: v.nullable(usage),
       latencyMs: v.pipe(v.number('must be a number'), v.finite('must be finite')),
-      firstTokenMs: v.optional(v.pipe(v.number('must be a number'), v.finite('must be finite')))
+      firstTokenMs: v.optional(v.pipe(v.number('must be a number'), v.finite('must be finite'))),
+      shown
     }),
     v.object({ type: v.literal('llm_error'), caller, error: text, messageId: v.optional(name) }),
     v.object({ type: v.literal('tool_start'), call: toolCall }),
-    v.object({ type: v.literal('tool_end'), call: toolCall, message: tool }),
+    v.object({ type: v.literal('tool_end'), call: toolCall, message: tool, shown }),
     v.object({ type: v.literal('messages'), messages: v.array(anyMessage, 'must be a list of messages') }),
     v.object({ type: v.literal('input'), messages: v.array(anyMessage, 'must be a list of messages') }),
     v.object({ type: v.literal('update'), channels: jsonObject }),
-    v.object({ type: v.literal('step'), node: name, next: v.optional(texts) }),
+    v.object({ type: v.literal('step'), node: name, next: v.optional(texts), hasUpdates }),
     v.object({
       type: v.literal('interrupt'),
       interrupt: v.object({ id: name, value: json }, 'must be an object'),
-      asked: v.optional(tool)
+      asked: v.optional(tool),
+      hasUpdates
     }),
     v.object({ type: v.literal('heard'), message: v.nullable(anyMessage) }),
     v.object({ type: v.literal('summarization'), text, replacedIds: texts }),

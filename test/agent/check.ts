@@ -19,6 +19,9 @@ t.test('a part of a stream that is not right is refused with the name of its fie
     [{ ...delta, toolCall: { index: -1, args: '' } }, /`toolCall.index` must be a whole number from 0, and is -1/],
     [{ ...delta, toolCall: { index: 0 } }, /`toolCall.args` is missing/],
     [{ ...delta, usage: { input_tokens: Number.NaN } }, /`usage.input_tokens` must be a whole number/],
+    [{ ...delta, metadata: circle }, /`metadata` must be JSON, .* in a circle/],
+    [{ ...delta, metadata: { n: 1n } }, /`metadata` must be JSON, and it.n is a bigint/],
+    [{ ...delta, metadata: 'agent' }, /`metadata` must be an object, and is "agent"/],
     [{ type: 'custom' }, /`data` is missing$/],
     [{ type: 'custom', data: undefined }, /`data`/],
     [{ type: 'custom', data: { when: new Date(0) } }, /`data` must be JSON, and it.when is a Date/],
@@ -41,6 +44,9 @@ t.test('a record that is not right is refused with the name of its field', async
     [{ ...response(answer), message: { ...answer, tool_calls: undefined } }, /`message.tool_calls` is missing/],
     [{ ...response(answer), caller: 'somebody' }, /`caller` must be lead_agent, .* and is "somebody"/],
     [{ ...response(answer), latencyMs: Number.NaN }, /`latencyMs`/],
+    [{ ...response(answer), shown: { metadata: circle } }, /`shown` must be "frames" or an object with metadata/],
+    [{ ...tool, shown: 'nothing' }, /`shown` must be "frames" or an object with metadata, and is "nothing"/],
+    [{ type: 'step', node: 'agent', hasUpdates: 1 }, /`hasUpdates` must be true or false, and is 1/],
     [{ ...request(), messages: null }, /`messages` must be a list, and is null/],
     [{ type: 'tool_start', call: { ...aCall('c1'), args: 'x' } }, /`call.args` must be an object, and is "x"/],
     [{ ...tool, message: { ...tool.message, status: 'ok' } }, /`message.status` must be "success" or "error"/],
@@ -58,6 +64,9 @@ t.test('a record that is not right is refused with the name of its field', async
 t.test('what is right passes, with members that are undefined and members nobody knows', async (t) => {
   checkPart({ ...delta, reasoning: undefined, extra: Symbol('mine') })
   checkPart({ ...delta, usage: usageOf(1, 2) })
+  checkPart({ ...delta, metadata: { langgraph_node: 'agent' } })
+  checkRecord({ ...response(answer), shown: 'frames' })
+  checkRecord({ ...response(answer), shown: { metadata: { langgraph_node: 'agent' } } })
   checkPart({ type: 'custom', data: { a: undefined, b: [null, 'x', 1.5] } })
   checkRecord(request('middleware:title'))
   checkRecord(response(answer, { usage: usageOf(1, 2), caller: 'subagent:x' }))
@@ -85,6 +94,7 @@ t.test('the fast way past the check lets nothing through that the schema refuses
     model: odd,
     text: odd,
     reasoning: odd,
+    metadata: fc.oneof(odd, fc.constant({ a: 1 }), fc.constant({ a: 1n })),
     toolCall: fc.oneof(odd, fc.record({ index: odd, id: odd, name: odd, args: odd }))
   })
   const passes = (value: unknown): boolean => {

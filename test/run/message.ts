@@ -1,5 +1,6 @@
 // Messages on their way: deltas as the data of frames, the message that they become, and what of it can be kept when it is broken off
 // [design 4, rule 6].
+import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Delta } from '../../lib/agent/runtime.ts'
@@ -161,7 +162,9 @@ t.test('a giant delta is said in frames of the size that is allowed, and nothing
       { text: long, reasoning: long, toolCall }
     ]) {
       const messages = new LiveMessages()
-      const frames = messages.split('one', messages.add(delta('one', given))!, 4096)
+      const metadata = { langgraph_node: 'writer', note: 'x'.repeat(500) }
+      const frames = messages.split('one', messages.add(delta('one', { ...given, metadata }))!, 4096)
+      t.ok(frames.every((json) => isDeepStrictEqual((JSON.parse(json) as unknown[])[1], metadata)))
       t.ok(
         frames.every((json) => Buffer.byteLength(json) < 4096),
         'below the size'
@@ -199,8 +202,9 @@ t.test('a character that a model cuts in two is shown when both its halves are t
 t.test('a half that stays alone is no text: U+FFFD, in the middle and at the end', async (t) => {
   const messages = new LiveMessages()
   t.same(said(shownBy(messages, delta('one', { text: 'a\ud83db\ude00c' }))).text, 'a\ufffdb\ufffdc')
-  messages.add(delta('one', { text: 'end\ud83d' }))
-  t.match(messages.complete('one'), { text: '\ufffd', reasoning: undefined })
+  const metadata = { langgraph_node: 'writer' }
+  messages.add(delta('one', { text: 'end\ud83d', metadata }))
+  t.match(messages.complete('one'), { text: '\ufffd', reasoning: undefined, metadata })
   t.equal(messages.complete('one'), null, 'once')
 })
 

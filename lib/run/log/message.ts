@@ -10,6 +10,8 @@ import type { RunLog } from './run-log.ts'
 interface Live {
   readonly message: GrowingMessage
   readonly model: string
+  /** What its graph has said of it last. */
+  readonly metadata: JsonObject | undefined
 }
 
 /** Bytes around the data of a frame: its event, its position. */
@@ -24,19 +26,19 @@ export class LiveMessages {
 
   /** Adds a delta to its message. Returns what it shows; null: nothing. */
   add(delta: Delta): Shown | null {
-    const { messageId, model, text, reasoning, toolCall } = delta
+    const { messageId, model, text, reasoning, toolCall, metadata } = delta
     const { [GROWN]: grown } = delta
-    const message = grown ?? this.fold(messageId, model, toolCall ? { ...delta, calls: [toolCall] } : delta)
-    if (grown) this.#live.set(messageId, { message: grown, model })
+    const message = grown ?? this.fold(messageId, model, toolCall ? { ...delta, calls: [toolCall] } : delta, metadata)
+    if (grown) this.#live.set(messageId, { message: grown, model, metadata })
     const args = toolCall && message.calls.find(({ index }) => index === toolCall.index)?.args.added
     return shownOf(delta, text && message.text.added, reasoning && message.reasoning.added, args)
   }
 
   /** Adds a chunk to its message. */
-  fold(id: string, model: string, chunk: Chunk): GrowingMessage {
+  fold(id: string, model: string, chunk: Chunk, metadata?: JsonObject): GrowingMessage {
     const known = this.#live.get(id)
     const message = fold(known?.message ?? begun(id), chunk)
-    this.#live.set(id, { message, model: known?.model ?? model })
+    this.#live.set(id, { message, model: known?.model ?? model, metadata: metadata ?? known?.metadata })
     return message
   }
 
@@ -57,8 +59,8 @@ export class LiveMessages {
 
   /** The data of several frames, where that of one would be larger than `max` bytes: only the first has names and ids. */
   split(id: string, shown: Shown, max: number): string[] {
-    const { text, reasoning, toolCall } = shown
-    const bare = { reasoning: ' ', ...(toolCall && { toolCall: { ...toolCall, args: '' } }) }
+    const { text, reasoning, toolCall, metadata } = shown
+    const bare = { reasoning: ' ', metadata, ...(toolCall && { toolCall: { ...toolCall, args: '' } }) }
     const left = max - Buffer.byteLength(this.encode(id, bare)) - AROUND_BYTES
     // Its names alone are too large: the log cuts it.
     if (left < TEXT_BYTES_MIN) return [this.encode(id, shown)]
@@ -69,7 +71,7 @@ export class LiveMessages {
         toolCall: at === 0 ? { ...toolCall!, args } : { index: toolCall!.index, args }
       }))
     ]
-    return parts.map((part) => this.encode(id, part))
+    return parts.map((part) => this.encode(id, { ...part, metadata }))
   }
 
   /** The message is complete. Returns the text that was held back until now; null: none was. */
@@ -81,7 +83,8 @@ export class LiveMessages {
     if (text === live.message.text && reasoning === live.message.reasoning) return null
     return {
       text: text === live.message.text ? undefined : text.added,
-      reasoning: reasoning === live.message.reasoning ? undefined : reasoning.added
+      reasoning: reasoning === live.message.reasoning ? undefined : reasoning.added,
+      metadata: live.metadata
     }
   }
 
