@@ -43,8 +43,8 @@ type Attributes = Readonly<Record<string, string | number | null>>
 
 /** A span that was begun. */
 export interface Span {
-  /** What requests made within it carry. */
-  readonly trace: Trace
+  /** What requests made within it carry; null: nothing. */
+  readonly trace: Trace | null
   /** @param error why it failed; null: it did not */
   end(error: unknown): void
 }

@@ -35,7 +35,7 @@ function beginBy({ trace, context, ROOT_CONTEXT, SpanStatusCode }: typeof Otel):
     const traceparent = `00-${own.traceId}-${own.spanId}-${own.traceFlags.toString(16).padStart(2, '0')}`
     return {
       // Without an SDK there is no span: what was there is passed on.
-      trace: isKnown ? { ...parent, traceparent } : (parent ?? { traceparent: '' }),
+      trace: isKnown ? { ...parent, traceparent } : parent,
       end: (error) => {
         // No message: it may have what is nobody's.
         if (error !== null) span.setStatus({ code: SpanStatusCode.ERROR })

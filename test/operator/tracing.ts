@@ -45,6 +45,18 @@ t.test('what a request belongs to goes to the model and the webhook of its run; 
   t.equal(later[0]?.traceparent, HEADERS.traceparent, 'of a later version what is known of it')
 })
 
+t.test('without an SDK nothing is sent along that nobody has given', async (t) => {
+  const model = await startModel()
+  t.teardown(() => model.stop())
+  const models = [{ name: 'main', base_url: model.baseUrl, api_key: 'k', model: 'fixture' }]
+  const quiet = { title: { enabled: false }, memory: { enabled: false } }
+  const person = await signIn(await openSite(t, { config: { models, ...quiet, tracing: { spans: true } } }))
+  for (const headers of [{}, HEADERS]) {
+    await person.post(`/api/threads/${await person.thread()}/runs/wait`, asked(scripted({ text: 'hi' })), { headers })
+    t.equal(model.requests.at(-1)?.headers.traceparent, 'traceparent' in headers ? HEADERS.traceparent : undefined)
+  }
+})
+
 t.test(
   'spans of run, model, tool and commit are below the request\u2019s, and lines of the log have its ids',
   async (t) => {

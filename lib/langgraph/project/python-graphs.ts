@@ -217,12 +217,15 @@ export class PythonGraphs {
   readonly #options: PythonOptions
   #spec: PythonProjectSpec
   readonly #current: Renewed<RunningProject>
+  /** Also those that were replaced, until their last run has ended. */
+  readonly #projects = new Set<RunningProject>()
+  #isDraining = false
 
   private constructor(spec: PythonProjectSpec, ports: GraphPorts, options: PythonOptions) {
     this.#ports = ports
     this.#options = options
     this.#spec = spec
-    this.#current = new Renewed(() => RunningProject.start(this.#spec, ports, options))
+    this.#current = new Renewed(() => this.#start(this.#spec))
   }
 
   /** @throws AgentFileError for the first graph that cannot be loaded */
@@ -234,17 +237,27 @@ export class PythonGraphs {
 
   /** In a new process; active runs end in the old one. @throws AgentFileError, and the old one stays */
   async reload(spec: PythonProjectSpec): Promise<void> {
-    await this.#current.replace(() => RunningProject.start(spec, this.#ports, this.#options))
+    await this.#current.replace(() => this.#start(spec))
     this.#spec = spec
+  }
+
+  async #start(spec: PythonProjectSpec): Promise<RunningProject> {
+    const project = await RunningProject.start(spec, this.#ports, this.#options)
+    for (const one of this.#projects) if (one.isGone) this.#projects.delete(one)
+    this.#projects.add(project)
+    if (this.#isDraining) project.drain()
+    return project
   }
 
   /** Runs stop after the superstep they are in. */
   drain(): void {
-    this.#current.newest.then((project) => project?.drain(), warnUnexpected)
+    this.#isDraining = true
+    for (const project of this.#projects) project.drain()
   }
 
   async close(): Promise<void> {
-    await (await this.#current.newest)?.close()
+    await this.#current.newest
+    await Promise.all([...this.#projects].map((project) => project.close()))
   }
 
   get infos(): readonly GraphInfo[] {
