@@ -39,6 +39,10 @@ export class Budget<Key = string> {
   get held(): number {
     return this.#held
   }
+  /** What one key may hold; 0: no limit. */
+  get each(): number {
+    return this.#limits.each
+  }
   /** Keys that hold something. */
   get keys(): number {
     return this.#byKey.size

@@ -146,7 +146,7 @@ function contradictions(config: Config): string[] {
   const { database, agent, streams, server } = config
   if (server.public_url !== null && !isPlace(server.public_url))
     problems.push(
-      'server.public_url has a query, a fragment, a name, or a path of other than letters, digits and ~._-: it is the address of the page, as https://chat.example.com or https://example.com/chat.'
+      'server.public_url has a query, a fragment, a name, or a path that begins with /api or has other than letters, digits and ~._-: it is the address of the page, as https://chat.example.com or https://example.com/chat.'
     )
   if (database.backend === 'postgres' && !isPostgresUrl(database.postgres_url))
     problems.push('database.postgres_url is missing or no URL: it must be postgres://user:password@host:port/name.')
@@ -241,7 +241,7 @@ function defaultSqlitePath(home: string): string {
 
 function isPlace(url: string): boolean {
   const { pathname, search, hash, username } = new URL(url)
-  return /^(\/[\w.~-]+)*\/?$/.test(pathname) && search === '' && hash === '' && username === ''
+  return /^(?!\/api(\/|$))(\/[\w.~-]+)*\/?$/.test(pathname) && search === '' && hash === '' && username === ''
 }
 
 function isBase64(text: string): boolean {

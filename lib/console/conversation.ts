@@ -311,7 +311,7 @@ export class Conversation {
     // After loading, so that no text is missing in between.
     this.#ended(stream)
     tabs.postMessage({ threadId: this.threadId, what: 'ended' })
-    void refresh().catch(() => {})
+    if (!this.isReadOnly) void refresh().catch(() => {})
     const run = this.runs.value.find(({ run_id }) => run_id === id)
     if (run?.status === 'success' && !this.isReadOnly) void this.#suggest()
     if (run?.status === 'success' && performance.now() - begun > 1000) say('The answer is complete.')

@@ -54,8 +54,6 @@ export class Admission {
   readonly #options: AdmissionOptions
   /** With their pending responses, of which only one has the socket. */
   readonly #sockets = new Map<Socket, Set<ServerResponse>>()
-  /** Connections of an address; 0: no limit. */
-  #connections: number
   readonly #byAddress: Budget
   /** Pending responses behind others of their connections. */
   #pipelined = 0
@@ -72,8 +70,7 @@ export class Admission {
   /** @param largest what the largest body of any route takes: one always fits, or it could never be sent */
   constructor(options: AdmissionOptions, largest: number) {
     this.#options = options
-    this.#connections = options.limits?.connectionsPerAddress ?? 0
-    this.#byAddress = new Budget({ each: this.#connections, all: 0 })
+    this.#byAddress = new Budget({ each: options.limits?.connectionsPerAddress ?? 0, all: 0 })
     const most = Math.max(largest, ofHeap(BODIES.each, PARTS.each))
     this.#bodies = new Budget({ each: most, all: Math.max(most, ofHeap(BODIES.all, PARTS.all)) })
     this.#publicBodies = new Budget({ ...PUBLIC_BODIES, all: ofHeap(PUBLIC_BODIES.all, PARTS.each) })
@@ -81,7 +78,6 @@ export class Admission {
 
   /** From now on. @param each of an address; 0: no limit */
   limitConnections(each: number): void {
-    this.#connections = each
     this.#byAddress.limitTo({ each, all: 0 })
   }
 
@@ -105,7 +101,7 @@ export class Admission {
   /** False: its address is at its limit. */
   #admit(socket: Socket): boolean {
     const { proxies, log } = this.#options
-    const most = this.#connections
+    const most = this.#byAddress.each
     const address = socket.remoteAddress ?? ''
     if (most === 0 || proxies.isTrustedAddress(address)) return true
     const share = this.#byAddress.share(address)

@@ -6,7 +6,8 @@ import type { Call } from './route.ts'
 /** Of requests that have one: `/chat`. */
 export const basePaths = new WeakMap<IncomingMessage, string>()
 
-const PREFIX = /^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/
+/** Not below `/api`, where our own routes are. */
+const PREFIX = /^(?!\/api(\/|$))(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/
 const PREFIX_MAX = 256
 /** Headers that name a place on this server. */
 const PLACES = ['Location', 'Content-Location']

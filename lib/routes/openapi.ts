@@ -8,7 +8,7 @@ import { SCHEMAS } from './openapi-schemas.ts'
 
 /** Adds the route that serves the document, which is generated on the first request and kept. */
 export function withOpenApi(routes: readonly Route[]): Route[] {
-  let described: { readonly document: object; readonly text: string } | null = null
+  let described: string | null = null
   const own = route({
     method: 'GET',
     path: '/openapi.json',
@@ -17,10 +17,9 @@ export function withOpenApi(routes: readonly Route[]): Route[] {
     summary: 'This reference as an OpenAPI document',
     answers: one({ type: 'object', additionalProperties: true, required: ['openapi', 'paths'] }),
     handler: ({ req }) => {
-      described ??= describe(documentOf(all, REFERENCE))
-      const { document, text } = described
+      described ??= JSON.stringify(documentOf(all, REFERENCE))
       const url = basePathOf(req)
-      const jsonText = url === '' ? text : JSON.stringify({ ...document, servers: [{ url }] })
+      const jsonText = url === '' ? described : described.replace(AT_ROOT, `"servers":${JSON.stringify([{ url }])}`)
       return { jsonText, headers: { 'Cache-Control': 'public, max-age=300' } }
     }
   })
@@ -28,7 +27,8 @@ export function withOpenApi(routes: readonly Route[]): Route[] {
   return all
 }
 
-const describe = (document: object) => ({ document, text: JSON.stringify(document) })
+/** Where a server is that has no base path, in the text of the document. */
+const AT_ROOT = '"servers":[{"url":"/"}]'
 
 /** Descriptions of parameters by name, the same on every route. */
 const PARAMETERS: Reference['parameters'] = {

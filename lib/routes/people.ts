@@ -7,11 +7,10 @@ import type { Config } from '../config/config.ts'
 import { baseUrlOf } from '../http/base-path.ts'
 import type { Call, UserCall } from '../http/route.ts'
 import { type Route, route } from '../http/route.ts'
-import { objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
+import { integer, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { type JsonObject, type Session, SYSTEM_ROLES, type User } from '../base/types.ts'
 import { DAY_MS, tokenBody, tokenView } from './api-tokens.ts'
 import { arrayOf, int, one, ref, shaped, success, text } from './answers.ts'
-import { quotaEntries } from './usage.ts'
 import { newEmail, newPassword } from './auth.ts'
 
 const PAGE = 50
@@ -40,7 +39,17 @@ const serviceBody = objectOf({ name: serviceName })
 /** A person, or with `name` a service account. */
 const createBody = v.union([personBody, serviceBody])
 // A misspelt limit must not take the others away.
-const quotaBody = v.strictObject(quotaEntries)
+const MONEY_MAX = 1_000_000_000
+const quotaCount = v.nullish(integer({ min: 0 }))
+/** A quota of an account's own. What is left out or null is as for everybody; 0: no limit. */
+const quotaBody = v.strictObject({
+  runs_per_day: quotaCount,
+  tokens_per_day: quotaCount,
+  money_per_month: v.nullish(v.pipe(v.number(), v.minValue(0), v.maxValue(MONEY_MAX))),
+  bytes: quotaCount,
+  runs_at_once: quotaCount,
+  requests_per_second: quotaCount
+})
 const changeBody = objectOf({
   system_role: v.optional(v.picklist(['admin', 'auditor', 'user'])),
   disabled: v.optional(v.boolean()),

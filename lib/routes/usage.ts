@@ -1,7 +1,8 @@
 // Usage: what runs have taken, by day, user, agent and model: everybody's for administrators and auditors, and one's own.
 import * as v from 'valibot'
+import { acceptedTypes } from '../http/request.ts'
 import { type Call, type Route, route, type UserCall } from '../http/route.ts'
-import { integer, objectOf, queryInteger } from '../http/schema.ts'
+import { objectOf, queryInteger } from '../http/schema.ts'
 import { isDay, usageCsv, usageKeys, type UsageReport, usageReport } from '../thread/usage.ts'
 import { arrayOf, int, number, optionalText, shaped, text } from './answers.ts'
 import { paginationHeaders } from './page.ts'
@@ -10,7 +11,6 @@ import type { Services } from './services.ts'
 const LIMIT = '1000'
 const LIMIT_MAX = 10_000
 const TEXT_MAX = 256
-const MONEY_MAX = 1_000_000_000
 
 const day = v.pipe(v.string(), v.check(isDay, 'must be a day, as 2026-01-31'))
 const name = v.pipe(v.string(), v.maxLength(TEXT_MAX))
@@ -32,17 +32,6 @@ const entries = {
   limit: v.optional(queryInteger({ min: 1, max: LIMIT_MAX }), LIMIT),
   offset: v.optional(queryInteger({ min: 0 }), '0')
 }
-const quotaCount = v.nullish(integer({ min: 0 }))
-/** A quota of an account's own. What is left out or null is as for everybody; 0: no limit. */
-export const quotaEntries = {
-  runs_per_day: quotaCount,
-  tokens_per_day: quotaCount,
-  money_per_month: v.nullish(v.pipe(v.number(), v.minValue(0), v.maxValue(MONEY_MAX))),
-  bytes: quotaCount,
-  runs_at_once: quotaCount,
-  requests_per_second: quotaCount
-}
-
 const ownQuery = objectOf(entries)
 const query = objectOf({ ...entries, user_id: v.optional(name) })
 type Query = v.InferOutput<typeof query>
@@ -108,7 +97,7 @@ export function usageRoutes({ store, config }: Pick<Services, 'store' | 'config'
 }
 
 function formatOf({ req }: Call): 'json' | 'csv' {
-  return /^\s*text\/csv\b/i.test(req.headers.accept ?? '') ? 'csv' : 'json'
+  return acceptedTypes(req)[0] === 'text/csv' ? 'csv' : 'json'
 }
 
 function csvReply(report: UsageReport, headers: Readonly<Record<string, string>>) {

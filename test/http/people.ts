@@ -209,8 +209,8 @@ t.test('what the command line does to passwords and tokens, and who signs out, i
     'once'
   )
   t.match(await command(site.home, 'reset-admin'), { code: 0 })
-  const again = new Person(site.url)
-  t.equal((await again.get(`${AUTH}/me`)).status, 401)
+  t.equal((await admin.get(`${AUTH}/me`)).status, 401, 'sessions from before are over')
+  t.match((await command(site.home, 'audit', '--action', 'password')).out, /operator/)
 })
 
 t.test('a service account acts for a named user with its token, and for nobody else', async (t) => {
