@@ -388,6 +388,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
           () =>
             registry.streams.quota.limitTo({ each, all })
       },
+      { options: ['quotas'], prepare: () => () => requests.onReload() },
       {
         options: ['server.connections_per_address'],
         prepare: (next) => () => server.limitConnections(next.server.connections_per_address)
@@ -445,7 +446,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const indexer = new SearchIndexer({ store, write: (ops) => writeOrRefused(committer, ops), log })
   observers.push(jobs, indexer)
   const setupLink = needsSetupLink(config) ? new SetupLink(config.home) : null
-  const { server, metricsServer, proxies } = composeServers({
+  const { server, metricsServer, proxies, requests } = composeServers({
     config,
     log,
     services,

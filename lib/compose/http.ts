@@ -10,6 +10,7 @@ import { targetOf } from '../http/request.ts'
 import type { ProjectApp } from '../http/route.ts'
 import { Origins, type RequestCounting } from '../http/entry.ts'
 import { type HttpOptions, HttpServer, type Log } from '../http/server.ts'
+import type { Principal } from '../base/types.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { AuthServices } from '../routes/auth.ts'
 import { dialectOf } from '../langgraph/api/dialect.ts'
@@ -38,20 +39,29 @@ interface HttpParts {
 
 const SECOND_MS = 1000
 
+interface RequestCounter extends RequestCounting {
+  /** Quotas were reloaded. Asked then, and not for each request. */
+  onReload(): void
+}
+
 /** Refuses what is more than a user's quota lets him send, and of a token that acts for him its account. */
-function requestCounter(limits: Pick<UserLimits, 'hasQuotas' | 'requestsOf' | 'requestsOfId'>): RequestCounting {
+function requestCounter(limits: Pick<UserLimits, 'hasQuotas' | 'requestsOf' | 'requestsOfId'>): RequestCounter {
   const rates = new Allowance()
   const count = (userId: string, max: number): void => {
     if (max > 0 && rates.ask(userId, { atOnce: max, refillMs: SECOND_MS / max }) > 0)
       throw fail('too_many_requests', { max }, { 'Retry-After': '1' })
   }
-  return {
+  const counter = {
     countsAll: limits.hasQuotas,
-    count({ user, grant: { actor } }) {
+    onReload() {
+      counter.countsAll = limits.hasQuotas
+    },
+    count({ user, grant: { actor } }: Principal) {
       count(user.id, limits.requestsOf(user))
       return actor === undefined ? undefined : limits.requestsOfId(actor).then((max) => count(actor, max))
     }
   }
+  return counter
 }
 
 /** `metricsServer` null: metrics have no port of their own. */
@@ -59,10 +69,12 @@ export function composeServers(parts: HttpParts): {
   server: HttpServer
   metricsServer: HttpServer | null
   proxies: Proxies
+  requests: RequestCounter
 } {
   const { config, log, services, policy, project, metrics } = parts
   const warn = (message: string) => log.warn({}, message)
   const proxies = new Proxies(config.server.trusted_proxies, warn, config.server.trusted_hops)
+  const requests = requestCounter(services.limits)
   const common: Omit<HttpOptions, 'routes'> = {
     authenticate: parts.credentials.authenticate,
     authenticateRequest: policy?.authenticates ? policy.authenticate : null,
@@ -72,7 +84,7 @@ export function composeServers(parts: HttpParts): {
     publicUrl: config.server.public_url,
     limits: { connectionsPerAddress: config.server.connections_per_address },
     log,
-    requests: requestCounter(services.limits),
+    requests,
     failureOf: unreachable,
     notYet: parts.notYet
   }
@@ -98,7 +110,7 @@ export function composeServers(parts: HttpParts): {
   })
   const hasOwnPort = config.metrics.port !== 0
   const metricsServer = hasOwnPort ? new HttpServer({ ...common, routes: metricsRoutes(services) }) : null
-  return { server, metricsServer, proxies }
+  return { server, metricsServer, proxies, requests }
 }
 
 /** A line for every response, beside its metrics. The query is left out: it may have what is nobody's. */

@@ -91,6 +91,15 @@ t.test('an administrator reloads: limits count for whoever comes next, and the a
   t.equal((await admin.get('/api/v1/admin/audit?action=configuration')).text.split('"audit_id"').length, 4)
 })
 
+t.test('a quota that is reloaded counts from the next request, where there was none before', async (t) => {
+  const home = homeOf(t)
+  const admin = await administrator((await openSite(t, { home })).url)
+  configFile(home, { quotas: { requests_per_second: 1 } })
+  t.strictSame(listIn((await admin.post(RELOAD)).body, 'processes', 0, 'taken'), ['quotas.requests_per_second'])
+  const answers = await Promise.all(Array.from({ length: 5 }, () => admin.get('/api/v1/auth/limits')))
+  t.ok(answers.some(({ status }) => status === 429))
+})
+
 t.test('all processes take it, and each says what; the password of the database too', async (t) => {
   const { a, b, home, config, onA, database } = await startPair(t)
   const admin = await administrator(a.url)
