@@ -188,6 +188,7 @@ export class Recorder implements Source {
       isLater: isUnplaced(this.#run)
     })
     this.#begun = performance.now()
+    if (attempt > this.#run.attempts) this.log.beginUncounted()
     this.#state.begin(before)
     if (this.#journal.hasBegun && this.log.attempts > 1) this.#journal.goOn(this.log.attempts)
     this.#isOpen = true

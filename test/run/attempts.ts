@@ -53,21 +53,18 @@ t.test(
   }
 )
 
-t.test(
-  'of an attempt that its creation has counted everything is shown at once, of one that waited what is stored',
-  async (t) => {
-    const room = await Room.open(t)
-    // The store gives them; nothing of it is written.
-    const begun = (attempts: number) => {
-      const log = RunLog.begin({ ...aRun(room.threadId), key: 1, ordinal: 1, attempts }, storeOf(room), OPTIONS)
-      log.append(Kind.metadata, 'metadata', '{}')
-      return log
-    }
-    t.not(begun(1).next(0, ALL), 'tail')
-    const waited = begun(0)
-    t.equal(waited.next(0, ALL), 'tail', 'nobody would know that this was begun')
-    const [segment] = waited.take()
-    waited.commit(segment!.last, segment!.data.length)
-    t.not(waited.next(0, ALL), 'tail')
-  }
-)
+t.test('of a run that waited what it begins with is shown at once, and of its attempt what is stored', async (t) => {
+  const room = await Room.open(t)
+  // The store gives them; nothing of it is written.
+  const run = { ...aRun(room.threadId), key: 1, ordinal: 1, attempts: 0 }
+  const log = RunLog.begin(run, storeOf(room), OPTIONS)
+  log.append(Kind.metadata, 'metadata', '{}')
+  t.not(log.next(0, ALL), 'tail')
+  log.beginUncounted()
+  log.append(Kind.custom, 'custom', '1')
+  t.not(log.next(0, ALL), 'tail', 'what was shown while it waited')
+  t.equal(log.next(1, ALL), 'tail', 'nobody would know that this was begun')
+  const [segment] = log.take()
+  log.commit(segment!.last, segment!.data.length)
+  t.not(log.next(1, ALL), 'tail')
+})

@@ -11,6 +11,7 @@ import type { Op, Store } from '../../store/store.ts'
 import type { Run } from '../../base/types.ts'
 import type { Committer } from '../commit/committer.ts'
 import type { Journal } from '../log/journal.ts'
+import { attemptAfter } from '../log/log-bounds.ts'
 import type { RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
 import type { LogBounds, Position } from '../log/frame.ts'
@@ -82,7 +83,7 @@ export class RunActor implements RecorderEvents {
     this.#deps = deps
     const { onStored } = deps
     this.onStored = onStored && (() => onStored(false))
-    this.#attempt = past === undefined && run.attempts === 1 ? 1 : run.attempts + 1
+    this.#attempt = attemptAfter(run, past)
     this.#recorder = Recorder.begin(run, deps, this, past, journal)
     this.#disconnect = new DisconnectTimer(run, deps.options.disconnectGraceMs, () => {
       if (!this.isWatched) this.cancel('interrupt', 'disconnected')

@@ -27,3 +27,12 @@ export function newEpoch(past: readonly { readonly epoch: number }[] = [], now =
   lastEpoch = Math.max(now, lastEpoch + 1, ...past.map(({ epoch }) => epoch + 1))
   return lastEpoch
 }
+
+/**
+ * Which attempt comes next, from 1. `past`: what is stored of the run's log, where another process had it. One that waited there counts as
+ * begun: its readers were shown what it begins with.
+ */
+export function attemptAfter({ attempts }: Pick<Run, 'attempts'>, past: LogBounds | undefined): number {
+  if (past) return Math.max(1, attempts) + 1
+  return attempts === 1 ? 1 : attempts + 1
+}

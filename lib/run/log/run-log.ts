@@ -9,7 +9,7 @@
 import type { Segment } from '../../store/store.ts'
 import type { Run } from '../../base/types.ts'
 import type { Filter } from './filter.ts'
-import { boundsOf, newEpoch, rowBounds } from './log-bounds.ts'
+import { attemptAfter, boundsOf, newEpoch, rowBounds } from './log-bounds.ts'
 import type { Shorten } from '../../conversation/wire.ts'
 import { beginning, type Cutting, PART_BYTES, shortened, wholeOf } from './oversized.ts'
 import type { RawFrame } from './segment.ts'
@@ -103,6 +103,8 @@ export class RunLog {
   readonly #isSync: boolean
   /** Only stored frames are shown: always with durability sync, and for a later attempt until its first frame is stored. */
   #showsStored: boolean
+  /** Frames that were shown while the run waited. */
+  #preface = 0
   readonly #isReplica: boolean
   /** Of a replica that is followed: the row says how many attempts were begun. */
   readonly #rowNow: RowNow | null
@@ -139,10 +141,9 @@ export class RunLog {
     this.#stored = new StoredFrames(run, store)
     // What another process wrote is stored by the time it is known here.
     this.#isSync = run.kwargs.durability === 'sync' && !isReplica && !isClosed
-    // With clocks apart, a lost epoch may be greater than the next one. Only a first attempt can be lost that its run's creation has
-    // counted: of any other nothing is shown before it is stored, or a client would have numbers of an attempt that nobody knows of.
-    const isOther = bounds.epochs.length > 1 || (begun ?? 1) > run.attempts
-    this.#showsStored = this.#isSync || (isOther && !isReplica && !isClosed)
+    // With clocks apart, a lost epoch may be greater than the next one. Only a first attempt can be lost; everything
+    // after it is new, so a client with such a cursor rightly gets everything.
+    this.#showsStored = this.#isSync || (bounds.epochs.length > 1 && !isReplica && !isClosed)
     this.#isReplica = isReplica
     this.#rowNow = rowNow ?? null
     this.#begun = begun ?? null
@@ -171,7 +172,7 @@ export class RunLog {
   ): RunLog {
     const { epochs, head } = past ?? { epochs: [], head: 0 }
     const bounds = { epochs: [...epochs, { epoch, first: head }], head }
-    return new RunLog({ run, store, bounds, options, scheduler, begun: past ? run.attempts + 1 : 1 })
+    return new RunLog({ run, store, bounds, options, scheduler, begun: attemptAfter(run, past) })
   }
 
   /** The log of a run that has ended, as far as it is kept. */
@@ -219,7 +220,7 @@ export class RunLog {
   }
   /** n of the first frame readers may not see yet. */
   get shown(): number {
-    return this.#showsStored ? this.#committed : this.#head
+    return this.#showsStored ? Math.max(this.#committed, this.#preface) : this.#head
   }
   /** The run is terminal and all of it is stored. */
   get isClosed(): boolean {
@@ -281,6 +282,15 @@ export class RunLog {
     this.unstored.bytes += length
     if (!this.isDue && !this.#showsStored && this.#readers.size > 0) this.#scheduler?.schedule(this)
     return this.#head++
+  }
+
+  /**
+   * An attempt begins that nobody has counted yet: until that is stored nothing more is shown, or a client would have numbers of an attempt
+   * that nobody knows of.
+   */
+  beginUncounted(): void {
+    if (!this.#isSync) this.#preface = this.#head
+    this.#showsStored = true
   }
 
   // ------------------------------------------------------------------------------------------------ to the disk
