@@ -58,7 +58,14 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     // What an agent takes of a client, by its name in the run's context.
     'agent/client-context'
   ],
-  'langgraph/protocol': ['conversation', 'http/web-socket', 'protocols/feed', 'run/log', 'run/delivery'],
+  'langgraph/protocol': [
+    'conversation',
+    'http/message-queue',
+    'http/web-socket',
+    'protocols/feed',
+    'run/log',
+    'run/delivery'
+  ],
   // What routes may; routes never imports langgraph: composition joins the tables.
   'langgraph/api': [
     'langgraph/protocol',

@@ -130,8 +130,11 @@ t.test('what cannot be read is refused by the id of its request', async (t) => {
     await client.untilLast(requestId, 'error')
     t.match(client.of(requestId).at(-1)?.errorText, why)
   }
+  const id = randomUUID()
   client.ws.send('garbage')
+  await client.ask(send('late', id, '/demo deltas=1 rate=0'))
   await until(() => client.closed === 1008, 'it is closed')
+  t.equal((await owner.get(`/api/ai/chat/${id}/stream`)).status, 204, 'what came behind it begins nothing')
 })
 
 t.test('with exactFetch an answer goes on behind every cut, each chunk once', async (t) => {

@@ -2,8 +2,9 @@
 // splits an event, and precedes the events it causes.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
-import { BYTE_WEIGHT, type Share } from '../../base/budget.ts'
-import { PING, type TextSocket, textFrames } from '../../http/web-socket.ts'
+import type { Share } from '../../base/budget.ts'
+import { MessageQueue } from '../../http/message-queue.ts'
+import { PING, type TextSocket } from '../../http/web-socket.ts'
 import type { ThreadJoiner, ThreadRequest } from '../../run/delivery/thread-joiner.ts'
 import type { RunFeed } from '../../run/delivery/thread-reader.ts'
 import type { Reader } from '../../run/delivery/credential-revalidator.ts'
@@ -14,7 +15,6 @@ import { frameAt, seqOf } from './event.ts'
 import { EventFeed } from './feed.ts'
 import { isChannel, type SubscriptionParams, subscriptionParams } from './subscription.ts'
 import { BEFORE_ALL, Subscriptions } from './subscriptions.ts'
-import { warnUnexpected } from '../../base/errors.ts'
 
 /** Maximum subscriptions per socket: each is checked for every event. */
 const SUBSCRIPTIONS_MAX = 100
@@ -23,8 +23,6 @@ const SUBSCRIPTIONS_LENGTH = 64 * 1024
 /** Memory of a subscription beside its text, and per character of it once parsed, in bytes. */
 const SUBSCRIPTION_BYTES = 1024
 const CHARACTER_BYTES = 4
-/** Queue of commands; the socket is not read while it is full. */
-const QUEUED_MAX = 1000
 /** Invalid messages in a row before it is closed. */
 const GARBAGE_MAX = 20
 
@@ -37,7 +35,6 @@ const WATCHED: ReadonlySet<string> = new Set(['lifecycle', 'input'])
 /** The largest ordinal of a run in a database. */
 const ORDINAL_MAX = 2 ** 31 - 1
 const POLICY = 1008
-const TRY_AGAIN = 1013
 
 export interface Command {
   readonly id: number
@@ -97,27 +94,18 @@ function costOf(length: number): number {
 }
 
 export class ProtocolSocket {
-  readonly #socket: TextSocket
+  readonly #messages: MessageQueue
   readonly #parts: SocketParts
   readonly #subscriptions = new Subscriptions()
   readonly #joiner: ThreadJoiner
-  readonly #queue: string[] = []
-  /** Answers that wait for a message boundary. */
-  #held: Buffer[] = []
-  /** Pong for the last ping while writing was not possible; only the last needs one [RFC 6455 5.5.3]. */
-  #pong: Buffer | null = null
-  #isFull = false
   #feed: EventFeed | null = null
   /** Answered, not started yet. */
   #pending: { readonly name: string; readonly params: SubscriptionParams }[] = []
   /** Length of each subscription as JSON, by id. */
   readonly #lengths = new Map<string, number>()
-  #isWorking = false
-  #isClosed = false
   #garbage = 0
 
   constructor(socket: TextSocket, parts: SocketParts) {
-    this.#socket = socket
     this.#parts = parts
     this.#joiner = parts.join({
       writer: socket,
@@ -127,16 +115,18 @@ export class ProtocolSocket {
       // Nothing to send before the first subscription.
       after: ORDINAL_MAX,
       feed: (run, log) => this.#feedOf(run, log),
-      onDrain: () => this.#flush()
+      onDrain: () => this.#messages.flush()
     })
-    socket.onClose(() => {
-      this.#isClosed = true
+    this.#messages = new MessageQueue({
+      socket,
+      share: parts.share,
+      stream: this.#joiner,
+      answer: (text) => this.#answer(text),
+      onIdle: () => {
+        if (this.#pending.length > 0) this.#startPendingSoon()
+      }
     })
-    socket.onPing((pong) => {
-      if (this.#takesAnswers) this.#write(pong)
-      else this.#pong = pong
-    })
-    socket.onText((text) => this.#onText(text))
+    this.#messages.open()
   }
 
   #feedOf(run: Run, log: RunLog): RunFeed {
@@ -145,63 +135,8 @@ export class ProtocolSocket {
     return this.#feed
   }
 
-  // ---------------------------------------------------------------------------------------------------- writing
-
-  /** False while the client does not read: its commands wait. */
-  get #takesAnswers(): boolean {
-    return !this.#isFull && this.#held.length === 0 && this.#joiner.isAtBorder
-  }
-
   #send(answer: Answer): void {
-    this.#write(textFrames([JSON.stringify(answer)]))
-  }
-
-  #write(frame: Buffer): void {
-    if (this.#held.length > 0 || !this.#joiner.isAtBorder) this.#held.push(frame)
-    else this.#isFull = !this.#socket.write(frame)
-  }
-
-  /** On drain. */
-  #flush(): void {
-    if (!this.#joiner.isAtBorder) return
-    const held = this.#pong ? [...this.#held, this.#pong] : this.#held
-    this.#held = []
-    this.#pong = null
-    this.#isFull = false
-    for (const frame of held) this.#write(frame)
-    this.#resumeWork()
-  }
-
-  // ---------------------------------------------------------------------------------------------------- commands
-
-  #onText(text: string): void {
-    this.#queue.push(text)
-    if (this.#queue.length > QUEUED_MAX) return this.#socket.close(POLICY, 'too many commands at once')
-    if (!this.#parts.share.take(text.length * BYTE_WEIGHT))
-      return this.#socket.close(TRY_AGAIN, 'too many commands are on their way; try again')
-    this.#socket.pause()
-    this.#resumeWork()
-  }
-
-  #resumeWork(): void {
-    this.#work().catch((error: unknown) => {
-      warnUnexpected(error)
-      this.#socket.reset()
-    })
-  }
-
-  /** Executes queued commands one after the other; the socket is not read until the queue is empty. */
-  async #work(): Promise<void> {
-    if (this.#isWorking) return
-    this.#isWorking = true
-    while (this.#queue.length > 0 && this.#takesAnswers && !this.#isClosed) {
-      const text = this.#queue.shift()!
-      await this.#answer(text)
-      this.#parts.share.give(text.length * BYTE_WEIGHT)
-    }
-    this.#isWorking = false
-    if (this.#queue.length === 0) this.#socket.resume()
-    if (this.#pending.length > 0) this.#startPendingSoon()
+    this.#messages.send(answer)
   }
 
   /** Timers run before sockets, immediates after them: messages that arrived while the loop was busy are read first. */
@@ -217,7 +152,7 @@ export class ProtocolSocket {
       return this.#execute(command)
     }
     this.#send(errorAnswer(null, 'invalid_argument', problem))
-    if (++this.#garbage >= GARBAGE_MAX) this.#socket.close(POLICY, 'these are no commands')
+    if (++this.#garbage >= GARBAGE_MAX) this.#messages.close(POLICY, 'these are no commands')
   }
 
   #read(text: string): readonly [Command, null] | readonly [null, string] {
@@ -233,7 +168,7 @@ export class ProtocolSocket {
     if (command.method === 'subscription.subscribe') return this.#subscribe(command)
     if (command.method === 'subscription.unsubscribe') return this.#unsubscribe(command)
     const answer = await this.#parts.command(command)
-    if (!this.#isClosed) this.#send(answer)
+    if (!this.#messages.isClosed) this.#send(answer)
   }
 
   async #subscribe({ id, params }: Command): Promise<void> {
@@ -252,7 +187,7 @@ export class ProtocolSocket {
     this.#lengths.set(name, length)
     // If the store fails here, it fails again when the events are read, and the socket is reset there.
     const replayed = await this.#parts.replayed(read.output).catch(() => null)
-    if (this.#isClosed) return
+    if (this.#messages.isClosed) return
     this.#pending.push({ name, params: read.output })
     const result = { subscription_id: name, ...(replayed !== null && { replayed_events: replayed }) }
     this.#send(successAnswer(id, result, { thread_id: this.#parts.threadId }))
@@ -264,7 +199,7 @@ export class ProtocolSocket {
    */
   #startPending(): void {
     const pending = this.#pending
-    if (this.#isClosed || this.#isWorking || pending.length === 0) return
+    if (this.#messages.isClosed || this.#messages.isWorking || pending.length === 0) return
     this.#pending = []
     let sentThrough = this.#sentThrough()
     let from = ORDINAL_MAX

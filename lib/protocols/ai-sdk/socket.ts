@@ -1,9 +1,10 @@
 // The AI SDK's chat over one WebSocket: messages that are sent, answers that are read again, and stops, each by the id of its request.
 import * as v from 'valibot'
-import { Failure, Refused, warnUnexpected } from '../../base/errors.ts'
+import { Failure, Refused } from '../../base/errors.ts'
 import { asUser } from '../../base/scope.ts'
 import { isInFlight, isObject, type JsonObject, type Run } from '../../base/types.ts'
 import { parseJson } from '../../http/body.ts'
+import { MessageQueue } from '../../http/message-queue.ts'
 import { HANDLED, requirePermission, type UserCall } from '../../http/route.ts'
 import { check, integer, jsonObject, objectOf } from '../../http/schema.ts'
 import { acceptWebSocket, PING, type TextSocket, textFrames } from '../../http/web-socket.ts'
@@ -19,8 +20,6 @@ import { type Chunk, TRANSLATION } from './translate.ts'
 
 /** Answers that one socket reads at once. */
 const REQUESTS_MAX = 32
-/** Messages that wait for those before them; more are not read from the socket. */
-const QUEUED_MAX = 64
 const POLICY = 1008
 
 const id = v.pipe(v.string(), v.minLength(1), v.maxLength(512))
@@ -47,11 +46,14 @@ export interface Chats {
 export function openChatSocket(services: Services, call: UserCall, chats: Chats): Promise<typeof HANDLED> {
   return services.registry.streams.hold(call.user.id, async (place) => {
     const socket = acceptWebSocket(call, { maxBytes: services.config.server.body_bytes })
-    const chat = new ChatSocket(services, call, socket, chats)
+    const chat = new ChatSocket(services, call, chats)
     const { readers } = services.registry
     const reader = readerOf(services, call)
     const reading = { writer: socket, reader, heartbeat: PING, heardAt: () => socket.heardAt() }
-    chat.begin(readers.joinThreads({ ...reading, onDrain: () => chat.flush() }, place, () => {}))
+    chat.begin(
+      socket,
+      readers.joinThreads({ ...reading, onDrain: () => chat.flush() }, place, () => {})
+    )
     return HANDLED
   })
 }
@@ -59,54 +61,36 @@ export function openChatSocket(services: Services, call: UserCall, chats: Chats)
 class ChatSocket {
   readonly #services: Services
   readonly #call: UserCall
-  readonly #socket: TextSocket
   readonly #chats: Chats
   /** The run that each request reads, until all of it was sent. */
   readonly #reading = new Map<string, Run>()
-  readonly #queue: string[] = []
-  /** Answers that wait for a border between two pieces. */
-  readonly #held: Buffer[] = []
   #joiner!: ThreadsJoiner
-  #isWorking = false
+  #messages!: MessageQueue
 
-  constructor(services: Services, call: UserCall, socket: TextSocket, chats: Chats) {
+  constructor(services: Services, call: UserCall, chats: Chats) {
     this.#services = services
     this.#call = call
-    this.#socket = socket
     this.#chats = chats
   }
 
-  begin(joiner: ThreadsJoiner): void {
+  begin(socket: TextSocket, joiner: ThreadsJoiner): void {
     this.#joiner = joiner
-    this.#socket.onPing((pong) => this.#write(pong))
-    this.#socket.onText((text) => {
-      this.#queue.push(text)
-      if (this.#queue.length >= QUEUED_MAX) this.#socket.pause()
-      this.#work().catch(warnUnexpected)
-    })
+    // One after the other: an abort is of a request before it.
+    const answer = (text: string) => this.#take(text)
+    this.#messages = new MessageQueue({ socket, share: this.#call.share, stream: joiner, answer })
+    this.#messages.open()
   }
 
   /** What waits for space is sent. */
   flush(): void {
-    while (this.#held.length > 0 && this.#joiner.send(this.#held[0]!)) this.#held.shift()
-  }
-
-  /** One after the other: an abort is of a request before it. Never rejects. */
-  async #work(): Promise<void> {
-    if (this.#isWorking) return
-    this.#isWorking = true
-    for (let text = this.#queue.shift(); text !== undefined; text = this.#queue.shift()) {
-      await this.#take(text)
-      this.#socket.resume()
-    }
-    this.#isWorking = false
+    this.#messages.flush()
   }
 
   async #take(text: string): Promise<void> {
     const asked = frameIn(text)
-    if (asked === null) return this.#socket.close(POLICY, 'a message is no request')
+    if (asked === null) return this.#messages.close(POLICY, 'a message is no request')
     try {
-      if (!(await readerOf(this.#services, this.#call).isValid?.())) return this.#socket.reset('revoked')
+      if (!(await readerOf(this.#services, this.#call).isValid?.())) return this.#messages.reset('revoked')
       await asUser(this.#call.user.id, () => this.#answer(check(request, asked, 'body'), asked))
     } catch (error) {
       const isTheirs = error instanceof Failure
@@ -188,12 +172,7 @@ class ChatSocket {
   }
 
   #report(frame: JsonObject): void {
-    this.#write(textFrames([JSON.stringify(frame)]))
-  }
-
-  /** Never within a piece of an answer. */
-  #write(bytes: Buffer): void {
-    if (this.#held.length > 0 || !this.#joiner.send(bytes)) this.#held.push(bytes)
+    this.#messages.send(frame)
   }
 }
 
