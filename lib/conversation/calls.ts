@@ -1,6 +1,6 @@
 // The tool calls of a message: what they are once it has ended or was broken off, and while it grows. A call whose arguments are no JSON
 // object is kept as the model wrote it.
-import type { AiMessage, InvalidToolCall, JsonObject, ToolCall } from '../base/types.ts'
+import type { AiMessage, InvalidToolCall, JsonObject, RunStatus, ToolCall } from '../base/types.ts'
 import { type CallText, callTextsOf, contentOf, type GrowingMessage } from './chunk.ts'
 
 /** Deeper than any meaningful JSON, but far below what overflows the stack when encoding. */
@@ -111,6 +111,16 @@ function closeJson(text: string): { readonly head: string; readonly closing: str
     else if (!isString && (char === '}' || char === ']')) closing = closing.slice(1)
   }
   return { head: isString ? `${text.replace(UNFINISHED_ESCAPE, '$1')}"` : text, closing }
+}
+
+/** Ends of a run, by which an answer that it breaks off says why it ended. */
+const BREAKING: readonly unknown[] = ['interrupted', 'error', 'timeout'] satisfies RunStatus[]
+
+/** Whether a message of these fields was broken off. */
+export function isBrokenOff({ response_metadata: metadata }: JsonObject): boolean {
+  return typeof metadata === 'object' && metadata !== null && 'finish_reason' in metadata
+    ? BREAKING.includes(metadata.finish_reason)
+    : false
 }
 
 /**

@@ -34,6 +34,8 @@ export interface Step<State, Event> {
 
 /** Encoding for a transport. */
 export interface Encoding<Event> {
+  /** Of one reader alone: what it has made is not kept for others. */
+  readonly isOfOne?: boolean
   bytes(events: readonly Event[]): Buffer
 }
 
@@ -160,6 +162,7 @@ export class TranslatedFeed<State, Event extends TranslatedEvent> implements Run
   #fed(range: EncodedRange<State, Event>, selection: Selection<Event>): Fed {
     const { bytes, events } = range
     const { encoding } = this.#view
+    if (encoding.isOfOne) return this.#encode(events, selection)
     const known = bytes.get(encoding)
     const made = known?.get(selection.key)
     if (made) return made

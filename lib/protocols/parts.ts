@@ -1,12 +1,14 @@
 // What a run says, part by part, in no protocol's words: answers with their texts, reasoning and calls as they grow, results, questions, and
 // the end. The one fold under all protocols (pieces.ts gathers what it says). Pure: parts depend on earlier frames alone.
-import { finishCall } from '../conversation/calls.ts'
+import { finishCall, isBrokenOff } from '../conversation/calls.ts'
 import {
   addUsage,
   begun,
   type CallChunk,
+  emptyText,
   fold,
   type GrowingMessage,
+  type GrowingText,
   isChunk,
   isLastChunk,
   readChunk
@@ -94,8 +96,8 @@ interface Open {
   readonly block: Block | null
   readonly blocks: number
   readonly growing: GrowingMessage
-  /** Half a character that waits for its other half. */
-  readonly half: string
+  /** Of its block. Half a character waits for its other half. */
+  readonly text: GrowingText
   /** A graph's: it may have no last chunk. */
   readonly isOfTask: boolean
 }
@@ -170,7 +172,7 @@ export function partsIn(run: Run, state: PartState, frame: RawFrame, values: str
 
 /** @param run the row with which the log was closed */
 export function endingParts(run: Run, state: PartState): readonly Part[] {
-  const closed = closing(state, () => true)
+  const closed = closing(state, () => true, run.status === 'success' || run.stop_reason === 'asked_user')
   const { calls, answered, questions, failure, reason, usage } = closed.state
   const open = [...calls.values()].filter(({ id }) => !answered.has(id))
   const asked = run.stop_reason === 'asked_user' ? questions : []
@@ -193,9 +195,11 @@ export function partsOfMessages(messages: readonly JsonObject[]): readonly Part[
 
 function beginAttempt(run: Run, state: PartState): Step {
   const isFirst = !state.hasBegun
-  const cut = closing(state, () => true)
-  const next = { ...cut.state, hasBegun: true, failure: null, questions: [] }
-  return { state: next, parts: [...cut.parts, { type: 'begin', run, isFirst }] }
+  const cut = closing(state, () => true, false)
+  // What was cut comes again as other messages: its calls are none, whole or not.
+  const parts = cut.parts.map((part) => (part.type === 'called' ? { ...part, error: part.error ?? INTERRUPTED } : part))
+  const next = { ...cut.state, calls: state.calls, hasBegun: true, failure: null, questions: [] }
+  return { state: next, parts: [...parts, { type: 'begin', run, isFirst }] }
 }
 
 function customPart({ bytes }: RawFrame): Part[] {
@@ -214,7 +218,7 @@ function asked(state: PartState, given: Json): PartState {
 
 /** A step is over, and with it what its tasks were saying. Where frames are gone, the state says what was said since the last question. */
 function valuesParts(before: PartState, { bytes }: RawFrame, values: string | null): Step {
-  const { state, parts } = closing(before, ({ isOfTask }) => isOfTask)
+  const { state, parts } = closing(before, ({ isOfTask }) => isOfTask, true)
   let next = bytes.length === 0 ? state : asked(state, askedIn(bytes))
   if (values === null) return { state: next, parts }
   const given: unknown = JSON.parse(values)
@@ -259,7 +263,7 @@ function chunkParts(state: PartState, piece: JsonObject, isOfTask: boolean): Ste
 }
 
 function begin(id: string, isOfTask: boolean): Open {
-  return { id, block: null, blocks: 0, growing: begun(id), half: '', isOfTask }
+  return { id, block: null, blocks: 0, growing: begun(id), text: emptyText, isOfTask }
 }
 
 function grow(message: Open, part: ContentPart, parts: Part[]): Open {
@@ -271,11 +275,9 @@ function grow(message: Open, part: ContentPart, parts: Part[]): Open {
   const { type: kind } = part
   const isSame = message.block?.kind === kind
   const at = isSame ? message : openBlock(closeBlock(message, parts), kind, parts)
-  const text = at.half + part.text
-  const isHalf = (text.charCodeAt(text.length - 1) & 0xfc00) === 0xd800
-  const whole = isHalf ? text.slice(0, -1) : text
-  if (whole !== '') parts.push({ type: 'delta', kind, message: at.id, block: at.block!.id, text: whole })
-  return { ...at, half: isHalf ? text.slice(-1) : '' }
+  const text = at.text.with(part.text)
+  if (text.added !== '') parts.push({ type: 'delta', kind, message: at.id, block: at.block!.id, text: text.added })
+  return { ...at, text }
 }
 
 function openBlock(message: Open, kind: BlockKind, parts: Part[]): Open {
@@ -285,11 +287,12 @@ function openBlock(message: Open, kind: BlockKind, parts: Part[]): Open {
 }
 
 function closeBlock(message: Open, parts: Part[]): Open {
-  const { block, id, half } = message
+  const { block, id, text } = message
   if (!block) return message
-  if (half !== '') parts.push({ type: 'delta', kind: block.kind, message: id, block: block.id, text: '\uFFFD' })
+  const ended = text.ended()
+  if (ended !== text) parts.push({ type: 'delta', kind: block.kind, message: id, block: block.id, text: ended.added })
   parts.push({ type: 'close', kind: block.kind, message: id, block: block.id })
-  return { ...message, block: null, half: '' }
+  return { ...message, block: null, text: emptyText }
 }
 
 /** A call is shown once its id and its name are known; its arguments as they come. */
@@ -309,20 +312,22 @@ function growCall(message: Open, chunk: CallChunk, parts: Part[]): Open {
   return grown
 }
 
-/** The message is whole, or was broken off. */
-function finished(state: PartState, given: Open, parts: Part[]): Step {
+const INTERRUPTED = 'Interrupted'
+
+/** Nothing of the message follows. */
+function finished(state: PartState, given: Open, parts: Part[], isWhole = true): Step {
   const { id, growing } = closeBlock(given, parts)
+  const { usage_metadata: usage, response_metadata: metadata } = growing.fields
+  const reason = isObject(metadata) && typeof metadata.finish_reason === 'string' ? metadata.finish_reason : null
   const calls = new Map(state.calls)
   for (const { id: call, name, args } of growing.calls) {
     if (call === null || name === null) continue
-    const whole = finishCall({ id: call, name, args: String(args) }, true)
-    const isCall = whole.type === 'tool_call'
-    parts.push({ type: 'called', message: id, id: call, name, args: whole.args, error: isCall ? null : whole.error })
-    if (isCall) calls.set(call, { id: call, name, args: whole.args, message: id })
+    const it = finishCall({ id: call, name, args: String(args) }, isWhole && !isBrokenOff(growing.fields))
+    const error = it.type === 'tool_call' ? null : it.error
+    parts.push({ type: 'called', message: id, id: call, name, args: it.args, error })
+    if (error === null) calls.set(call, { id: call, name, args: it.args, message: id })
   }
-  const { usage_metadata: usage, response_metadata: metadata } = growing.fields
   const spent = isObject(usage) ? usage : null
-  const reason = isObject(metadata) && typeof metadata.finish_reason === 'string' ? metadata.finish_reason : null
   parts.push({ type: 'done', message: id, usage: spent, reason })
   return {
     state: { ...withDone(state, id), calls, reason, usage: spent ? addUsage(state.usage ?? {}, spent) : state.usage },
@@ -336,10 +341,16 @@ function withDone(state: PartState, id: string): PartState {
   return { ...state, open, done: new Set(state.done).add(id) }
 }
 
-function closing(state: PartState, isAffected: (message: Open) => boolean): { state: PartState; parts: Part[] } {
+/** @param isWhole false: they are broken off */
+function closing(
+  state: PartState,
+  isAffected: (message: Open) => boolean,
+  isWhole: boolean
+): { state: PartState; parts: Part[] } {
   const parts: Part[] = []
   let next = state
-  for (const message of state.open.values()) if (isAffected(message)) next = finished(next, message, parts).state
+  for (const message of state.open.values())
+    if (isAffected(message)) next = finished(next, message, parts, isWhole).state
   return { state: next, parts }
 }
 

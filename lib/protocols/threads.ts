@@ -1,11 +1,11 @@
 // The threads of clients that name them by texts of their own, runs begun on them, and what such a thread waits for.
 import { randomUUID } from 'node:crypto'
-import { fail, Refused } from '../base/errors.ts'
+import { fail } from '../base/errors.ts'
 import { type Interrupt, isObject, type Json, type JsonObject, type Run, timestamp } from '../base/types.ts'
 import { type AskRules, type Authorization, mayAccess, type UserCall } from '../http/route.ts'
 import { check } from '../http/schema.ts'
 import { Authorizer } from '../routes/authorization.ts'
-import { callerIn, checkStrategy, orderFor, runBody } from '../routes/run-request.ts'
+import { alreadyEnded, callerIn, checkStrategy, orderFor, runBody } from '../routes/run-request.ts'
 import type { Services } from '../routes/services.ts'
 import { newThread } from '../thread/thread.ts'
 
@@ -18,7 +18,7 @@ type ThreadServices = Pick<Services, 'store'>
 /** The id of the thread that a client calls so: itself, or what the name stands for. null: nothing of this user. */
 export async function threadIdOf({ store }: ThreadServices, protocol: string, name: string): Promise<string | null> {
   if (UUID.test(name)) return name.toLowerCase()
-  return (await store.aliases?.get(protocol, name))?.thread_id ?? null
+  return (await store.aliases.get(protocol, name))?.thread_id ?? null
 }
 
 /** The thread, if the caller may see it. null: there is none, or it is somebody else's. */
@@ -75,12 +75,11 @@ export async function startRun(
 }
 
 async function madeThread(
-  { limits, store, writer }: Services,
+  { limits, writer }: Services,
   call: UserCall,
   { protocol, name, body }: Started
 ): Promise<string> {
   const isOurs = UUID.test(name)
-  if (!isOurs && !store.aliases) throw new Refused(422, 'This store keeps no names: threads are named by UUIDs')
   const thread_id = isOurs ? name.toLowerCase() : randomUUID()
   const { assistant_id = null, metadata } = body
   const about = { thread_id, user_id: call.user.id, assistant_id: assistant_id as string | null }
@@ -112,6 +111,17 @@ export function aboutThread(
 /** The runs of a thread that have their place in it, newest first. */
 export async function newestRuns({ store }: ThreadServices, threadId: string, limit = 1): Promise<readonly Run[]> {
   return store.runs.list(threadId, { limit, offset: 0 })
+}
+
+/** Cancels the runs of a thread that are in flight, or those of them that are meant. What has come of them is kept. @returns how many */
+export async function stopThread(
+  { runs, store }: Pick<Services, 'runs' | 'store'>,
+  threadId: string,
+  isMeant: (run: Run) => boolean = () => true
+): Promise<number> {
+  const meant = (await store.runs.inFlight(threadId)).filter(isMeant)
+  for (const run of meant) await runs.cancel(run, 'interrupt', true).catch(alreadyEnded)
+  return meant.length
 }
 
 /** The questions that a thread waits with. */

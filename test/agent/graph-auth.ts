@@ -155,6 +155,10 @@ t.test('a filter keeps a thread of one’s own that does not hold it', async (t)
     [open.thread_id]
   )
   t.equal(await client.threads.count(), 1)
+  const list = `${site.url}/api/copilotkit/threads?agentId=agent`
+  const listed: unknown = await (await fetch(list, { headers: { 'x-person': 'john' } })).json()
+  t.match(listed, { threads: [{ id: open.thread_id }], nextCursor: null })
+  t.equal(listIn(listed, 'threads').length, 1, 'nor does another protocol list it')
   const { thread_id } = other
   const path = `${site.url}/threads/${thread_id}`
   const headers = { 'x-person': 'john', 'content-type': 'application/json' }

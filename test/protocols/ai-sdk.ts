@@ -70,6 +70,11 @@ t.test('who comes back gets the whole message again, or exactly what follows eac
     const tail = await person.get(`${path}/stream`, { headers: { 'last-event-id': String(chunk.at) } })
     t.strictSame(chunksIn(tail.text), { chunks: chunks.slice(i + 1), isDone: true }, `after chunk ${i}`)
   }
+  await send(person, 'a chat/with its own name', '/demo deltas=2 rate=0')
+  const behind = await person.get(`${path}/stream`, { headers: { 'last-event-id': String(chunks[3]?.at) } })
+  t.strictSame(chunksIn(behind.text).chunks, chunks.slice(4), 'of its own message, also when there is a newer one')
+  const gone = await person.get(`${path}/stream`, { headers: { 'last-event-id': '999:1-0.0' } })
+  t.equal(gone.status, 204, 'of no message that is there')
   const { body } = await person.get(path)
   const [human, answer] = listIn(body)
   t.match(human, { role: 'user', parts: [{ type: 'text' }] })

@@ -90,6 +90,16 @@ t.test('threads are listed newest first, page by page, renamed, archived, brough
   )
 })
 
+t.test('a copy has an id of its own, by which it alone is renamed and deleted', async (t) => {
+  const person = await signIn(site)
+  await run(person, 'original', 'run of it')
+  const [own] = listIn((await person.post('/api/threads/search', {})).body)
+  const copy = textIn((await person.post(`/api/threads/${textIn(own, 'thread_id')}/copy`)).body, 'thread_id')
+  t.strictSame((await listed(person)).toSorted(), ['original', copy].toSorted())
+  t.match(await person.ask('DELETE', `${PATH}/threads/${copy}`, { body: OF_AGENT }), { status: 200 })
+  t.strictSame(await listed(person), ['original'])
+})
+
 t.test('what cannot be read is refused by name', async (t) => {
   const person = await signIn(site)
   t.match(await person.get(`${PATH}/threads`), { status: 422, text: /agentId/ })

@@ -8,12 +8,18 @@ import { at, homeOf, listIn, openSite, type Person, signIn, textIn } from '../fi
 import { programOf } from '../fixtures/program.ts'
 
 const TALK = 'reasoning tool=write_file args={"path":"a.txt","content":"hi 𝕏"}'
-const ENDINGS: Readonly<Record<Status, string>> = {
-  completed: `/demo rate=100 deltas=60 ${TALK}`,
-  failed: `/demo error rate=100 deltas=60 ${TALK}`,
-  cancelled: '/demo rate=100 deltas=100000 reasoning',
-  asked: '/demo rate=100 deltas=30 reasoning tool=ask_user args={"question":"Which colour?","options":["Green","Blue"]}'
-}
+/** What is said before the arguments of its call come: its reasoning, and the call's name. */
+const SAID = 21
+const ENDINGS: readonly (readonly [Status, string])[] = [
+  ['completed', `/demo rate=100 deltas=60 ${TALK}`],
+  ['failed', `/demo error rate=100 deltas=60 ${TALK}`],
+  ['cancelled', '/demo rate=100 deltas=100000 reasoning'],
+  ['cancelled', `/demo rate=100 pause=${SAID}:60000 ${TALK}`],
+  [
+    'asked',
+    '/demo rate=100 deltas=30 reasoning tool=ask_user args={"question":"Which colour?","options":["Green","Blue"]}'
+  ]
+]
 
 const config = { memory: { enabled: false }, title: { enabled: false } }
 const home = homeOf(t)
@@ -51,10 +57,10 @@ async function kept({ thread, run }: Begun, status: Status): Promise<Told> {
   }
 }
 
-/** In the midst of its answer. */
+/** In the midst of its answer, or of a call. */
 async function cancel(row: string): Promise<void> {
   const stream = await owner.join(row, null, ['messages-tuple'])
-  await stream.untilFrames(40)
+  await stream.until(({ frames }) => frames.length >= 40 || frames.some(({ data }) => data.includes('write_file')))
   stream.leave()
   await owner.post(`${row}/cancel?wait=true`)
 }
@@ -70,10 +76,10 @@ async function readings(person: Person, begun: Begun): Promise<Map<string, () =>
 /** Runs that have ended, with what their threads have of them. */
 const ended: { readonly name: string; readonly begun: Begun; readonly state: Told }[] = []
 
-for (const [status, words] of Object.entries(ENDINGS) as [Status, string][])
+for (const [status, words] of ENDINGS)
   for (const [name, { begin }] of Object.entries(PROTOCOLS))
     t.test(
-      `begun in ${name}, a run that is ${status} is the same in every protocol, in mid-run and after`,
+      `begun in ${name}, a run that is ${status}${words.includes('pause') ? ' within a call' : ''} is the same in every protocol, in mid-run and after`,
       async (t) => {
         const begun = await begin(person, words)
         const joined = await readings(person, begun)

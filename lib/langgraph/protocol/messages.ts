@@ -2,7 +2,7 @@
 // finishes. The log has LangGraph's older chunks, which need the ones before them: `OpenMessages` is that state. Values
 // are immutable, because readers at the same position share them.
 import { textOr } from '../../base/json.ts'
-import { finishCall } from '../../conversation/calls.ts'
+import { finishCall, isBrokenOff } from '../../conversation/calls.ts'
 import {
   begun,
   type CallChunk,
@@ -182,24 +182,29 @@ function beginBlock(message: OpenMessage, type: Block['type'], call: number, emi
   return { ...message, blocks: index + 1, block: { index, type, text: emptyText, call, sentLength: 0 } }
 }
 
-function finishBlock(message: OpenMessage, emitted: EventBody[]): OpenMessage {
+function finishBlock(message: OpenMessage, emitted: EventBody[], isWhole = true): OpenMessage {
   const { block } = message
   if (!block) return message
-  const content = finishedBlock(block, message.growing)
+  const content = finishedBlock(block, message.growing, isWhole)
   emitted.push(messageEvent(message, JSON.stringify({ event: 'content-block-finish', index: block.index, content })))
   return { ...message, block: null }
 }
 
-function finishedBlock({ type, text, call }: Block, growing: GrowingMessage): object {
+function finishedBlock({ type, text, call }: Block, growing: GrowingMessage, isWhole: boolean): object {
   if (type !== 'tool_call_chunk') return { type, [type]: String(text) }
   const { id, name, args } = growing.calls[call]!
-  const finished = finishCall({ id, name, args: String(args) }, true)
+  const finished = finishCall({ id, name, args: String(args) }, isWhole)
   // Unlike in messages, a missing id or name is null here.
   return { ...finished, id, name }
 }
 
 /** @param reason unless the message has a finish_reason of its own; null: it was cut */
-function finish(message: OpenMessage, emitted: EventBody[], reason: string | null = 'stop'): void {
+function finish(
+  message: OpenMessage,
+  emitted: EventBody[],
+  reason: string | null = 'stop',
+  isWhole = reason !== null && !isBrokenOff(message.growing.fields)
+): void {
   const { usage_metadata: usage, response_metadata } = message.growing.fields
   const metadata = isObject(response_metadata) ? response_metadata : null
   const finishReason = typeof metadata?.finish_reason === 'string' ? metadata.finish_reason : reason
@@ -209,7 +214,7 @@ function finish(message: OpenMessage, emitted: EventBody[], reason: string | nul
     ...(finishReason !== null && { reason: finishReason }),
     ...(metadata && Object.keys(metadata).length > 0 && { responseMetadata: metadata })
   }
-  emitted.push(messageEvent(finishBlock(message, emitted), JSON.stringify(data)))
+  emitted.push(messageEvent(finishBlock(message, emitted, isWhole), JSON.stringify(data)))
 }
 
 /** Finishes messages of tasks at the end of a step: graphs do not always mark a message's last chunk. */
@@ -275,7 +280,7 @@ function whole(piece: JsonObject, role: string, source: Source): EventBody[] {
     message = growCall(message, call, emitted)
   }
   const { fields = {} } = readChunk(piece)
-  finish({ ...message, growing: fold(message.growing, { fields }) }, emitted, null)
+  finish({ ...message, growing: fold(message.growing, { fields }) }, emitted, null, true)
   if (role === 'ai' && source.derivesTools) emitted.push(...toolStarts(message))
   return emitted
 }
@@ -288,7 +293,7 @@ function messageEvent({ namespace, node }: OpenMessage, json: string): EventBody
 
 function toolStarts({ namespace, growing }: OpenMessage): EventBody[] {
   return callTextsOf(growing).flatMap((text) => {
-    const call = finishCall(text, true)
+    const call = finishCall(text, !isBrokenOff(growing.fields))
     if (call.type !== 'tool_call' || text.id === null) return []
     const data = { event: 'tool-started', tool_call_id: call.id, tool_name: call.name, input: call.args }
     return [{ method: 'tools', channel: 'tools', namespace, node: 'tools', json: JSON.stringify(data) }]

@@ -99,13 +99,13 @@ export function agUiRoutes(services: Services): Route[] {
 }
 
 async function knownRun({ store }: Pick<Services, 'store'>, name: string): Promise<Run | null> {
-  const alias = await store.aliases?.get(RUNS, name)
+  const alias = await store.aliases.get(RUNS, name)
   return store.runs.get(alias?.run_id ?? name)
 }
 
 /** What the routes of AG-UI do, for those that speak it elsewhere too. */
 export function agUi(services: Services) {
-  const { registry, states, store, writer } = services
+  const { registry, states, writer } = services
 
   const view = (dialect: Dialect, after: Place | null, withInput = false) => {
     const selection = {
@@ -152,7 +152,7 @@ export function agUi(services: Services) {
         thread_id: started.thread_id,
         run_id: started.run_id
       }
-      if (store.aliases) await writer.write({ name: 'alias.put', alias, now: timestamp() })
+      await writer.write({ name: 'alias.put', alias, now: timestamp() })
       return streamRun(services, call, place, { ...view(dialect, null), run: started, headers: headersOf(started) })
     })
   }

@@ -1,11 +1,10 @@
 // The AI SDK's chat: send, come back, stop, and the messages so far. https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol
 import { fail } from '../../base/errors.ts'
-import { isInFlight, type JsonObject, type Run } from '../../base/types.ts'
+import type { JsonObject, Run } from '../../base/types.ts'
 import { type Call, type HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { check } from '../../http/schema.ts'
 import { anObject, arrayOf, text } from '../../routes/answers.ts'
 import { positionText } from '../../routes/join-request.ts'
-import { alreadyEnded } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
 import { entriesOf } from '../../routes/turn.ts'
 import type { Selection } from '../feed.ts'
@@ -13,9 +12,9 @@ import { throughDoor } from '../door.ts'
 import { PART_FILTER } from '../parts.ts'
 import { isBehindInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
 import { streamRun } from '../stream.ts'
-import { aboutThread, newestRuns, openQuestions, startRun, visibleThread } from '../threads.ts'
+import { aboutThread, newestRuns, openQuestions, startRun, stopThread, visibleThread } from '../threads.ts'
 import { DONE, STREAM_HEADERS } from './encoding.ts'
-import { continuesMessage, MESSAGE_KEY, messageIdOf, PROTOCOL } from './ids.ts'
+import { MESSAGE_KEY, messageIdOf, PROTOCOL } from './ids.ts'
 import { type ChatBody, chatBody, runBodyOf } from './input.ts'
 import { messageIds, uiMessages } from './messages.ts'
 import { openChatSocket } from './socket.ts'
@@ -27,7 +26,7 @@ const GOING_ON_MAX = 100
 const CONTINUED_MAX = 1000
 
 export function aiSdkRoutes(services: Services): Route[] {
-  const { config, registry, runs, states, store } = services
+  const { config, registry, states, store } = services
 
   const view = (after: Place | null) => {
     const selection = selectionAfter(after)
@@ -45,10 +44,10 @@ export function aiSdkRoutes(services: Services): Route[] {
 
   const reconnect = async (call: UserCall): Promise<Reply | typeof HANDLED> => {
     const threadId = await visibleThread(services, call, PROTOCOL, call.params.id!)
-    const all = threadId === null ? [] : await messageRuns(services, threadId)
+    const after = readPlace(positionText(call))
+    const all = threadId === null ? [] : await messageRuns(services, threadId, after?.ordinal)
     const run = all.at(-1)
     if (!run) return nothing
-    const after = readPlace(positionText(call))
     return registry.streams.hold(call.user.id, async (place) =>
       streamRun(services, call, place, {
         ...view(after),
@@ -62,9 +61,7 @@ export function aiSdkRoutes(services: Services): Route[] {
 
   const stop = async (call: UserCall): Promise<Reply> => {
     const threadId = await visibleThread(services, call, PROTOCOL, call.params.id!)
-    if (threadId === null) return nothing
-    for (const run of await newestRuns(services, threadId, GOING_ON_MAX))
-      if (isInFlight(run)) await runs.cancel(run, 'interrupt', true).catch(alreadyEnded)
+    if (threadId !== null) await stopThread(services, threadId)
     return nothing
   }
 
@@ -166,7 +163,7 @@ function selectionAfter(after: Place | null): Selection<Chunk> {
 }
 
 /** Begins the run that a chat asks for. */
-export async function sendChat(services: Services, call: UserCall, chat: ChatBody, more: object = {}): Promise<Run> {
+async function sendChat(services: Services, call: UserCall, chat: ChatBody, more: object = {}): Promise<Run> {
   const threadId = await visibleThread(services, call, PROTOCOL, chat.id)
   const { isOfGraphs } = services.states
   const { body, key } = await runBodyOf(
@@ -185,18 +182,17 @@ function mayCancel(call: Call): boolean {
   return call.grant?.permissions?.has('runs:cancel') ?? true
 }
 
-/** The runs of the newest message, in order: several, where it went on after an approval. None: nothing was asked yet. */
-export async function messageRuns(services: Services, threadId: string): Promise<readonly Run[]> {
+/**
+ * The runs of the newest message, in order: several, where it went on after an approval. None: nothing was asked yet.
+ * @param ordinal of a run whose message is meant: another tab may have sent a newer one
+ */
+async function messageRuns(services: Services, threadId: string, ordinal?: number): Promise<readonly Run[]> {
   const newest = await newestRuns(services, threadId, GOING_ON_MAX)
-  const [last] = newest
-  if (!last) return []
-  if (!continuesMessage(last)) return [last]
-  const id = messageIdOf(last)
-  const first = newest.findIndex((run) => run.run_id === id)
-  return newest
-    .slice(0, first < 0 ? 1 : first + 1)
-    .filter((run) => messageIdOf(run) === id)
-    .toReversed()
+  const meant = ordinal === undefined ? newest[0] : newest.find((run) => run.ordinal === ordinal)
+  if (!meant) return []
+  const id = messageIdOf(meant)
+  if (!newest.some((run) => run.run_id === id)) return [meant]
+  return newest.filter((run) => messageIdOf(run) === id).toReversed()
 }
 
 function namesOf({ thread_id, run_id }: Run): Record<string, string> {

@@ -191,6 +191,7 @@ function chunkFrames(requestId: string, after: number): Encoding<Chunk> {
   const head = `{"type":"chunk","requestId":${JSON.stringify(requestId)},"sequence":`
   let next = 0
   return {
+    isOfOne: true,
     bytes: (chunks) => {
       const numbered = chunks.map(({ json }) => ({ sequence: next++, json }))
       return textFrames(

@@ -1,22 +1,19 @@
 // CopilotKit's runtime over HTTP: which agents there are, their runs as AG-UI, and the threads of its pages. https://docs.copilotkit.ai
 import * as v from 'valibot'
-import { isInFlight } from '../../base/types.ts'
+import type { Run } from '../../base/types.ts'
 import { VERSION } from '../../base/version.ts'
 import { type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { objectOf, queryBoolean, queryInteger } from '../../http/schema.ts'
 import { anEvent, arrayOf, mapOf, one, openly, optionalText, shaped, text, yesNo } from '../../routes/answers.ts'
-import { alreadyEnded } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
 import { agUi, PROTOCOL } from '../ag-ui/index.ts'
 import { type RunInput, runInput } from '../ag-ui/input.ts'
 import { namesOf } from '../ag-ui/translate.ts'
 import { throughDoor } from '../door.ts'
-import { aboutThread, NAME_MAX, newestRuns, visibleThread } from '../threads.ts'
+import { aboutThread, NAME_MAX, stopThread, visibleThread } from '../threads.ts'
 import { CopilotThreads } from './threads.ts'
 
 const PAGE_MAX = 100
-/** Runs of a thread among which the one is looked for that is to be stopped. */
-const RUNS_MAX = 100
 const TITLE_MAX = 256
 
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(NAME_MAX))
@@ -30,7 +27,7 @@ const listQuery = objectOf({
 const agentId = v.optional(name)
 const changeBody = objectOf({
   agentId,
-  name: v.nullish(v.pipe(v.string(), v.maxLength(TITLE_MAX))),
+  name: v.optional(v.pipe(v.string(), v.maxLength(TITLE_MAX))),
   archived: v.optional(v.boolean())
 })
 const threadBody = objectOf({ agentId })
@@ -43,7 +40,7 @@ const THREAD = openly(
 const INFO = openly({ version: text, mode: text, agents: mapOf(openly({ name: text, description: text })) })
 
 export function copilotKitRoutes(services: Services): Route[] {
-  const { assistants, config, runs } = services
+  const { assistants, config } = services
   const { run, connect } = agUi(services)
   const threads = new CopilotThreads(services)
 
@@ -72,11 +69,9 @@ export function copilotKitRoutes(services: Services): Route[] {
   const stop = async (call: UserCall<v.InferOutput<typeof stopBody>>): Promise<Reply> => {
     const threadId = await visibleThread(services, call, PROTOCOL, call.params.id!)
     const { runId } = call.body
-    const isMeant = (id: string, own: string) => runId === undefined || runId === id || runId === own
-    const open = threadId === null ? [] : await newestRuns(services, threadId, RUNS_MAX)
-    const meant = open.filter((one) => isInFlight(one) && isMeant(namesOf(one).runId, one.run_id))
-    for (const one of meant) await runs.cancel(one, 'interrupt', true).catch(alreadyEnded)
-    if (meant.length === 0) return { json: { stopped: false, message: 'Nothing of this thread is running' } }
+    const isMeant = (one: Run) => runId === undefined || runId === namesOf(one).runId || runId === one.run_id
+    const stopped = threadId === null ? 0 : await stopThread(services, threadId, isMeant)
+    if (stopped === 0) return { json: { stopped: false, message: 'Nothing of this thread is running' } }
     return {
       json: { stopped: true, interrupt: { type: 'RUN_ERROR', message: 'Run stopped by user', code: 'STOPPED' } }
     }

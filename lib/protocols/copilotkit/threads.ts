@@ -1,15 +1,15 @@
 // Threads as CopilotKit's pages list, rename, archive and delete them.
 import { fail } from '../../base/errors.ts'
 import { textOr } from '../../base/json.ts'
-import { type Thread, timestamp } from '../../base/types.ts'
+import { type JsonObject, type Thread, timestamp } from '../../base/types.ts'
 import type { UserCall } from '../../http/route.ts'
-import { Authorizer } from '../../routes/authorization.ts'
+import { holds } from '../../routes/authorization.ts'
 import { removeThread } from '../../routes/remove-thread.ts'
 import type { Services } from '../../routes/services.ts'
 import { writtenState } from '../../routes/state.ts'
 import { PROTOCOL } from '../ag-ui/index.ts'
 import { THREAD_NAME } from '../ag-ui/translate.ts'
-import { visibleThread } from '../threads.ts'
+import { threadIdOf, visibleThread } from '../threads.ts'
 
 /** A thread as its client's list has it. */
 export interface ListedThread {
@@ -34,7 +34,7 @@ export interface Wanted {
 
 /** What of a thread is changed; absent: not that. */
 export interface ThreadChange {
-  readonly name?: string | null | undefined
+  readonly name?: string | undefined
   readonly archived?: boolean | undefined
 }
 
@@ -54,6 +54,7 @@ export class CopilotThreads {
   /** Newest first. */
   async list(call: UserCall, wanted: Wanted): Promise<{ threads: ListedThread[]; nextCursor: string | null }> {
     const threads: ListedThread[] = []
+    const allowed = await this.#allowed(call, wanted)
     let at = wanted.cursor
     while (at < wanted.cursor + LOOKED_AT_MAX) {
       const query = { limit: READ_MAX, offset: at, sortBy: 'updated_at', sortOrder: 'desc' } as const
@@ -61,21 +62,22 @@ export class CopilotThreads {
       for (const thread of page.threads) {
         if (threads.length === wanted.limit) return { threads, nextCursor: String(at) }
         at++
-        if (await this.#isShown(call, thread, wanted)) threads.push(this.#viewOf(thread))
+        if (allowed(thread) && this.#isWanted(thread, wanted)) threads.push(await this.#viewOf(thread))
       }
       if (page.threads.length < READ_MAX) return { threads, nextCursor: null }
     }
     return { threads, nextCursor: String(at) }
   }
 
-  async #isShown(call: UserCall, thread: Thread, { agentId, includeArchived }: Wanted): Promise<boolean> {
-    if (this.#agentOf(thread) !== agentId || (isArchived(thread) && !includeArchived)) return false
-    const { policy } = this.#services
-    if (!policy) return true
-    return new Authorizer(this.#services, policy.askFor(call)).thread('read', thread.thread_id).then(
-      () => true,
-      () => false
-    )
+  #isWanted(thread: Thread, { agentId, includeArchived }: Wanted): boolean {
+    return this.#agentOf(thread) === agentId && (includeArchived || !isArchived(thread))
+  }
+
+  /** The project's rules are asked about the search, once. @throws Failure what they refuse with */
+  async #allowed(call: UserCall, { limit, cursor }: Wanted): Promise<(thread: Thread) => boolean> {
+    const value: JsonObject = { metadata: {}, limit, offset: cursor }
+    const wanted = (await this.#services.policy?.askFor(call)('threads', 'search', value)) ?? null
+    return ({ metadata }) => wanted === null || holds(metadata, wanted)
   }
 
   /** Of a thread that names none, the first one. */
@@ -83,10 +85,16 @@ export class CopilotThreads {
     return assistant_id ?? this.#services.assistants.system()[0]?.graph_id ?? ''
   }
 
-  #viewOf(thread: Thread): ListedThread {
-    const { thread_id, user_id, display_name, metadata, created_at, updated_at } = thread
+  /** A copy has the metadata of another thread, and with it that one's name. */
+  async #nameOf({ thread_id, metadata }: Thread): Promise<string> {
+    const name = textOr(metadata[THREAD_NAME])
+    return name !== null && (await threadIdOf(this.#services, PROTOCOL, name)) === thread_id ? name : thread_id
+  }
+
+  async #viewOf(thread: Thread): Promise<ListedThread> {
+    const { user_id, display_name, created_at, updated_at } = thread
     return {
-      id: textOr(metadata[THREAD_NAME]) ?? thread_id,
+      id: await this.#nameOf(thread),
       organizationId: '',
       agentId: this.#agentOf(thread),
       createdById: user_id ?? '',
@@ -101,7 +109,7 @@ export class CopilotThreads {
   async change(call: UserCall, name: string, { name: title, archived }: ThreadChange): Promise<ListedThread> {
     const thread_id = await this.#idOf(call, name)
     const { states, writer, store } = this.#services
-    if (typeof title === 'string') {
+    if (title !== undefined) {
       const place = { checkpointId: null, namespace: '' }
       const change = { place, values: { title }, asNode: null, user: call.user.id }
       writtenState(await states.update(thread_id, change), thread_id, null)
