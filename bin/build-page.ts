@@ -15,8 +15,11 @@ const COMPILED = join(ROOT, 'dist/page')
 const TO = join(ROOT, 'dist/public')
 const MODULES = join(ROOT, 'node_modules')
 const CLIENT = 'client/colloquy.js'
-/** What the client imports. It becomes part of it, so that users have one file. */
-const CHUNK = 'conversation/chunk.js'
+/** What the client imports, as it names it. It becomes part of it, so that users have one file. */
+const PARTS: Readonly<Record<string, string>> = {
+  '../conversation/chunk.js': 'conversation/chunk.js',
+  './silence.js': 'client/silence.js'
+}
 
 /** What the page imports by name, and the file of it that browsers understand. */
 const LIBRARIES: Readonly<Record<string, string>> = {
@@ -55,8 +58,10 @@ const MANIFEST = {
 function assets(): Map<string, string> {
   const files = new Map<string, string>()
   for (const name of list(COMPILED, '.js')) files.set(name, readFileSync(join(COMPILED, name), 'utf8'))
-  files.delete(CHUNK)
-  files.set(CLIENT, inlined(files.get(CLIENT) ?? '', readFileSync(join(ROOT, 'dist/lib', CHUNK), 'utf8')))
+  for (const [name, file] of Object.entries(PARTS)) {
+    files.delete(file)
+    files.set(CLIENT, inlined(files.get(CLIENT) ?? '', name, readFileSync(join(ROOT, 'dist/lib', file), 'utf8')))
+  }
   for (const [name, file] of Object.entries(LIBRARIES))
     files.set(vendorPath(name), withoutMap(readFileSync(join(MODULES, file), 'utf8')))
   for (const [path, text] of loadedLater()) files.set(path, text)
@@ -99,14 +104,14 @@ function list(folder: string, ending: string): string[] {
     .sort()
 }
 
-/** The client with its one import in place of the import line, in a scope of its own. */
-function inlined(client: string, chunk: string): string {
-  const code = withoutMap(chunk)
+/** The client with a module in place of the line that imports it, in a scope of its own. */
+function inlined(client: string, name: string, module: string): string {
+  const code = withoutMap(module)
     .replace(/^\s*(?:\/\*\*[\s\S]*?\*\/|\/\/.*)\n/gm, '')
     .replace(/^export \{[^}]*\};?$/gm, '')
     .replace(/^export (?=(?:async )?(?:function|class|const)\b)/gm, '')
-  const line = /^import (\{[^}]*\}) from ["']\.\.\/conversation\/chunk\.js["'];?$/m
-  if (!line.test(client)) throw new Error(`${CLIENT} does not import ${CHUNK}`)
+  const line = new RegExp(`^import (\\{[^}]*\\}) from ["']${name.replaceAll('.', '\\.')}["'];?$`, 'm')
+  if (!line.test(client)) throw new Error(`${CLIENT} does not import ${name}`)
   return client.replace(line, (_, names: string) => `const ${names} = (() => {\n${code}\nreturn ${names};\n})();`)
 }
 

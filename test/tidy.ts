@@ -120,7 +120,7 @@ const TIMERS: Readonly<Record<string, string>> = {
   'lib/base/poller.ts': 'it is the one',
   'lib/agent/http/post.ts': 'a response’s silence, put off by every byte',
   'lib/langgraph/project/graphs-agent.ts': 'it measures how late it comes itself',
-  'lib/client/colloquy.ts': 'of browsers, which have no Poller: a connection’s silence',
+  'lib/client/silence.ts': 'of browsers, which have no Poller: a connection’s silence',
   'lib/files/document/guard.ts': 'a process of its own, whose end ends it',
   'lib/http/server.ts': 'while the server closes: node:http does not say when a connection is idle',
   'lib/memory/queue.ts': 'a conversation’s pause, put off by every turn',
@@ -276,8 +276,7 @@ const ONCE: readonly {
     sign: /[\w.)\]]\s\*\s[\w.]+\s\*\*\s|Math\.min\(2 \* |=\s*Math\.min\(\w+ \* 2/,
     home: 'lib/base/waiting.ts',
     others: {
-      'lib/client/ai-sdk.ts': 'of browsers, which import nothing of ours',
-      'lib/client/colloquy.ts': 'of browsers, which import nothing of ours'
+      'lib/client/silence.ts': 'of browsers, which import nothing of ours'
     },
     like: ['Math.min(FIRST * 2 ** (failed - 1), MOST)', 'again(Math.min(2 * afterMs, MAX))'],
     unlike: ['2 ** 31 - 1', 'backoffMs(failed, AGAIN)']

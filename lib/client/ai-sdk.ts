@@ -10,21 +10,38 @@ export interface ExactFetchOptions {
   readonly waitMs?: number
 }
 
+import { CONNECT_MS, grownMs, silenceMsOf, Watchdog } from './silence.ts'
+
 const WAIT_MAX_MS = 10_000
 
 /** Of a transport: the answer to a message goes on behind a cut, from the chunk that came last. */
 export function exactFetch({ fetch: ask = fetch, attempts = 8, waitMs = 250 }: ExactFetchOptions = {}): typeof fetch {
   return async (input, init = {}) => {
-    const response = await ask(input, init)
+    const signal = init.signal ?? undefined
+    const watched = async (url: typeof input, given: RequestInit, watchdog: Watchdog): Promise<Watched> => {
+      try {
+        const response = await ask(url, { ...given, signal: watchdog.signal })
+        watchdog.heard(response.ok ? silenceMsOf(response) : null)
+        return { response, watchdog }
+      } catch (error) {
+        watchdog.stop()
+        throw error
+      }
+    }
+    const first = await watched(input, init, new Watchdog(null, signal))
+    const { response } = first
     const chat = chatOf(String(input), init)
-    if (!response.ok || !response.body || !chat) return response
+    if (!response.ok || !response.body || !chat) {
+      first.watchdog.heard(null)
+      return response
+    }
     const comeBack = (last: string | null) => {
       const headers = new Headers(init.headers)
       headers.delete('content-type')
       if (last !== null) headers.set('last-event-id', last)
-      return ask(chat, { ...init, method: 'GET', body: null, headers })
+      return watched(chat, { ...init, method: 'GET', body: null, headers }, new Watchdog(CONNECT_MS, signal))
     }
-    const pieces = wholeEvents(response.body, comeBack, { attempts, waitMs, signal: init.signal ?? null })
+    const pieces = wholeEvents(first, comeBack, { attempts, waitMs, signal: init.signal ?? null })
     const body = new ReadableStream<Uint8Array>({
       pull: (controller) =>
         pieces.next().then(
@@ -49,20 +66,27 @@ interface Patience extends Required<Pick<ExactFetchOptions, 'attempts' | 'waitMs
   readonly signal: AbortSignal | null
 }
 
+/** A response whose silence is noticed. */
+interface Watched {
+  readonly response: Response
+  readonly watchdog: Watchdog
+}
+
 /** Events up to `[DONE]`, each passed on when it is whole. */
 async function* wholeEvents(
-  first: ReadableStream<Uint8Array>,
-  comeBack: (last: string | null) => Promise<Response>,
+  first: Watched,
+  comeBack: (last: string | null) => Promise<Watched>,
   { attempts, waitMs, signal }: Patience
 ): AsyncGenerator<Uint8Array, undefined> {
   let last: string | null = null
-  let body: ReadableStream<Uint8Array> | null = first
+  let from: Watched | null = first
   for (let failures = 0; ; failures++) {
-    const reader = body?.getReader()
+    const reader = from?.response.body?.getReader()
     const decoder = new TextDecoder()
     let rest = ''
     try {
       for (let read = await reader?.read(); read && !read.done; read = await reader?.read()) {
+        from?.watchdog.heard()
         rest += decoder.decode(read.value, { stream: true })
         const end = rest.lastIndexOf('\n\n') + 2
         if (end < 2) continue
@@ -76,16 +100,18 @@ async function* wholeEvents(
     } catch (error) {
       if (signal?.aborted) throw error
     } finally {
+      from?.watchdog.stop()
       reader?.cancel().catch(() => {})
     }
     // The AI SDK takes an error of the network for a cut.
     if (failures >= attempts) throw new TypeError('network error: the answer was cut')
-    await new Promise((resolve) => setTimeout(resolve, Math.min(waitMs * 2 ** failures, WAIT_MAX_MS)))
+    await new Promise((resolve) => setTimeout(resolve, grownMs(failures, waitMs, WAIT_MAX_MS)))
     signal?.throwIfAborted()
-    const again: Response | null = await comeBack(last).catch(() => null)
+    from = await comeBack(last).catch(() => null)
+    const again: Response | undefined = from?.response
     if (again && again.status >= 400 && again.status < 500 && again.status !== 429)
       throw new Error(`The answer cannot be read again: ${again.status}`)
     if (again?.status === 204) return
-    body = again?.ok ? again.body : null
+    if (!again?.ok) from = null
   }
 }

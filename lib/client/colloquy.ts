@@ -16,6 +16,7 @@ import {
   readChunk
 } from '../conversation/chunk.ts'
 import type { JsonObject } from '../base/types.ts'
+import { beatMsOf, CONNECT_MS, grownMs, Silence, silenceMsOf, Watchdog } from './silence.ts'
 
 export interface ColloquyOptions {
   /** URL of the gateway; absent: the page's own origin. */
@@ -165,10 +166,7 @@ type Open = (signal: AbortSignal) => Promise<Response>
 
 const BACKOFF_MS = 500
 const BACKOFF_MAX_MS = 30_000
-const CONNECT_MS = 10_000
 const TIMEOUT_MS = 30_000
-/** A gateway that does not say how often it sends heartbeats sends them every 5 s. */
-const BEAT_MS = 5000
 /** An attempt without an answer for this long may hang, in ms. */
 const HANGING_MS = 500
 /**
@@ -177,52 +175,6 @@ const HANGING_MS = 500
  */
 const SHORT_ATTEMPTS = 5
 const SHORT_MS = 1000
-
-class Silence extends Error {}
-
-/** Aborts a request when nothing has arrived for a while, or when `parent` is aborted. */
-class Watchdog {
-  readonly #abort = new AbortController()
-  readonly #parent: AbortSignal | undefined
-  readonly #onParent = () => this.giveUp(this.#parent?.reason)
-  #ms: number
-  #heardAt = 0
-  #timer: ReturnType<typeof setTimeout> | undefined
-
-  constructor(ms: number, parent?: AbortSignal) {
-    this.#ms = ms
-    this.#parent = parent
-    if (parent?.aborted) this.#onParent()
-    else parent?.addEventListener('abort', this.#onParent)
-    this.heard()
-  }
-
-  get signal(): AbortSignal {
-    return this.#abort.signal
-  }
-  get silentMs(): number {
-    return performance.now() - this.#heardAt
-  }
-
-  /** Something has arrived; from now on it may be silent for `ms`. */
-  heard(ms = this.#ms): void {
-    if (this.#abort.signal.aborted) return
-    this.#ms = ms
-    this.#heardAt = performance.now()
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.giveUp(new Silence('The connection is silent')), ms)
-  }
-
-  giveUp(error: unknown): void {
-    this.stop()
-    this.#abort.abort(error)
-  }
-
-  stop(): void {
-    clearTimeout(this.#timer)
-    this.#parent?.removeEventListener('abort', this.#onParent)
-  }
-}
 
 /**
  * A live run: iterate it for frames, or `text()` for the text of the answer. It ends with the run, and only throws errors that
@@ -345,9 +297,8 @@ export class RunStream implements AsyncIterable<Frame> {
     this.#hangingMs = HANGING_MS
     try {
       const response = await this.#open(watchdog.signal)
-      const beatMs = Number(response.headers.get('x-heartbeat-ms') ?? BEAT_MS)
-      this.#hangingMs = beatMs * 1.2
-      watchdog.heard(silenceMs ?? beatMs * 1.5)
+      this.#hangingMs = beatMsOf(response) * 1.2
+      watchdog.heard(silenceMs ?? silenceMsOf(response))
       this.#shortLeft = null
       this.#tell({ state: 'open', failures: this.#failures })
       return response
@@ -426,7 +377,7 @@ export class RunStream implements AsyncIterable<Frame> {
     if (this.#isClosed) return Promise.resolve()
     const { backoffMs = BACKOFF_MS, backoffMaxMs = BACKOFF_MAX_MS } = this.#options
     const asked = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0
-    const most = Math.min(backoffMaxMs, backoffMs * 2 ** this.#failures)
+    const most = grownMs(this.#failures, backoffMs, backoffMaxMs)
     const ms = this.#isHasty(error) ? 0 : Math.max(asked, most / 2 + (Math.random() * most) / 2)
     this.#failures++
     this.#tell({ state: 'waiting', failures: this.#failures, retryAt: Date.now() + ms, error })

@@ -16,7 +16,8 @@ interface Frame {
   readonly errorText?: string
 }
 
-const site = await openSite(t)
+// What is silent for one and a half heartbeats is given up.
+const site = await openSite(t, { config: { streams: { heartbeat_ms: 300 } } })
 const owner = await signIn(site)
 const { token } = await programOf(owner, ...PERMISSIONS)
 const bearer = { Authorization: `Bearer ${token}` }
@@ -135,6 +136,20 @@ t.test('what cannot be read is refused by the id of its request', async (t) => {
   await client.ask(send('late', id, '/demo deltas=1 rate=0'))
   await until(() => client.closed === 1008, 'it is closed')
   t.equal((await owner.get(`/api/ai/chat/${id}/stream`)).status, 204, 'what came behind it begins nothing')
+})
+
+t.test('with exactFetch an answer goes on when nothing arrives any more', async (t) => {
+  const proxy = await openProxy(t, site.url)
+  const ask = exactFetch({ waitMs: 5 })
+  const id = randomUUID()
+  const body = JSON.stringify({ ...send('', id, '/demo deltas=150 rate=200'), headers: undefined })
+  const headers = { ...bearer, 'content-type': 'application/json' }
+  const response = await ask(`${proxy.url}/api/ai/chat`, { method: 'POST', headers, body })
+  proxy.swallow()
+  const text = response.text()
+  setTimeout(() => proxy.up(), 50)
+  t.match(await text, /w0149/)
+  t.equal((await text).split('w0100').length, 2, 'each chunk once')
 })
 
 t.test('with exactFetch an answer goes on behind every cut, each chunk once', async (t) => {

@@ -1,0 +1,69 @@
+// Connections that break, for clients in browsers and Node: silence is noticed, and the next attempt waits longer after each failure.
+
+/** A gateway that does not say how often it sends heartbeats sends them every 5 s. */
+const BEAT_MS = 5000
+
+/** Limit for an attempt to be answered, in ms. */
+export const CONNECT_MS = 10_000
+
+/** Between the heartbeats of a stream, in ms. */
+export function beatMsOf({ headers }: Response): number {
+  return Number(headers.get('x-heartbeat-ms') ?? BEAT_MS)
+}
+
+/** Silence after which a stream counts as dead, in ms. */
+export function silenceMsOf(response: Response): number {
+  return beatMsOf(response) * 1.5
+}
+
+/** At most this long is waited after so many failures, in ms. */
+export function grownMs(failures: number, firstMs: number, mostMs: number): number {
+  return Math.min(mostMs, firstMs * 2 ** failures)
+}
+
+export class Silence extends Error {}
+
+/** Aborts a request when nothing has arrived for a while, or when `parent` is aborted. */
+export class Watchdog {
+  readonly #abort = new AbortController()
+  readonly #parent: AbortSignal | undefined
+  readonly #onParent = () => this.giveUp(this.#parent?.reason)
+  #ms: number | null
+  #heardAt = 0
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  /** @param ms null: until something has arrived, it may take as long as it likes */
+  constructor(ms: number | null, parent?: AbortSignal) {
+    this.#ms = ms
+    this.#parent = parent
+    if (parent?.aborted) this.#onParent()
+    else parent?.addEventListener('abort', this.#onParent)
+    this.heard()
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+  get silentMs(): number {
+    return performance.now() - this.#heardAt
+  }
+
+  /** Something has arrived; from now on it may be silent for `ms`. */
+  heard(ms = this.#ms): void {
+    if (this.#abort.signal.aborted) return
+    this.#ms = ms
+    this.#heardAt = performance.now()
+    clearTimeout(this.#timer)
+    if (ms !== null) this.#timer = setTimeout(() => this.giveUp(new Silence('The connection is silent')), ms)
+  }
+
+  giveUp(error: unknown): void {
+    this.stop()
+    this.#abort.abort(error)
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.#parent?.removeEventListener('abort', this.#onParent)
+  }
+}
