@@ -2,11 +2,10 @@
 import { BYTE_WEIGHT, type Share } from '../base/budget.ts'
 import { warnUnexpected } from '../base/errors.ts'
 import type { ResetReason } from '../base/stream-writer.ts'
-import { type TextSocket, textFrames } from './web-socket.ts'
+import { POLICY, type TextSocket, textFrames } from './web-socket.ts'
 
 /** Messages that wait; the socket is not read while there are any, but what has arrived at once is there already. */
 const QUEUED_MAX = 1000
-const POLICY = 1008
 const TRY_AGAIN = 1013
 
 /** What a queue is of. */

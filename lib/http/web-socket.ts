@@ -73,6 +73,8 @@ const CLOSED: Readonly<Record<ResetReason, readonly [number, string]>> = {
   stalled: [1008, 'nothing is read'],
   broken: [1011, 'the stream cannot go on']
 }
+/** Close code: what came is not what this socket is for. */
+export const POLICY = 1008
 /** Timeout for the closing handshake, in ms. */
 const CLOSING_MS = 1000
 /** Why a message was not read to its end. */
@@ -233,6 +235,7 @@ export function firstMessage(call: Pick<Call, 'req' | 'res'>, maxBytes: number):
     const gone = () => give(null)
     const refuse = (code: number, reason: string) => {
       give(null)
+      ws.resume()
       closeSoon(ws, code, reason)
     }
     // Behind the listener that reads messages: what has ended with these bytes is over already.
@@ -260,18 +263,17 @@ export function firstMessage(call: Pick<Call, 'req' | 'res'>, maxBytes: number):
 export function refuseEarly(req: IncomingMessage, code: number, reason: string): boolean {
   const known = early.get(req)
   early.delete(req)
+  known?.ws.resume()
   if (known) closeSoon(known.ws, code, reason)
   return known !== undefined
 }
 
-const POLICY = 1008
 const TOO_BIG = 1009
 /** Bytes of a reason [RFC 6455 5.5]. */
 const REASON_MAX = 120
 
 function closeSoon(ws: WebSocket, code: number, reason: string): void {
-  ws.resume()
-  ws.close(code, reason.replace(/[^\x20-\x7e]/g, '').slice(0, REASON_MAX))
+  if (ws.readyState === ws.OPEN) ws.close(code, reason.replace(/[^\x20-\x7e]/g, '').slice(0, REASON_MAX))
   setTimeout(() => ws.terminate(), CLOSING_MS).unref()
 }
 
@@ -289,8 +291,7 @@ function countUnfinished(
     // No more of it is read.
     socket.off('data', onData)
     ws.pause()
-    ws.close(code, reason)
-    setTimeout(() => ws.terminate(), CLOSING_MS).unref()
+    closeSoon(ws, code, reason)
   }
   const begin = () => {
     late ??= setTimeout(() => close(SLOW), arrivesWithin).unref()
@@ -380,10 +381,7 @@ function textSocket(ws: WebSocket, socket: Duplex, messages: string[]): TextSock
   // A `close` event follows.
   ws.on('error', () => {})
   const write = (bytes: Uint8Array) => ws.readyState === ws.OPEN && !socket.destroyed && socket.write(bytes)
-  const close = (code: number, reason: string) => {
-    if (ws.readyState === ws.OPEN) ws.close(code, reason)
-    setTimeout(() => ws.terminate(), CLOSING_MS).unref()
-  }
+  const close = (code: number, reason: string) => closeSoon(ws, code, reason)
   return {
     write,
     end: () => close(1000, ''),

@@ -54,9 +54,9 @@ export type Part =
       readonly text: string
       readonly isError: boolean
       readonly isOfRun: boolean
-      /** It stands in place of what the user has not answered yet. */
-      readonly isQuestion: boolean
     }
+  /** What stands in place of a result until the user has answered. */
+  | { readonly type: 'asked'; readonly text: string }
   | {
       readonly type: 'done'
       readonly message: string
@@ -386,9 +386,10 @@ function resultParts(state: PartState, given: JsonObject, message: string): Step
   const text = textOf(content as string | Json[])
   const isOfRun = state.calls.has(id)
   const done = withDone(state, message)
-  const next = isQuestion ? done : { ...done, answered: new Set(done.answered).add(id) }
+  if (isQuestion) return { state: done, parts: [{ type: 'asked', text }] }
+  const next = { ...done, answered: new Set(done.answered).add(id) }
   const about = { id, name: typeof name === 'string' ? name : null, content, text, isError: status === 'error' }
-  return { state: next, parts: [{ type: 'result', message, ...about, isOfRun, isQuestion }] }
+  return { state: next, parts: [{ type: 'result', message, ...about, isOfRun }] }
 }
 
 /** Tokens, as clients of JavaScript name them. */

@@ -28,9 +28,9 @@ type Said =
       readonly name: string | null
       readonly text: string
       readonly isError: boolean
-      /** It stands in place of what the user has not answered yet. */
-      readonly isQuestion: boolean
     }
+  /** What stands in place of a result until the user has answered. */
+  | { readonly type: 'asked'; readonly text: string }
   | { readonly type: 'end'; readonly ended: Ended }
 
 /**
@@ -104,6 +104,8 @@ function gathered(state: PieceState, part: Part): Change {
       return part.error === null ? { next: state, said: callOf(part) } : { next: state }
     case 'result':
       return { next: state, said: resultOf(part) }
+    case 'asked':
+      return { next: state, said: part }
     case 'done':
       return { next: withoutGrowing(state, part.message) }
     case 'end':
@@ -142,8 +144,8 @@ function callOf({ id, name, args }: Part & { readonly type: 'called' }): Said {
   return { type: 'call', id, name, args }
 }
 
-function resultOf({ id, name, text, isError, isQuestion }: Part & { readonly type: 'result' }): Said {
-  return { type: 'result', id, name, text, isError, isQuestion }
+function resultOf({ id, name, text, isError }: Part & { readonly type: 'result' }): Said {
+  return { type: 'result', id, name, text, isError }
 }
 
 function jsonOf(said: Said): string {
@@ -163,6 +165,8 @@ function jsonOf(said: Said): string {
         text: said.text,
         is_error: said.isError
       })
+    case 'asked':
+      return JSON.stringify(said)
     case 'end':
       return JSON.stringify({ type: 'end', run_id: said.ended.run.run_id, text: said.ended.answer })
   }

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { PERMISSIONS, type Timestamp } from '../../lib/base/types.ts'
 import { type Begun, PROTOCOLS, type Status, type Told } from '../fixtures/crossing.ts'
+import { partsOfMessages } from '../../lib/protocols/parts.ts'
 import type { Store } from '../../lib/store/store.ts'
 import { write } from '../contract/harness.ts'
 import { at, homeOf, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
@@ -102,6 +103,11 @@ for (const [status, words] of ENDINGS)
         }
       }
     )
+
+t.test('a lone half of a character is told as the one that stands for it, wherever it is', async (t) => {
+  const parts = partsOfMessages([{ type: 'ai', id: 'm', content: 'a\ud800b\udc00c\ud83d' }])
+  t.equal(parts.map((part) => (part.type === 'delta' ? part.text : '')).join(''), 'a\ufffdb\ufffdc\ufffd')
+})
 
 /** Their clients are sent the state itself where frames are gone. */
 const OWN = ['Colloquy', 'LangGraph v1', 'LangGraph v2']

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import type { Share } from '../../base/budget.ts'
 import { MessageQueue } from '../../http/message-queue.ts'
-import { PING, type TextSocket } from '../../http/web-socket.ts'
+import { PING, POLICY, type TextSocket } from '../../http/web-socket.ts'
 import type { ThreadJoiner, ThreadRequest } from '../../run/delivery/thread-joiner.ts'
 import type { RunFeed } from '../../run/delivery/thread-reader.ts'
 import type { Reader } from '../../run/delivery/credential-revalidator.ts'
@@ -34,7 +34,6 @@ const WATCHED: ReadonlySet<string> = new Set(['lifecycle', 'input'])
 
 /** The largest ordinal of a run in a database. */
 const ORDINAL_MAX = 2 ** 31 - 1
-const POLICY = 1008
 
 export interface Command {
   readonly id: number

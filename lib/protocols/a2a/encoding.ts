@@ -41,8 +41,6 @@ function additionOf(piece: Piece): Addition | null {
     case 'call':
       return { artifactId: `${piece.id}/call`, name: 'tool_call', part: dataPart(piece) }
     case 'result':
-      // The question is told with the status.
-      if (piece.isQuestion) return null
       return { artifactId: `${piece.id}/result`, name: 'tool_result', part: dataPart(piece) }
     default:
       return null

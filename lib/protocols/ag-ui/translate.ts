@@ -90,7 +90,6 @@ function events(run: Run, part: Part, texts: Set<string>, dialect: Dialect): Jso
     case 'called':
       return [{ type: 'TOOL_CALL_END', toolCallId: part.id }]
     case 'result':
-      if (part.isQuestion) return []
       return [
         { type: 'TOOL_CALL_RESULT', messageId: part.message, toolCallId: part.id, content: part.text, role: 'tool' }
       ]
@@ -101,6 +100,7 @@ function events(run: Run, part: Part, texts: Set<string>, dialect: Dialect): Jso
     case 'end':
       return [ending(part.end, dialect)]
     case 'message':
+    case 'asked':
       return []
   }
 }

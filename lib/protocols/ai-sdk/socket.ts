@@ -7,7 +7,7 @@ import { parseJson } from '../../http/body.ts'
 import { MessageQueue } from '../../http/message-queue.ts'
 import { HANDLED, requirePermission, type UserCall } from '../../http/route.ts'
 import { check, integer, jsonObject, objectOf } from '../../http/schema.ts'
-import { acceptWebSocket, PING, type TextSocket, textFrames } from '../../http/web-socket.ts'
+import { acceptWebSocket, PING, POLICY, type TextSocket, textFrames } from '../../http/web-socket.ts'
 import { Authorizer } from '../../routes/authorization.ts'
 import { readerOf } from '../../routes/join-request.ts'
 import { alreadyEnded } from '../../routes/run-request.ts'
@@ -20,7 +20,6 @@ import { type Chunk, TRANSLATION } from './translate.ts'
 
 /** Answers that one socket reads at once. */
 const REQUESTS_MAX = 32
-const POLICY = 1008
 
 const id = v.pipe(v.string(), v.minLength(1), v.maxLength(512))
 const request = objectOf({

@@ -57,7 +57,9 @@ function chunks(run: Run, part: Part): JsonObject[] {
       return [calledChunk(part)]
     case 'result':
       // Of an earlier message: the client has no part there to put it in.
-      return !part.isQuestion && (part.isOfRun || continuesMessage(run)) ? [resultChunk(part)] : []
+      return part.isOfRun || continuesMessage(run) ? [resultChunk(part)] : []
+    case 'asked':
+      return []
     case 'done':
       return [{ type: 'finish-step' }]
     case 'data':

@@ -57,7 +57,7 @@ data: {"jsonrpc":"2.0",${members}}
   #progress({ ordinal }: Run, piece: Exclude<Piece, { type: 'end' }>): string | null {
     const { token } = this.#stream
     // A question is told by an elicitation or the result.
-    if (token === null || (piece.type === 'result' && piece.isQuestion)) return null
+    if (token === null || piece.type === 'asked') return null
     const progress = (ordinal - this.#first) * RUN_PIECES + piece.count
     const message = piece.type === 'text' ? `"message":${JSON.stringify(piece.text)},` : ''
     const params = `{"progressToken":${JSON.stringify(token)},"progress":${progress},${message}"_meta":{"${PIECE}":${piece.json}}}`

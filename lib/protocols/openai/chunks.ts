@@ -71,8 +71,8 @@ function chunkOf(run: Run, state: CompletionState, piece: Piece): Step {
       return { state, delta: { reasoning_content: piece.text } }
     case 'call':
       return calling(run, state, piece)
-    case 'result':
-      return { state: piece.isQuestion ? { ...state, question: piece.text } : state }
+    case 'asked':
+      return { state: { ...state, question: piece.text } }
     default:
       return { state }
   }

@@ -130,6 +130,9 @@ class Writer {
         return this.#call(piece.id, piece.name, piece.args)
       case 'result':
         return this.#result(piece)
+      case 'asked':
+        this.#state = { ...this.#state, question: piece.text }
+        return
       case 'end':
         return this.#end(piece.ended)
     }
@@ -241,9 +244,8 @@ class Writer {
     this.#state = { ...this.#state, hasClientCall: true }
   }
 
-  #result({ id, text, isError, isQuestion }: Piece & { readonly type: 'result' }): void {
-    if (isQuestion) this.#state = { ...this.#state, question: text }
-    else if (isError) this.#closeCall(id, { status: 'failed', output: null, error: text })
+  #result({ id, text, isError }: Piece & { readonly type: 'result' }): void {
+    if (isError) this.#closeCall(id, { status: 'failed', output: null, error: text })
     else this.#closeCall(id, { status: 'completed', output: text, error: null })
   }
 
