@@ -210,6 +210,7 @@ t.test('who says only a number is told all, where an attempt was lost whole', as
     RunLog.ended(aStoredRun({ status: 'success', last_cursor: '9-3', attempts }), store)
   t.strictSame(await toldAfter(await ended(2), 2, null)(), [...all, end], 'later')
   t.strictSame(await toldAfter(await ended(2), end, null)(), [], 'an end is stored before it is sent')
+  t.strictSame(await toldAfter(await ended(0), 0, null)(), [...all, end], 'it waited, perhaps elsewhere, and was ended')
 })
 
 t.test(

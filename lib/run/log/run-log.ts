@@ -205,10 +205,13 @@ export class RunLog {
   get attempts(): number {
     return this.#epochs.length
   }
-  /** More attempts were begun than are stored: of one, nobody has what its readers were shown. */
+  /**
+   * More attempts were begun than are stored: of one, nobody has what its readers were shown. Nor is it known who has ended a run that only
+   * waited, and whose readers were shown what it begins with.
+   */
   get hasLostAttempt(): boolean {
     const begun = this.#begun ?? this.run.attempts
-    return begun > Math.max(1, this.#epochs.length)
+    return begun > Math.max(1, this.#epochs.length) || (this.#isClosed && begun === 0)
   }
   /** n of the frame that comes next. */
   get head(): number {
