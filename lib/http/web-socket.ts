@@ -311,11 +311,14 @@ function countUnfinished(
     if (!takePiece(share, unfinished)) return close(IN_FLIGHT)
     held += share.held - before
   }
-  socket.on('data', onData)
-  ws.once('close', () => {
+  const stop = () => {
     socket.off('data', onData)
     end()
-  })
+  }
+  socket.on('data', onData)
+  // What follows an error is thrown away as it comes.
+  ws.once('error', stop)
+  ws.once('close', stop)
 }
 
 const FIN = 0x80
