@@ -43,7 +43,7 @@ browserTest('each tool call has a card: one is edited by its fields, the other r
   await card('send_mail').getByRole('button', { name: 'Edit' }).press('Enter')
   await card('send_mail').getByLabel('to').fill('bob@example.com')
   await card('send_mail').getByLabel('copies').fill('many')
-  await page.getByText('copies is not a number').waitFor()
+  await page.getByText('copies is not a number').first().waitFor()
   await card('send_mail').getByLabel('copies').fill('3')
   await isAccessible(t, visitor, 'a call that is edited')
   await card('send_mail').getByRole('button', { name: 'Use these arguments' }).press('Enter')
@@ -51,7 +51,7 @@ browserTest('each tool call has a card: one is edited by its fields, the other r
   await card('delete_file').getByRole('button', { name: 'Reject' }).press('Enter')
   await card('delete_file').getByLabel('Why not').fill('keep it')
   await card('delete_file').getByRole('button', { name: 'Reject' }).press('Enter')
-  await page.getByText('rejected').waitFor()
+  await page.getByText('rejected').first().waitFor()
   const sent = page.waitForRequest((request) => request.method() === 'POST' && request.url().endsWith('/runs/stream'))
   await page.getByRole('button', { name: 'Send', exact: true }).first().press('Enter')
   t.same((await sent).postDataJSON().command.resume, {
@@ -76,8 +76,8 @@ browserTest('all open questions are answered from one place, whose number is in 
   await visitor.open()
   await page.getByRole('link', { name: 'Waits for you' }).press('Enter')
   await until(async () => (await page.title()).startsWith('(2)'), 'the number')
-  await page.getByText('Tea or coffee?').waitFor()
-  await page.getByText('May this tool be called?').waitFor()
+  await page.getByText('Tea or coffee?').first().waitFor()
+  await page.getByText('May this tool be called?').first().waitFor()
   await isAccessible(t, visitor, 'the inbox')
   const begun = agent.started.length
   const sent = page.waitForRequest((request) => request.url().endsWith(`${threadId}/runs`))

@@ -105,9 +105,9 @@ browserTest('a conversation is exported as Markdown and as JSON, and the JSON is
   await page.getByRole('button', { name: 'ada@example.com', exact: true }).click()
   const file = (name: string, text: string) => ({ name, mimeType: 'application/json', buffer: Buffer.from(text) })
   await page.getByLabel('Import what this page').setInputFiles(file('other.json', '{"a":1}'))
-  await page.getByText('other.json has no conversations of this page').waitFor()
+  await page.getByText('other.json has no conversations of this page').first().waitFor()
   await page.getByLabel('Import what this page').setInputFiles(file('ours.json', json.text))
-  await page.getByText('1 conversation is here.').waitFor()
+  await page.getByText('1 conversation is here.').first().waitFor()
   await page.keyboard.press('Escape')
   t.match(await visitor.lastAnswer(), 'w0000 w0001 w0002')
   t.notMatch(page.url(), threadId)
@@ -167,7 +167,7 @@ browserTest(
     await page.evaluate('navigator.serviceWorker.ready.then(() => {})')
     proxy.down()
     await page.reload()
-    await page.getByText('The server does not answer').waitFor()
+    await page.getByText('The server does not answer').first().waitFor()
     const kept = await page.evaluate(
       "caches.keys().then((names) => caches.open(names[0])).then((cache) => cache.keys()).then((all) => all.map(({ url }) => new URL(url).pathname).filter((path) => path.startsWith('/api')))"
     )

@@ -26,7 +26,7 @@ browserTest(
 
     const events = listIn((await person.get(`${path}/events`)).body)
     await page.getByRole('tab', { name: 'Events' }).click()
-    await page.getByText(`${events.length} events`).waitFor()
+    await page.getByText(`${events.length} events`).first().waitFor()
     t.same(
       await page.locator('.events .name').allInnerTexts(),
       events.map((event) => at(event, 'event_type'))
@@ -106,7 +106,10 @@ browserTest(
     const memory = page.locator('.chart', { hasText: 'Memory' }).locator('b')
     await until(async () => /MB|GB/.test(await memory.innerText()), 'a figure')
     await page.getByRole('button', { name: 'Test' }).first().click()
-    await page.getByText(/answers; the first word after/).waitFor()
+    await page
+      .getByText(/answers; the first word after/)
+      .first()
+      .waitFor()
     await until(
       async () => listIn((await admin.post('/api/threads/search', {})).body).length === 0,
       'the conversation of the test is gone'

@@ -145,7 +145,7 @@ browserTest(
     t.not(await page.title(), 'taken')
     await page.getByRole('button', { name: 'Source' }).click()
     await page.locator('.panel code').getByText('gold').first().waitFor()
-    await page.getByText('Version 2 of 2').waitFor()
+    await page.getByText('Version 2 of 2').first().waitFor()
     await page.getByRole('button', { name: 'Older version' }).click()
     await page.locator('.panel code').getByText('red').first().waitFor()
     await isAccessible(t, visitor, 'a file')

@@ -180,7 +180,7 @@ browserTest('with keys alone: what is done with a message leaves the focus where
   await visitor.hasWords('w00001')
   await hasFocus(visitor, 'Previous branch')
   await page.getByRole('button', { name: 'Try again' }).press('Enter')
-  await page.getByText('3 / 3').waitFor()
+  await page.getByText('3 / 3').first().waitFor()
   await hasFocus(visitor, 'composer')
   await visitor.answered()
 })
@@ -193,7 +193,10 @@ browserTest(
     const { page } = visitor
     await visitor.open()
     await visitor.say('مرحبا\n/demo pause=600000')
-    await page.getByText(/Waiting for the agent: nothing for \d+ s\./).waitFor()
+    await page
+      .getByText(/Waiting for the agent: nothing for \d+ s\./)
+      .first()
+      .waitFor()
     const direction = (of: string) => page.evaluate(`getComputedStyle(document.querySelector('${of}')).direction`)
     t.equal(await direction('.bubble'), 'rtl')
     await page.keyboard.press('Escape')

@@ -36,7 +36,7 @@ browserTest('whoever opens a link in mid-answer reads what its maker reads, and 
   await page.getByRole('button', { name: /really$/ }).click()
   await page.locator('.dialog .tokens').waitFor({ state: 'detached' })
   await guest.page.reload()
-  await guest.page.getByText('has expired, or was taken back').waitFor()
+  await guest.page.getByText('has expired, or was taken back').first().waitFor()
 })
 
 browserTest('where links are for users, the page asks for a sign-in and comes back', async (t) => {
