@@ -4,7 +4,7 @@ import { call, textOf } from './api.ts'
 import { Dialog } from './dialog.ts'
 import { html, Icon } from './html.ts'
 import { copyText } from './markdown.ts'
-import { changePassword, me, PASSWORD_RULES, signOut } from './session.ts'
+import { changePassword, endOthers, me, PASSWORD_RULES, signOut } from './session.ts'
 import { EndOfAccount, Files, Sessions, Sure } from './own-account.ts'
 import { setTheme, type Theme, theme } from './theme.ts'
 import { ago } from './time.ts'
@@ -74,13 +74,13 @@ function Password() {
     </form>
     <p class="hint" id="new-rules">${PASSWORD_RULES} Changing it signs out every other device.</p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    <p><button class="plain" onClick=${() => void endOthers()}><${Icon} name="out" /> Sign out everywhere else</button></p>
+    <p><button class="plain" onClick=${() => void signOutElsewhere()}><${Icon} name="out" /> Sign out everywhere else</button></p>
   </section>`
 }
 
-async function endOthers(): Promise<void> {
+async function signOutElsewhere(): Promise<void> {
   try {
-    await call('POST', '/api/v1/auth/sessions/end')
+    await endOthers()
     notify('All other sessions have ended.')
   } catch (error) {
     notifyFailure(error)

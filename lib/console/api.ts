@@ -2,7 +2,7 @@
 import { ApiError, Colloquy, csrfToken, type Sending } from '../client/colloquy.ts'
 import { BASE } from './base.ts'
 import { duration } from './time.ts'
-import { endLive, liveStream } from './live.ts'
+import { liveStream } from './live.ts'
 
 let onSignedOut: () => void = () => {}
 
@@ -30,10 +30,7 @@ class PageClient extends Colloquy {
     } catch (error) {
       const isRefused = error instanceof ApiError && error.status === 401 && error.code !== 'invalid_credentials'
       // A late refusal of the session before says nothing of this one.
-      if (isRefused && csrfToken() === session) {
-        endLive()
-        onSignedOut()
-      }
+      if (isRefused && csrfToken() === session) onSignedOut()
       throw error
     }
   }

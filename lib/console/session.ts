@@ -2,6 +2,7 @@
 import { signal } from '@preact/signals'
 import { ApiError } from '../client/colloquy.ts'
 import { call, colloquy, link, whenSignedOut } from './api.ts'
+import { endLive } from './live.ts'
 import { keepFor } from './tab-storage.ts'
 import { notifyFailure } from './toast.ts'
 
@@ -53,11 +54,12 @@ tabs.addEventListener('message', ({ data }) => {
   else if (data !== null && stage.value === 'out') void begin()
 })
 
-/** The password is being changed: until the answer is here, the new session is not, and the old one is refused already. */
+/** The session is being exchanged: until the answer is here, the new one is not, and the old one is refused already. */
 let isChanging = false
 
 whenSignedOut(() => {
   if (stage.value !== 'in' || isChanging) return
+  endLive()
   hasEnded.value = true
   endedFor.value = me.value?.email ?? ''
   me.value = null
@@ -151,17 +153,24 @@ export async function signOut(): Promise<void> {
   else location.reload()
 }
 
-export async function changePassword(current: string, next: string, newEmail: string | null): Promise<void> {
+/** A call whose answer brings another session. */
+async function exchange(path: string, body?: object): Promise<void> {
   isChanging = true
   try {
-    await call('POST', '/api/v1/auth/change-password', {
-      current_password: current,
-      new_password: next,
-      ...(newEmail && { new_email: newEmail })
-    })
+    await call('POST', path, body)
   } finally {
     isChanging = false
   }
+}
+
+/** Ends all sessions but this one. */
+export function endOthers(): Promise<void> {
+  return exchange('/api/v1/auth/sessions/end')
+}
+
+export async function changePassword(current: string, next: string, newEmail: string | null): Promise<void> {
+  const body = { current_password: current, new_password: next, ...(newEmail && { new_email: newEmail }) }
+  await exchange('/api/v1/auth/change-password', body)
   me.value = await call<User>('GET', '/api/v1/auth/me')
 }
 

@@ -1,5 +1,6 @@
 // The door of the page: first boot, sign-in, whose conversations are whose, and a session that ends.
 import { EventEmitter, once } from 'node:events'
+import type { Page } from 'playwright-core'
 import { account, browserTest, visit } from '../fixtures/browser.ts'
 import { openSite, PASSWORD, Person, until } from '../fixtures/gateway.ts'
 
@@ -185,9 +186,26 @@ browserTest('a tab whose session has ended goes on when another tab has signed t
   await visitor.hasWords('w00002')
 })
 
-browserTest(
-  'a refusal of the old session, before or after a changed password is answered, signs nobody out',
-  async (t) => {
+/** What exchanges the page's session for another, how it is pressed in the account, and what says that it is done. */
+const EXCHANGES: Readonly<Record<string, { path: string; press(page: Page): Promise<void>; done: string }>> = {
+  'a changed password': {
+    path: '**/change-password',
+    press: async (page) => {
+      await page.getByLabel('Current').fill(PASSWORD)
+      await page.getByLabel('New', { exact: true }).fill('another-horse-43')
+      await page.getByRole('button', { name: 'Change', exact: true }).click()
+    },
+    done: 'The password is changed'
+  },
+  'the end of all other sessions': {
+    path: '**/sessions/end',
+    press: (page) => page.getByRole('button', { name: 'Sign out everywhere else' }).click(),
+    done: 'All other sessions have ended.'
+  }
+}
+
+for (const [what, { path, press, done }] of Object.entries(EXCHANGES))
+  browserTest(`a refusal of the old session, before or after ${what} is answered, signs nobody out`, async (t) => {
     const site = await openSite(t)
     const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
     const { page } = visitor
@@ -200,10 +218,10 @@ browserTest(
     const refusal = { status: 401, json: { detail: { code: 'token_invalid', message: 'Invalid token' } } }
     const gate = new EventEmitter()
     const [early, changed] = [once(gate, 'early'), once(gate, 'changed')]
-    // Two looks for conversations: one is refused while the password is being changed, and one when it has been.
+    // Two looks for conversations: one is refused while the session is being exchanged, and one when it has been.
     await page.route('**/threads/search', (route) => changed.then(() => route.fulfill(refusal)), { times: 1 })
     const late = page.waitForRequest('**/threads/search')
-    await page.route('**/change-password', async (route) => {
+    await page.route(path, async (route) => {
       const response = await route.fetch()
       await early
       await route.fulfill({ response })
@@ -211,21 +229,18 @@ browserTest(
     })
     await late
     await page.getByRole('button', { name: 'ada@example.com' }).click()
-    await page.getByLabel('Current').fill(PASSWORD)
-    await page.getByLabel('New', { exact: true }).fill('another-horse-43')
     await page.route('**/runs?limit=1', (route) => route.fulfill(refusal).then(() => gate.emit('early')), { times: 1 })
     const isRefused = page.waitForResponse(
       (response) => response.url().endsWith('/threads/search') && response.status() === 401
     )
-    await page.getByRole('button', { name: 'Change', exact: true }).click()
-    await page.getByText('The password is changed').first().waitFor()
+    await press(page)
+    await page.getByText(done).first().waitFor()
     await isRefused
     await page.getByRole('button', { name: 'Close' }).click()
     await visitor.say('/demo deltas=3 rate=0 size=7')
     await visitor.hasWords('w00002')
     t.equal(await page.getByText('Your session has ended').count(), 0)
-  }
-)
+  })
 
 browserTest('who may not see the overview is told so', async (t) => {
   const site = await openSite(t)
