@@ -227,7 +227,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     secret: config.auth.jwt_secret,
     expiryDays: config.auth.token_expiry_days
   })
-  const goesOn = states.isOfGraphs && config.runs.on_restart === 'resume'
+  const goesOn = agent.canRejoin === true || (states.isOfGraphs && config.runs.on_restart === 'resume')
   const abandon = agent.abandon?.bind(agent)
   const recovery = { store, states: runStates, writer: committer, registry, options, goesOn, abandon, log }
   if (goesOn) registry.goOn = (run) => recover([run], { ...recovery, ...(store.peers && { owner: store.peers.id }) })

@@ -13,6 +13,8 @@ export function contained(agent: Agent): Agent {
         work().then(() => resolve(), reject)
       }),
     ...(agent.takesInput && { takesInput: true }),
+    ...(agent.canRejoin && { canRejoin: true }),
+    ...(agent.drain && { drain: () => agent.drain?.() }),
     ...(agent.takesClientContext && { takesClientContext: true }),
     ...(agent.models && { models: () => agent.models?.() ?? [] }),
     ...(agent.adoptThreads && { adoptThreads: agent.adoptThreads.bind(agent) }),
@@ -36,6 +38,7 @@ function failingOver(sink: Sink, fail: (error: unknown) => void): Sink {
     record: (record) => tried(() => sink.record(record)),
     space: () => sink.space(),
     keep: (write) => sink.keep(write),
-    flushed: () => sink.flushed()
+    flushed: () => sink.flushed(),
+    reached: (offset) => sink.reached(offset)
   }
 }

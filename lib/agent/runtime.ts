@@ -54,6 +54,15 @@ export interface AgentInput {
   readonly inbox?: { readonly isEmpty: boolean; take(): HumanMessage[] }
   /** Messages already recorded as events by earlier attempts; others in the state still have to be. */
   readonly recordedIds?: ReadonlySet<string>
+  /** What earlier attempts have recorded, where all else is as the first one was given it; absent: nothing, or the agent keeps its states. */
+  readonly earlier?: EarlierAttempts
+}
+
+export interface EarlierAttempts {
+  readonly messages: readonly Message[]
+  readonly channels: Readonly<Record<string, Json>>
+  /** See Sink.reached; null: nothing was stored of it. */
+  readonly offset: JsonObject | null
 }
 
 /** A delta of an assistant message as the model sent it. All deltas with one messageId make one message. */
@@ -191,7 +200,15 @@ export interface Sink {
   keep(write: StateWrite): void
   /** Resolves when everything so far is stored, or the run is over. */
   flushed(): Promise<void>
+  /**
+   * All that was emitted and recorded so far comes of what the agent reads elsewhere, up to here: stored together with it, and given to the
+   * attempt that goes on.
+   */
+  reached(offset: JsonObject): void
 }
+
+/** The abort reason where another attempt goes on, here or in another process: what works for the run elsewhere is not to be stopped. */
+export const RUN_GOES_ON = new DOMException('Another attempt goes on with the run', 'AbortError')
 
 /** An error whose message is meant for the user: it becomes the run's error, verbatim. */
 export class AgentError extends Error {
@@ -209,8 +226,8 @@ export class AgentError extends Error {
 
 /** The agent was cut in the middle of a run, which can go on from the state it has stored last. */
 export class RunCut extends AgentError {
-  /** `drain`: on being asked to; `loss`: what it works in is gone. */
-  readonly reason: 'drain' | 'loss'
+  /** `drain`: on being asked to; `loss`: what it works in is gone; `end`: an earlier attempt was cut, and nothing of it can go on. */
+  readonly reason: 'drain' | 'loss' | 'end'
   constructor(reason: RunCut['reason'], kind: string, message: string) {
     super(kind, message)
     this.reason = reason
@@ -227,6 +244,8 @@ export interface Agent {
   readonly states?: StatePort
   /** Of one with graphs whose states our checkpoints keep: they take breakpoints, and say themselves what they are. */
   readonly graphs?: GraphDescriptions
+  /** Its runs go on elsewhere when this process is gone: another attempt follows them from where the last one was [runs.on_restart]. */
+  readonly canRejoin?: boolean
   /** It takes messages while it works, from its `inbox`. */
   readonly takesInput?: boolean
   /** It honours what clients put into the run's context: see client-context.ts. */

@@ -148,8 +148,9 @@ const runs = section({
   // closes the question as interrupted.
   reply_answers: flag(true),
   // What happens to a run cut by a crash. error: it ends with what it had said. resume: a graph's run continues from
-  // its last stored superstep, three attempts at most; agents that are not graphs cannot, and end.
-  on_restart: choice(['error', 'resume'], 'error'),
+  // its last stored superstep, three attempts at most; agents that are not graphs cannot, and end. auto: as error, but a run that goes
+  // on at a LangGraph server is followed from where it was; with error it is cancelled there, and what it does after that is lost.
+  on_restart: choice(['auto', 'error', 'resume'], 'auto'),
   // Milliseconds the thread of a stateless run is kept after its run and its last reader, for a client that was cut off.
   temporary_grace_ms: whole(60_000, 1, DAY_MS),
   // Timeout of one run in seconds.

@@ -15,7 +15,15 @@ import { rebuildPartial } from './log/rebuild-partial.ts'
 import { StateBuilder } from './log/state-builder.ts'
 import { ASKING, type RunEnd } from './run-end.ts'
 import { baseOf, inputOf, lastHuman, modesOf, resumeOf } from './run-kwargs.ts'
-import type { RunState, RunStates, RunTail, StateBefore, StateInput, StateRecords } from './run-state.ts'
+import type {
+  RunState,
+  RunStates,
+  RunTail,
+  StateBefore,
+  StateInput,
+  StateRecords,
+  StoredAttempts
+} from './run-state.ts'
 
 export interface BuiltStateOptions {
   /** A message sent while a question is open answers it. */
@@ -23,9 +31,12 @@ export interface BuiltStateOptions {
 }
 
 const LONG_MESSAGES = 1_000
+/** Checkpoints read at a time. */
+const CHECKPOINTS_READ = 100
 
 class BuiltState implements RunState {
   isAsking = false
+  #earlier: StoredAttempts | null = null
   readonly #records: StateRecords
   readonly #options: BuiltStateOptions
   readonly #builder: StateBuilder
@@ -50,15 +61,24 @@ class BuiltState implements RunState {
     return this.hasBegun ? this.#builder.state.json() : null
   }
 
-  begin({ saved, newest }: StateBefore): void {
+  begin({ saved, newest, earlier }: StateBefore): void {
     const { run, journal } = this.#records
     const input = inputOf(run)
     const human = lastHuman(input.messages)
     this.#builder.open(saved, newest)
+    if (earlier) return this.#goOn(earlier)
     // Before the new messages, both in the state and among the events.
     const results = this.#closeAsked(human)
     journal.begin(human, run.follow_up_to_run_id)
     this.#builder.begin({ ...input, messages: [...results, ...input.messages] })
+  }
+
+  #goOn(earlier: StoredAttempts): void {
+    this.#earlier = earlier
+    this.#builder.goOn(earlier.newest)
+    this.#builder.add(earlier.whole)
+    this.#records.journal.expectResults(openCallsIn(this.#builder.state.messages()))
+    this.isAsking = this.#builder.isAsking
   }
 
   /** Continues from what a process that is gone has stored of the run. */
@@ -84,12 +104,15 @@ class BuiltState implements RunState {
 
   input(): StateInput {
     const { state, askedBefore } = this.#builder
+    const begun = this.#earlier?.begun.state ?? state
+    const recorded = { messages: state.messages(), channels: state.channels() }
     return {
-      messages: state.messages(),
+      messages: begun.messages(),
       inputIds: inputOf(this.#records.run).messages.map(({ id }) => id),
-      channels: state.channels(),
+      channels: begun.channels(),
       interrupts: askedBefore.interrupts,
-      openCalls: askedBefore.openCalls.map(({ call }) => call)
+      openCalls: askedBefore.openCalls.map(({ call }) => call),
+      ...(this.#earlier && { earlier: { ...recorded, offset: this.#earlier.offset } })
     }
   }
 
@@ -229,6 +252,39 @@ export class BuiltStates implements RunStates {
     const newest = await this.#cache.newest(run.thread_id)
     const saved = base === null ? newest : await this.#cache.at(run.thread_id, base)
     return base !== null && !saved ? null : { saved, newest }
+  }
+
+  async beforeNext(...[run, store, head, given]: Parameters<RunStates['beforeNext']>): Promise<StateBefore | null> {
+    const { newest, first, last } = await this.#checkpointsOf(run)
+    if (first === null || last === null) return null
+    const base = baseOf(run) ?? newest
+    const begun = await this.#cache.at(run.thread_id, first)
+    const reached = await this.#cache.at(run.thread_id, last)
+    if (!begun || !reached) return null
+    const { whole, offset } = await rebuildPartial(store, run, head, given.journal, given.events)
+    return {
+      saved: base === null ? null : await this.#cache.at(run.thread_id, base),
+      newest: newest === null ? null : await this.#cache.at(run.thread_id, newest),
+      earlier: { begun, newest: reached, whole, offset }
+    }
+  }
+
+  /** The first and the last of a run that has not ended, and the thread's newest before it. */
+  async #checkpointsOf({ thread_id, run_id }: Run): Promise<Record<'newest' | 'first' | 'last', string | null>> {
+    let first: string | null = null
+    let last: string | null = null
+    for (;;) {
+      const page = await this.#store.checkpoints.history(thread_id, {
+        limit: CHECKPOINTS_READ,
+        ...(first !== null && { before: first })
+      })
+      for (const { checkpoint_id, run_id: its } of page) {
+        if (its !== run_id) return { newest: checkpoint_id, first, last }
+        last ??= checkpoint_id
+        first = checkpoint_id
+      }
+      if (page.length < CHECKPOINTS_READ) return { newest: null, first, last }
+    }
   }
 
   of(records: StateRecords): RunState {

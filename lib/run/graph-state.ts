@@ -108,6 +108,10 @@ export class WrittenStates implements RunStates {
     return Promise.resolve(NO_STATES)
   }
 
+  beforeNext(): Promise<null> {
+    return Promise.resolve(null)
+  }
+
   of(records: StateRecords): RunState {
     return new GraphState(records, null)
   }

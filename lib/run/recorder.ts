@@ -7,7 +7,7 @@ import { checkPart, checkRecord } from '../agent/check.ts'
 import type { AgentInput, AgentRecord, Frame, Sink, StateWrite, StreamPart } from '../agent/runtime.ts'
 import type { Group, Op, Outcome, Segment, Settlement, Store } from '../store/store.ts'
 import type { TitleOptions } from '../thread/title.ts'
-import { type Run, timestamp } from '../base/types.ts'
+import { type JsonObject, type Run, timestamp } from '../base/types.ts'
 import { wellFormed, wellFormedJson } from '../base/json.ts'
 import { isUnplaced } from './run-kwargs.ts'
 import { agentInput } from './agent-input.ts'
@@ -108,6 +108,8 @@ export class Recorder implements Source {
   /** Events and frames are added when taken. */
   readonly #pending: PendingOps
   #settlement: Settlement | null = null
+  /** See Sink.reached; null: as it was stored. */
+  #offset: JsonObject | null = null
   /** What was handed to the store, about, without frames. */
   #storedBytes = 0
   /** Its row at its end, once decided. Not the settlement, whose texts would keep the whole conversation in memory. */
@@ -207,7 +209,8 @@ export class Recorder implements Source {
       record: (record) => this.record(record),
       space: () => this.#share.space(),
       keep: (write) => this.#keep(write),
-      flushed: () => this.flushed()
+      flushed: () => this.flushed(),
+      reached: (offset) => this.#reached(offset)
     }
   }
 
@@ -216,6 +219,12 @@ export class Recorder implements Source {
     if (write.name === 'graph.open') return this.#shown.open(write.checkpoint)
     this.#state.keep(write)
     this.#appended()
+  }
+
+  #reached(offset: JsonObject): void {
+    if (!this.#isOpen) return
+    this.#offset = offset
+    this.#feeds.committer.schedule(this, false)
   }
 
   /** Everything so far is stored, or will never be. */
@@ -354,6 +363,7 @@ export class Recorder implements Source {
 
   #stopHearing(): void {
     this.#isOpen = false
+    this.#offset = null
     this.#share.close()
     this.#tellCommitted(true)
   }
@@ -379,6 +389,8 @@ export class Recorder implements Source {
     if (this.#isAbandoned) return null
     const { thread_id, run_id, user_id } = this.#run
     // Nothing of it is in flight: the committer takes when it has answered.
+    if (this.#offset) this.log.append(Kind.offset, 'offset', wellFormedJson(JSON.stringify(this.#offset)))
+    this.#offset = null
     const { bytes } = this.log.unstored
     const { ops } = this.#pending
     this.#pending.ops = []

@@ -4,7 +4,7 @@ import type { AgentInput, AgentRecord } from '../agent/runtime.ts'
 import type { GraphWrite } from '../conversation/state.ts'
 import type { Op, Store } from '../store/store.ts'
 import type { TitleOptions } from '../thread/title.ts'
-import type { Message, Run, RunEvent } from '../base/types.ts'
+import type { JsonObject, Message, Run, RunEvent } from '../base/types.ts'
 import type { Journal } from './log/journal.ts'
 import type { RunLog } from './log/run-log.ts'
 import type { SavedState } from '../thread/state.ts'
@@ -17,6 +17,18 @@ export interface StateBefore {
   readonly saved: SavedState | null
   /** The thread's newest state, which is another one where the run starts from an earlier checkpoint. */
   readonly newest: SavedState | null
+  /** What earlier attempts have stored since; absent: nothing, or this is the first. */
+  readonly earlier?: StoredAttempts
+}
+
+export interface StoredAttempts {
+  /** With the run's input. */
+  readonly begun: SavedState
+  readonly newest: SavedState
+  /** Complete messages that are in no state yet. */
+  readonly whole: readonly Message[]
+  /** See EarlierAttempts. */
+  readonly offset: JsonObject | null
 }
 
 /** What a state is changed with: frames for readers, events for the history, ops for the store. */
@@ -28,7 +40,7 @@ export interface StateRecords {
 }
 
 /** What the agent is given of the state. */
-export type StateInput = Pick<AgentInput, 'messages' | 'inputIds' | 'channels' | 'interrupts' | 'openCalls'>
+export type StateInput = Pick<AgentInput, 'messages' | 'inputIds' | 'channels' | 'interrupts' | 'openCalls' | 'earlier'>
 
 export interface RunState {
   readonly hasBegun: boolean
@@ -72,6 +84,13 @@ export interface RunTail {
 export interface RunStates extends ShownStates {
   /** Reads what a run starts from; null: its checkpoint does not exist. */
   before(run: Run): Promise<StateBefore | null>
+  /** The same for a run whose process is gone, with what is stored of it; null: nothing is, or its graph reads the state itself. */
+  beforeNext(
+    run: Run,
+    store: Pick<Store, 'frames'>,
+    head: number,
+    given: { readonly journal: Journal; readonly events: readonly RunEvent[] }
+  ): Promise<StateBefore | null>
   /** The state of a run that begins. */
   of(records: StateRecords): RunState
   /** The state of a run whose process is gone, from what is stored; `head`: the end of its log. */

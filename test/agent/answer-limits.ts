@@ -108,7 +108,8 @@ function mapped(limits = { characters: 1_000_000, calls: 16 }): {
   const input = { messages: [], channels: {}, threadId: 't', runId: 'r', request: {} } as unknown as AgentInput
   const mapper = new GraphEventMapper(input, readRef(undefined), 't', sink, limits)
   return {
-    hear: (message) => void mapper.part({ mode: 'messages', namespace: [], data: [message, { langgraph_node: 'n' }] }),
+    hear: (message) =>
+      void mapper.part({ mode: 'messages', namespace: [], data: [message, { langgraph_node: 'n' }], id: null }),
     records: () => records
   }
 }

@@ -513,8 +513,7 @@ async function partsOf(url: string, silenceMs: number, reconnectMs = 5000): Prom
   const parts: string[] = []
   await new ServerThread(requests, call).work(
     { input: null, resume: null, checkpointId: null },
-    ({ mode }) => parts.push(mode) > 0,
-    async () => {}
+    { onPart: ({ mode }) => parts.push(mode) > 0, space: async () => {} }
   )
   return parts
 }
@@ -576,34 +575,38 @@ t.test('a server that refuses connections is tried again: its restart ends no ru
   t.match(saidIn(await waiting).at(-1), ['ai', 'done'])
 })
 
-t.test('after kill -9 of the gateway the run on the server is cancelled there', { skip: IS_FAST }, async (t) => {
-  const metadata: { gateway_run_id?: string } = {}
-  const server = await openServer(t, {
-    ...PYTHON,
-    'GET /threads/[^/]+/state': [EMPTY],
-    'POST /threads/[^/]+/runs/stream': [quiet([['messages', chunk('half ')]])],
-    'POST /threads/search': [[{ thread_id: 'T' }]],
-    'GET /threads/T/runs\\?.*': [
-      [
-        { run_id: 'other', status: 'running', metadata: { gateway_run_id: 'not ours' } },
-        { run_id: 'R', status: 'running', metadata }
-      ]
-    ],
-    'POST /threads/T/runs/R/cancel.*': [{}]
-  })
-  const config = { agent: { runtime: 'langgraph', url: server.url } }
-  const home = homeOf(t)
-  const child = await startChild(t, { home, config })
-  const talk = await Talk.begin(child)
-  const streamed = await talk.stream({})
-  await streamed.until(({ frames }) => frames.some(({ data }) => data.includes('half ')))
-  metadata.gateway_run_id = textIn((await talk.runs())[0], 'run_id')
-  await child.kill()
-  await startChild(t, { home, config })
-  await until(() => server.of(/cancel/).length > 0, 'it is cancelled')
-  t.strictSame(
-    server.of(/cancel/).map(({ path }) => path.replace(/\?.*/, '')),
-    ['POST /threads/T/runs/R/cancel'],
-    'and no other'
-  )
-})
+t.test(
+  'on_restart error: after kill -9 of the gateway the run on the server is cancelled there',
+  { skip: IS_FAST },
+  async (t) => {
+    const metadata: { gateway_run_id?: string } = {}
+    const server = await openServer(t, {
+      ...PYTHON,
+      'GET /threads/[^/]+/state': [EMPTY],
+      'POST /threads/[^/]+/runs/stream': [quiet([['messages', chunk('half ')]])],
+      'POST /threads/search': [[{ thread_id: 'T' }]],
+      'GET /threads/T/runs\\?.*': [
+        [
+          { run_id: 'other', status: 'running', metadata: { gateway_run_id: 'not ours' } },
+          { run_id: 'R', status: 'running', metadata }
+        ]
+      ],
+      'POST /threads/T/runs/R/cancel.*': [{}]
+    })
+    const config = { agent: { runtime: 'langgraph', url: server.url }, runs: { on_restart: 'error' } }
+    const home = homeOf(t)
+    const child = await startChild(t, { home, config })
+    const talk = await Talk.begin(child)
+    const streamed = await talk.stream({})
+    await streamed.until(({ frames }) => frames.some(({ data }) => data.includes('half ')))
+    metadata.gateway_run_id = textIn((await talk.runs())[0], 'run_id')
+    await child.kill()
+    await startChild(t, { home, config })
+    await until(() => server.of(/cancel/).length > 0, 'it is cancelled')
+    t.strictSame(
+      server.of(/cancel/).map(({ path }) => path.replace(/\?.*/, '')),
+      ['POST /threads/T/runs/R/cancel'],
+      'and no other'
+    )
+  }
+)

@@ -48,6 +48,9 @@ class RemoteSink implements Sink {
     return new Promise((resolve) => this.#waiting.push(resolve))
   }
 
+  /** Its states say where it goes on. */
+  reached(): void {}
+
   async flushed(): Promise<void> {
     await channel.call('flushed', this.#run)
   }

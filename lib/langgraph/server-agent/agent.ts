@@ -1,24 +1,45 @@
-// Graphs on a LangGraph server behind the agent port: each run is one run there, whose stream is mapped to ours.
+// Graphs on a LangGraph server behind the agent port: each run is one run there, whose stream is mapped to ours. A run whose process is
+// gone goes on there: the next attempt reads its stream again, and records what comes behind what is stored.
 import type { MessageLimits } from '../../conversation/chunk.ts'
-import type { AgentInput, ListedAgent, Sink } from '../../agent/runtime.ts'
+import { type AgentInput, type EarlierAttempts, type ListedAgent, RunCut, type Sink } from '../../agent/runtime.ts'
 import { REF_CHANNEL, readRef } from './checkpoint-ref.ts'
 import { GraphEventMapper } from './event-mapper.ts'
+import type { Part } from './graph.ts'
 import { graphInputFor } from './input.ts'
+import { FROM_START, offsetJson, readOffset, type StreamOffset, UNKNOWN } from './offset.ts'
 import type { ServerOptions } from './requests.ts'
 import { ServerGraph } from './server.ts'
+import { Replay } from './replay.ts'
+
+export interface ServerAgentOptions extends ServerOptions, MessageLimits {
+  /** Runs of a process that is gone are followed; otherwise they are cancelled on the server. */
+  readonly rejoins?: boolean
+}
 
 /** @param options their message limits hold for each message of an answer */
-export function createServerAgent(options: ServerOptions & MessageLimits): ListedAgent {
+export function createServerAgent(options: ServerAgentOptions): ListedAgent {
   const graph = new ServerGraph(options)
+  const working = new Set<AbortController>()
   return {
     async start(input, sink, signal) {
+      const leaving = new AbortController()
+      working.add(leaving)
       try {
-        await work(graph, input, sink, signal, options)
+        await new ServerRun(graph, input, sink, options).work({ signal, leave: leaving.signal })
       } catch (error) {
         // Failing because of the abort is no failure.
-        if (!signal.aborted) throw error
+        if (signal.aborted) return
+        throw leaving.signal.aborted ? leaving.signal.reason : error
+      } finally {
+        working.delete(leaving)
       }
     },
+    ...(options.rejoins === true && {
+      canRejoin: true,
+      drain: () => {
+        for (const leaving of working) leaving.abort(new RunCut('drain', 'AgentInterrupted', 'The gateway was stopped'))
+      }
+    }),
     // A graph chooses its models: a run's model_name is passed on as it is.
     models: () => [],
     graphs: graph.graphs,
@@ -28,21 +49,94 @@ export function createServerAgent(options: ServerOptions & MessageLimits): Liste
   }
 }
 
-async function work(
-  graph: ServerGraph,
-  input: AgentInput,
-  sink: Sink,
-  signal: AbortSignal,
-  limits: MessageLimits
-): Promise<void> {
-  const ref = readRef(input.channels[REF_CHANNEL])
-  const thread = await graph.open(input, ref, signal)
-  const graphInput = await graphInputFor(input, ref, thread)
-  const mapper = new GraphEventMapper(input, ref, thread.id, sink, limits)
-  await thread.work(
-    graphInput,
-    (part) => mapper.part(part),
-    () => sink.space()
-  )
-  mapper.finish(await thread.state(null))
+/** What ends the work: `leave` without its run. */
+interface Signals {
+  readonly signal: AbortSignal
+  readonly leave: AbortSignal
+}
+
+class ServerRun {
+  readonly #graph: ServerGraph
+  readonly #input: AgentInput
+  readonly #sink: Sink
+  readonly #limits: MessageLimits
+  /** null: there is no run on the server yet. */
+  #offset: StreamOffset | null = null
+
+  constructor(graph: ServerGraph, input: AgentInput, sink: Sink, limits: MessageLimits) {
+    this.#graph = graph
+    this.#input = input
+    this.#sink = sink
+    this.#limits = limits
+  }
+
+  work(signals: Signals): Promise<void> {
+    return this.#input.earlier ? this.#rejoin(this.#input.earlier, signals) : this.#begin(signals)
+  }
+
+  async #begin({ signal, leave }: Signals): Promise<void> {
+    const ref = readRef(this.#input.channels[REF_CHANNEL])
+    const thread = await this.#graph.open(this.#input, ref, signal, leave)
+    const graphInput = await graphInputFor(this.#input, ref, thread)
+    const mapper = new GraphEventMapper(this.#input, ref, thread.id, this.#sink, this.#limits)
+    await thread.work(graphInput, {
+      onRun: (runId) => this.#reached({ threadId: thread.id, runId, eventId: FROM_START }),
+      onPart: (part) => this.#onPart(mapper, part),
+      space: () => this.#sink.space()
+    })
+    mapper.finish(await thread.state(null))
+    this.#reachedEnd()
+  }
+
+  /** @throws RunCut `end`: it does not go on there */
+  async #rejoin(earlier: EarlierAttempts, { signal, leave }: Signals): Promise<void> {
+    const { threadId, runId } = this.#input
+    const offset = readOffset(earlier.offset) ?? (await this.#graph.runOf(threadId, runId, signal))
+    if (offset?.isOver) return
+    if (!offset) throw endOf('The server knows nothing of the run')
+    const ref = readRef(this.#input.channels[REF_CHANNEL])
+    const thread = this.#graph.reopen(offset.threadId, signal, leave)
+    // What was read without positions cannot be told from what was not.
+    if (offset.eventId === UNKNOWN) {
+      await thread.cancel(offset.runId)
+      throw endOf("The server's stream has no positions")
+    }
+    this.#offset = offset
+    const replay = new Replay(this.#sink, offset.eventId)
+    const mapper = new GraphEventMapper(this.#input, ref, thread.id, replay, this.#limits)
+    if (!replay.isMuted) mapper.goOn(earlier)
+    const isKnown = await thread.rejoin(offset.runId, {
+      onPart: (part) => {
+        if (!replay.isMuted) return this.#onPart(mapper, part)
+        mapper.part(part)
+        if (replay.isAt(part)) mapper.goOn(earlier)
+        return true
+      },
+      space: () => this.#sink.space()
+    })
+    if (!isKnown || replay.isMuted) throw endOf('The server does not have the stream of the run any more')
+    mapper.finish(await thread.state(null))
+    this.#reachedEnd()
+  }
+
+  #onPart(mapper: GraphEventMapper, part: Part): boolean {
+    const hasSpace = mapper.part(part)
+    // Some servers give no position to the first event, which says nothing of the answer.
+    const isCounted = part.id !== null || part.mode !== 'metadata'
+    if (this.#offset && isCounted) this.#reached({ ...this.#offset, eventId: part.id ?? UNKNOWN })
+    return hasSpace
+  }
+
+  #reachedEnd(): void {
+    if (this.#offset) this.#reached({ ...this.#offset, isOver: true })
+  }
+
+  #reached(offset: StreamOffset): void {
+    this.#offset = offset
+    this.#sink.reached(offsetJson(offset))
+  }
+}
+
+function endOf(message: string): RunCut {
+  return new RunCut('end', 'AgentInterrupted', message)
 }

@@ -7,7 +7,14 @@ import { isDeepStrictEqual } from 'node:util'
 import type { MessageLimits } from '../../conversation/chunk.ts'
 import { type Interrupt, type Json, type JsonObject, type Message, isObject } from '../../base/types.ts'
 import { objectOr, objectsIn, textOr, textsIn } from '../../base/json.ts'
-import { AgentError, type AgentInput, type AgentRecord, type StreamPart, type Sink } from '../../agent/runtime.ts'
+import {
+  AgentError,
+  type AgentInput,
+  type AgentRecord,
+  type EarlierAttempts,
+  type Sink,
+  type StreamPart
+} from '../../agent/runtime.ts'
 import type { GraphState, Part } from './graph.ts'
 import { REF_CHANNEL, type GraphCheckpointRef, refJson } from './checkpoint-ref.ts'
 import { readMessage, sayTheSame } from '../graph/message.ts'
@@ -23,7 +30,7 @@ const ERROR_MAX = 2000
 const KIND_MAX = 64
 
 export class GraphEventMapper implements Listener {
-  readonly #sink: Sink
+  readonly #sink: Pick<Sink, 'emit' | 'record'>
   /** The creator reads subgraphs apart: what comes of one is passed on as it is. */
   readonly #withSubgraphs: boolean
   /** The creator reads updates: they are passed on node by node. */
@@ -51,7 +58,13 @@ export class GraphEventMapper implements Listener {
   #hasSpace = true
 
   /** @param threadId the graph's id for the thread */
-  constructor(input: AgentInput, ref: GraphCheckpointRef, threadId: string, sink: Sink, limits?: MessageLimits) {
+  constructor(
+    input: AgentInput,
+    ref: GraphCheckpointRef,
+    threadId: string,
+    sink: Pick<Sink, 'emit' | 'record'>,
+    limits?: MessageLimits
+  ) {
     this.#sink = sink
     this.#withSubgraphs = input.request.stream_subgraphs === true
     this.#withUpdates = textsIn(input.request.stream_mode).includes('updates')
@@ -97,6 +110,21 @@ export class GraphEventMapper implements Listener {
     this.#conversation.step()
     this.#ask(state)
     if (this.#nodes.size > 0 || this.#interrupts.size > 0 || !isDeepStrictEqual(this.#ref, this.#savedRef)) this.#step()
+  }
+
+  /**
+   * The parts so far were recorded by earlier attempts: those to come follow. Changes that were in no stored state yet, because their step
+   * was open, are recorded again.
+   */
+  goOn({ messages, channels }: Pick<EarlierAttempts, 'messages' | 'channels'>): void {
+    const recorded = new Map(messages.map((message) => [message.id, message]))
+    const newest = this.#conversation.messages
+    const kept = new Set(newest.map(({ id }) => id))
+    const removed = messages.filter(({ id }) => !kept.has(id)).map(({ id }) => ({ type: 'remove', id }) as const)
+    const changed = newest.filter((message) => !isRecorded(message, recorded.get(message.id)))
+    if (removed.length + changed.length > 0) this.record({ type: 'messages', messages: [...removed, ...changed] })
+    const update = changesIn(this.#channels, channels)
+    if (update) this.record({ type: 'update', channels: update })
   }
 
   #frame(mode: FramedMode, namespace: readonly string[], data: Json): void {
@@ -160,11 +188,8 @@ export class GraphEventMapper implements Listener {
 
   #onValues({ messages, ...channels }: JsonObject): void {
     if (Array.isArray(messages)) this.#onMessages(messages)
-    const changed = Object.entries(channels).filter(
-      ([name, value]) => !name.startsWith('__') && !isDeepStrictEqual(value, this.#channels[name])
-    )
-    if (changed.length === 0) return
-    const update = Object.fromEntries(changed)
+    const update = changesIn(channels, this.#channels)
+    if (!update) return
     this.#channels = { ...this.#channels, ...update }
     this.record({ type: 'update', channels: update })
   }
@@ -227,6 +252,18 @@ export class GraphEventMapper implements Listener {
     }
     this.record({ type: 'step', node: this.#lastNode, next: this.#next, hasUpdates: this.#withUpdates })
   }
+}
+
+/** The channels of a state that were different; null: none. */
+function changesIn(state: JsonObject, before: Readonly<Record<string, Json>>): JsonObject | null {
+  const changed = Object.entries(state).filter(
+    ([name, value]) => !name.startsWith('__') && !isDeepStrictEqual(value, before[name])
+  )
+  return changed.length === 0 ? null : Object.fromEntries(changed)
+}
+
+function isRecorded(message: Message, recorded: Message | undefined): boolean {
+  return recorded !== undefined && sayTheSame(message, recorded)
 }
 
 function isOneOf(mode: string, modes: readonly FramedMode[]): mode is FramedMode {

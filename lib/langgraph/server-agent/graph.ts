@@ -18,6 +18,8 @@ export interface Part {
   /** The tasks it comes from, outermost first; empty: the graph itself. */
   readonly namespace: readonly string[]
   readonly data: Json
+  /** Of its event, behind which the stream can be resumed; null: none. */
+  readonly id: string | null
 }
 
 export interface GraphState {

@@ -1,6 +1,7 @@
 // A thread on a LangGraph server during one of our runs: creates the run there, follows it across broken connections, and
 // cancels it with ours.
 import type { IncomingMessage } from 'node:http'
+import { RUN_GOES_ON } from '../../agent/runtime.ts'
 import { cutTo, type Json, type JsonObject, isObject } from '../../base/types.ts'
 import { ConnectionLost, IdleTimeout, isOk, ResponseBody } from '../../agent/http/post.ts'
 import { type PeerFailures, RetryableError } from '../../agent/http/failures.ts'
@@ -19,8 +20,16 @@ const SILENCE_MS = 15_000
 /** Timeout for the response head of a resumed stream, in ms. */
 const HEAD_MS = 15_000
 
-type OnPart = (part: Part) => boolean
 type Space = () => Promise<void>
+
+/** Who is told what a run says. */
+interface Reader {
+  /** Every part, in the tick it came. @returns whether there is space for more: otherwise `space` is awaited before more is read */
+  readonly onPart: (part: Part) => boolean
+  readonly space: Space
+  /** The run was created. */
+  readonly onRun?: (runId: string) => void
+}
 
 /** The connection is open and nothing arrives. */
 class FellSilent extends ConnectionLost {}
@@ -28,15 +37,17 @@ class FellSilent extends ConnectionLost {}
 /** One run of a server's graph. */
 interface ServerCall {
   readonly id: string
-  /** Body members of every run. */
-  readonly creation: JsonObject
+  /** Body members of every run that is created. */
+  readonly creation?: JsonObject
   /** Body members that depend on the checkpoint to start from. */
-  readonly parameters: (checkpointId: string | null) => JsonObject
+  readonly parameters?: (checkpointId: string | null) => JsonObject
   readonly idleMs: number
   /** Silence in ms after which a server that sends heartbeats is taken for gone; default SILENCE_MS. */
   readonly silenceMs?: number
   readonly eventCharacters: number | undefined
   readonly signal: AbortSignal
+  /** Ends the following of a run that goes on without us. */
+  readonly leave?: AbortSignal
 }
 
 export class ServerThread {
@@ -46,6 +57,8 @@ export class ServerThread {
   readonly #call: ServerCall
   readonly #path: string
   readonly #signal: AbortSignal
+  /** Of what follows a run. */
+  readonly #following: AbortSignal
 
   constructor(requests: Requests, call: ServerCall) {
     this.id = call.id
@@ -53,6 +66,7 @@ export class ServerThread {
     this.#call = call
     this.#path = `/threads/${call.id}`
     this.#signal = call.signal
+    this.#following = call.leave ? AbortSignal.any([call.signal, call.leave]) : call.signal
   }
 
   /** The state at a checkpoint; `null`: the newest. @returns null: there is none */
@@ -62,18 +76,38 @@ export class ServerThread {
   }
 
   /**
-   * Runs the graph once. Every part is passed on in the tick it came; after a false `space` is awaited before more is read.
-   * Resolves when the graph is done. When the signal aborts, the run is cancelled before this rejects.
+   * Runs the graph once. Resolves when the graph is done. When the signal aborts, the run is cancelled before this rejects.
    * @throws AgentError, what `onPart` throws, the signal's reason
    */
-  async work(input: GraphInput, onPart: OnPart, space: Space): Promise<void> {
+  async work(input: GraphInput, reader: Reader): Promise<void> {
     const response = await this.#create(input)
     const runId = /\/runs\/([^/?]+)/.exec(response.headers['content-location'] ?? '')?.[1]
     if (runId === undefined) throw this.#requests.failures.garbage('a run without its address')
-    const run = `${this.#path}/runs/${runId}`
+    reader.onRun?.(runId)
+    if (!(await this.#followToEnd(runId, response, reader)))
+      throw this.#requests.failures.interrupted('knows nothing of the run any more')
+  }
+
+  /** The same for a run that another process has created, from its first event. @returns false: the server does not know it */
+  rejoin(runId: string, reader: Reader): Promise<boolean> {
+    return this.#followToEnd(runId, null, reader)
+  }
+
+  /** Stops a run that nobody follows. Errors are ignored. */
+  cancel(runId: string): Promise<void> {
+    return this.#cancel(this.#runPath(runId))
+  }
+
+  #runPath(runId: string): string {
+    return `${this.#path}/runs/${encodeURIComponent(runId)}`
+  }
+
+  /** @returns false: the server does not know it */
+  async #followToEnd(runId: string, response: IncomingMessage | null, { onPart, space }: Reader): Promise<boolean> {
+    const run = this.#runPath(runId)
     const course = { isOver: false, isWaiting: false }
     try {
-      this.#signal.throwIfAborted()
+      this.#following.throwIfAborted()
       const status = await this.#follow(
         run,
         response,
@@ -85,14 +119,21 @@ export class ServerThread {
         space
       )
       course.isOver = true
+      if (status === null) return false
       // Some servers call a run that waits for its user `interrupted`; otherwise somebody stopped it there.
       if (status !== 'success' && !(status === 'interrupted' && course.isWaiting))
         throw this.#requests.failures.interrupted(`has ended the run with status ${cutTo(status, 32)}`)
+      return true
     } finally {
       // Also if the server seems gone: its run must not continue unseen. Only a cancelled run waits for this.
-      const stopped = course.isOver ? Promise.resolve() : this.#cancel(run)
+      const stopped = course.isOver || this.#isLeft ? Promise.resolve() : this.#cancel(run)
       if (this.#signal.aborted) await stopped
     }
+  }
+
+  /** The run goes on without us: another attempt follows it. */
+  get #isLeft(): boolean {
+    return this.#call.leave?.aborted === true || this.#signal.reason === RUN_GOES_ON
   }
 
   /**
@@ -102,7 +143,7 @@ export class ServerThread {
   async #create({ input, resume, checkpointId }: GraphInput): Promise<IncomingMessage> {
     const body: JsonObject = {
       ...this.#call.creation,
-      ...this.#call.parameters(checkpointId),
+      ...this.#call.parameters?.(checkpointId),
       input,
       ...(resume && { command: { resume: resume.value } })
     }
@@ -124,18 +165,26 @@ export class ServerThread {
 
   /**
    * Reads a run's stream: one that ends before the run does is resumed.
-   * @returns the run's final status
+   * @param first null: the stream is asked for
+   * @returns the run's final status; null: the server does not know it
    */
-  async #follow(run: string, first: IncomingMessage, parser: EventStreamParser, space: Space): Promise<string> {
+  async #follow(
+    run: string,
+    first: IncomingMessage | null,
+    parser: EventStreamParser,
+    space: Space
+  ): Promise<string | null> {
     const { failures } = this.#requests
     const retries = new RetryWindow(this.#requests)
     let response: IncomingMessage | null = first
-    let lost: ConnectionLost | null = null
+    let lost: ConnectionLost | null = first ? null : new ConnectionLost(null)
+    let isAsked = first !== null
     for (let seen = 0; ; ) {
       if (response) lost = await this.#listen(run, response, parser, space)
       const isNews = parser.count > seen
       seen = parser.count
       const status = await this.#status(run)
+      if (status === null) return null
       // A graph may work in silence for as long as it likes, at a server that says that it does.
       const isAtWork = response && lost instanceof FellSilent && typeof status === 'string' && isActive(status)
       if (isNews || isAtWork) retries.renew()
@@ -145,7 +194,8 @@ export class ServerThread {
       const failure = status instanceof RetryableError ? status : new RetryableError(failures.brokeOff(lost?.cause))
       // A stream without ids cannot be resumed.
       if (lost && !parser.isResumable) throw failure.error
-      await retries.wait(failure, this.#signal)
+      if (isAsked || status instanceof RetryableError) await retries.wait(failure, this.#following)
+      isAsked = true
       response = typeof status === 'string' ? await this.#rejoin(run, parser) : null
     }
   }
@@ -164,7 +214,7 @@ export class ServerThread {
       const status = await this.#status(run).catch(() => null)
       return typeof status === 'string' && isActive(status)
     }
-    const timeout = new IdleTimeout(this.#signal, this.#call.idleMs, isAlive)
+    const timeout = new IdleTimeout(this.#following, this.#call.idleMs, isAlive)
     const body = new ResponseBody(response, timeout)
     parser.begin(() => timeout.expectHeartbeats(this.#call.silenceMs ?? SILENCE_MS))
     try {
@@ -180,20 +230,17 @@ export class ServerThread {
   /** Resumes a run's stream; null: failed for now. @throws AgentError if the server is gone or refuses for good */
   async #rejoin(run: string, { resumeAfter }: EventStreamParser): Promise<IncomingMessage | null> {
     if (resumeAfter === null) return null
-    const options = { headers: { 'last-event-id': resumeAfter }, signal: this.#signal }
+    const options = { headers: { 'last-event-id': resumeAfter }, signal: this.#following }
     const response = await this.#requests.open('GET', `${run}/stream`, options, HEAD_MS)
     if (isOk(response)) return response
-    await this.#requests.refusal(response, this.#signal)
+    await this.#requests.refusal(response, this.#following)
     return null
   }
 
-  /** @throws AgentError if the server does not know the run any more */
-  async #status(run: string): Promise<string | RetryableError> {
-    const answer = await this.#requests.askOnce('GET', run, { signal: this.#signal })
-    if (answer instanceof RetryableError) return answer
-    const status = textOr(objectOr(answer).status)
-    if (status === null) throw this.#requests.failures.interrupted('knows nothing of the run any more')
-    return status
+  /** null: the server does not know the run. */
+  async #status(run: string): Promise<string | RetryableError | null> {
+    const answer = await this.#requests.askOnce('GET', run, { signal: this.#following })
+    return answer instanceof RetryableError ? answer : textOr(objectOr(answer).status)
   }
 
   /** Errors are ignored: our run ends anyway. */
@@ -284,19 +331,19 @@ export class EventStreamParser {
       event?: string | undefined
       data: string
     }) => {
-      this.#onEvent(event, data)
+      this.#onEvent(event, data, id || null)
       // After passing it on: a part that failed is requested again.
       if (id) this.#lastId = id
     }
     return new EventStream(onEvent, this.#failures, this.#eventCharacters, onComment)
   }
 
-  #onEvent(event: string, text: string): void {
+  #onEvent(event: string, text: string, id: string | null): void {
     this.count++
     if (event === '' || event === 'end') return
     const data = text === '' ? null : parseJson(text)
     if (data === undefined) throw this.#failures.garbage(`a frame "${event.slice(0, 32)}" that is no JSON`)
     const [name = '', ...namespace] = event.split('|')
-    if (!this.#onPart({ mode: MODES[name] ?? name, namespace, data })) this.#hasSpace = false
+    if (!this.#onPart({ mode: MODES[name] ?? name, namespace, data, id })) this.#hasSpace = false
   }
 }

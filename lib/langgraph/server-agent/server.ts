@@ -8,6 +8,7 @@ import type { GraphCheckpointRef } from './checkpoint-ref.ts'
 import { passedOn } from '../graph/config.ts'
 import { Requests, type ServerOptions } from './requests.ts'
 import { ServerGraphs } from './server-graphs.ts'
+import { FROM_START, type StreamOffset } from './offset.ts'
 import { isActive, ServerThread } from './server-thread.ts'
 
 /** Milliseconds to delete a thread. */
@@ -39,7 +40,12 @@ export class ServerGraph {
    * Enters the thread a reference names; without one, a new one.
    * @throws AgentError for the user; the signal's reason after an abort
    */
-  async open(input: AgentInput, ref: GraphCheckpointRef, signal: AbortSignal): Promise<ServerThread> {
+  async open(
+    input: AgentInput,
+    ref: GraphCheckpointRef,
+    signal: AbortSignal,
+    leave: AbortSignal
+  ): Promise<ServerThread> {
     const { userId, assistantId } = input
     const owner: JsonObject = userId === null ? {} : { user_id: userId }
     const id = ref.threadId
@@ -59,34 +65,60 @@ export class ServerGraph {
       ...breakpointsOf(input.request)
     }
     const parameters = (checkpointId: string | null) => parametersOf(input, isJs, checkpointId)
-    const limits = { idleMs: this.#idleMs, eventCharacters: this.#eventCharacters }
-    return new ServerThread(this.#requests, { id, creation, parameters, ...limits, signal })
+    return new ServerThread(this.#requests, { id, creation, parameters, ...this.#limits, signal, leave })
+  }
+
+  /** A thread of the server in which a run goes on. */
+  reopen(id: string, signal: AbortSignal, leave: AbortSignal): ServerThread {
+    return new ServerThread(this.#requests, { id, ...this.#limits, signal, leave })
+  }
+
+  /** The server's run for one of ours, from its start; null: it has none. @throws AgentError, the signal's reason */
+  async runOf(threadId: string, runId: string, signal: AbortSignal): Promise<StreamOffset | null> {
+    for await (const found of this.#runsOf(threadId, runId, signal))
+      return { threadId: found.threadId, runId: found.runId, eventId: FROM_START }
+    return null
+  }
+
+  get #limits(): { readonly idleMs: number; readonly eventCharacters: number | undefined } {
+    return { idleMs: this.#idleMs, eventCharacters: this.#eventCharacters }
   }
 
   /** Deletes what the server has of a thread. @throws Error if it cannot */
   async forget(threadId: string): Promise<void> {
     const signal = AbortSignal.timeout(FORGET_MS)
-    for (const path of await this.#threadsOf(threadId, signal)) await this.#requests.ask('DELETE', path, { signal })
+    for (const id of await this.#threadsOf(threadId, signal)) await this.#requests.ask('DELETE', pathOf(id), { signal })
   }
 
   /** Cancels what the server still does for one of our runs. @throws Error if it cannot */
   async abandon(threadId: string, runId: string): Promise<void> {
     const signal = AbortSignal.timeout(FORGET_MS)
-    for (const path of await this.#threadsOf(threadId, signal)) {
-      const runs = objectsIn(await this.#requests.ask('GET', `${path}/runs?limit=100`, { signal }))
-      for (const { run_id, status, metadata } of runs) {
-        if (objectOr(metadata).gateway_run_id !== runId || !isActive(textOr(status) ?? '')) continue
-        const run = `${path}/runs/${encodeURIComponent(textOr(run_id) ?? '')}`
-        await this.#requests.ask('POST', `${run}/cancel?wait=0&action=interrupt`, { signal })
-      }
+    for await (const run of this.#runsOf(threadId, runId, signal)) {
+      if (!isActive(run.status)) continue
+      const path = `${pathOf(run.threadId)}/runs/${encodeURIComponent(run.runId)}`
+      await this.#requests.ask('POST', `${path}/cancel?wait=0&action=interrupt`, { signal })
     }
   }
 
-  /** Paths of the server's threads for one of ours. */
+  /** The server's runs for one of ours. */
+  async *#runsOf(
+    threadId: string,
+    runId: string,
+    signal: AbortSignal
+  ): AsyncGenerator<{ readonly threadId: string; readonly runId: string; readonly status: string }> {
+    for (const id of await this.#threadsOf(threadId, signal)) {
+      const runs = objectsIn(await this.#requests.ask('GET', `${pathOf(id)}/runs?limit=100`, { signal }))
+      for (const { run_id, status, metadata } of runs)
+        if (objectOr(metadata).gateway_run_id === runId)
+          yield { threadId: id, runId: textOr(run_id) ?? '', status: textOr(status) ?? '' }
+    }
+  }
+
+  /** The server's threads for one of ours. */
   async #threadsOf(threadId: string, signal: AbortSignal): Promise<string[]> {
     const body = { metadata: { gateway_thread_id: threadId }, limit: 1000 }
     const found = objectsIn(await this.#requests.ask('POST', '/threads/search', { body, signal }))
-    return found.map(({ thread_id }) => `/threads/${encodeURIComponent(textOr(thread_id) ?? '')}`)
+    return found.map(({ thread_id }) => textOr(thread_id) ?? '')
   }
 
   /** See Agent.adoptThreads. */
@@ -152,6 +184,10 @@ export class ServerGraph {
     this.#isOfJs ??= objectOr(await this.#requests.ask('GET', '/info', { signal })).context === 'js'
     return this.#isOfJs
   }
+}
+
+function pathOf(threadId: string): string {
+  return `/threads/${encodeURIComponent(threadId)}`
 }
 
 /** Where the caller wants the graph to stop. */

@@ -4,7 +4,7 @@
 // Whatever ends a run (success, failure, cancel, timeout, shutdown) goes through `#end`, and the table in run-phase.ts
 // lets that happen once: hence there is exactly one terminal status.
 import { setImmediate as turn } from 'node:timers/promises'
-import { type Agent, AgentError, RunCut } from '../../agent/runtime.ts'
+import { type Agent, AgentError, RUN_GOES_ON, RunCut } from '../../agent/runtime.ts'
 import { withoutUser } from '../../base/scope.ts'
 import { fromOrigin, inSpan } from '../../base/tracing.ts'
 import type { Op, Store } from '../../store/store.ts'
@@ -16,7 +16,7 @@ import type { RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
 import type { LogBounds, Position } from '../log/frame.ts'
 import { type LiveDeps, Recorder, type RecorderEvents, type RecorderOptions } from '../recorder.ts'
-import { ASKING, type CancelAction, cancelled, failed, type RunEnd, SUCCESS, timedOut } from '../run-end.ts'
+import { ASKING, type CancelAction, cancelled, failed, RESTARTED, type RunEnd, SUCCESS, timedOut } from '../run-end.ts'
 import { baseOf } from '../run-kwargs.ts'
 import type { StateBefore } from '../run-state.ts'
 import { Inbox } from './inbox.ts'
@@ -47,6 +47,13 @@ export interface ActorDeps extends LiveDeps {
   readonly isFollowed?: (runId: string) => boolean
 }
 
+/** What is stored of a run whose process is gone. */
+export interface Earlier {
+  readonly journal: Journal
+  /** null: it is read as for a first attempt. */
+  readonly before: StateBefore | null
+}
+
 /** The abort reason agents get. Shared by all runs: creating a stack for each is expensive and says nothing. */
 const RUN_IS_OVER = new DOMException('The run is over', 'AbortError')
 
@@ -67,6 +74,8 @@ export class RunActor implements RecorderEvents {
   #course: Promise<void> | null = null
   /** How often the run was begun, with this time. */
   readonly #attempt: number
+  /** What the run starts from, where it was read before. */
+  #before: StateBefore | null
   /** Resolves when the end is stored, or the run belongs to another process. */
   readonly closed: Promise<void>
   #resolveClosed: () => void = () => {}
@@ -75,16 +84,17 @@ export class RunActor implements RecorderEvents {
   #resolveAtRest: () => void = () => {}
 
   /**
-   * `past`: what is already stored of the run's log, when an earlier process admitted it; `journal`: of its events,
+   * `past`: what is already stored of the run's log, when an earlier process admitted it; `earlier`: of all else,
    * when that process started it.
    */
-  constructor(run: Run, deps: ActorDeps, past?: LogBounds, journal?: Journal) {
+  constructor(run: Run, deps: ActorDeps, past?: LogBounds, earlier?: Earlier) {
     this.run = run
+    this.#before = earlier?.before ?? null
     this.#deps = deps
     const { onStored } = deps
     this.onStored = onStored && (() => onStored(false))
     this.#attempt = attemptAfter(run, past)
-    this.#recorder = Recorder.begin(run, deps, this, past, journal)
+    this.#recorder = Recorder.begin(run, deps, this, past, earlier?.journal)
     this.#disconnect = new DisconnectTimer(run, deps.options.disconnectGraceMs, () => {
       if (!this.isWatched) this.cancel('interrupt', 'disconnected')
     })
@@ -134,10 +144,8 @@ export class RunActor implements RecorderEvents {
   async #go(): Promise<void> {
     this.#armTimeout()
     try {
-      const before = await untilRead(
-        () => this.#deps.states.before(this.run),
-        () => !this.#isOpen()
-      )
+      const before = this.#before ?? (await this.#readBefore())
+      this.#before = null
       if (!before) throw new AgentError('CheckpointNotFound', `Checkpoint ${baseOf(this.run)} not found`)
       // Whoever cancelled meanwhile has ended the run.
       if (this.#isOpen()) await this.#work(before)
@@ -148,10 +156,18 @@ export class RunActor implements RecorderEvents {
     return this.closed
   }
 
+  #readBefore(): Promise<StateBefore | null> {
+    return untilRead(
+      () => this.#deps.states.before(this.run),
+      () => !this.#isOpen()
+    )
+  }
+
   #fail(error: unknown): void {
     // An agent that was cut says no more of how its run ends.
     if (!this.#isOpen()) return
     if (!(error instanceof RunCut)) this.#end(failed(error), error)
+    else if (error.reason === 'end') this.#end(RESTARTED, error)
     else if (this.#deps.onLeft && (error.reason === 'drain' || this.#attempt < ATTEMPTS_MAX)) this.leave()
     else if (error.reason === 'drain') this.cancel('interrupt', 'shutdown')
     else this.#end(failed(error), error)
@@ -200,7 +216,7 @@ export class RunActor implements RecorderEvents {
   leave(): boolean {
     if (!this.#enter('leave')) return false
     const stored = this.#recorder.leave()
-    this.#stopWork()
+    this.#stopWork(RUN_GOES_ON)
     this.#armSettleTimeout()
     stored.then(() => this.#left()).catch(warnUnexpected)
     return true
@@ -234,8 +250,8 @@ export class RunActor implements RecorderEvents {
   }
 
   /** Not only the user can end a run, so the agent is aborted outside any user's scope. */
-  #stopWork(): void {
-    withoutUser(() => this.#abort.abort(RUN_IS_OVER))
+  #stopWork(reason = RUN_IS_OVER): void {
+    withoutUser(() => this.#abort.abort(reason))
     this.inbox.close()
     if (this.#runTimer) clearTimeout(this.#runTimer)
     this.#disconnect.stop()
@@ -277,7 +293,7 @@ export class RunActor implements RecorderEvents {
    */
   abandon(): void {
     if (!this.#enter('lease-lost')) return
-    this.#stopWork()
+    this.#stopWork(RUN_GOES_ON)
     this.#recorder.abandon()
     this.log.resetReaders()
     this.#over(false)

@@ -86,8 +86,10 @@ async function recoverOrFail(
  */
 async function end(run: Run, past: LogBounds, parts: RecoveryParts): Promise<() => unknown> {
   if (parts.goesOn && run.attempts < ATTEMPTS_MAX) {
-    const { journal } = await readJournal(run, parts.store, parts.options)
-    return () => parts.registry.resume(run, past, journal)
+    const { registry, store, states } = parts
+    const { journal, events } = await readJournal(run, store, parts.options)
+    const before = await states.beforeNext(run, store, past.head, { journal, events })
+    return () => registry.resume(run, past, { journal, before })
   }
   return ended(run, past, parts)
 }

@@ -3,7 +3,7 @@ import type { Limits } from '../../base/budget.ts'
 import { isVisible, withoutUser } from '../../base/scope.ts'
 import type { Admission, NewRun, Op, Store } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../base/types.ts'
-import { type ActorDeps, type ActorOptions, RunActor } from './actor.ts'
+import { type ActorDeps, type ActorOptions, type Earlier, RunActor } from './actor.ts'
 import type { Agent } from '../../agent/runtime.ts'
 import type { Committer } from '../commit/committer.ts'
 import { Compactor } from '../commit/compactor.ts'
@@ -15,7 +15,6 @@ import { Streams } from '../delivery/streams.ts'
 import { Ticker } from '../delivery/ticker.ts'
 import { LeftBehind, RunQueues, RunQuota } from './run-queues.ts'
 import { isFinal } from './run-phase.ts'
-import type { Journal } from '../log/journal.ts'
 import type { LogBounds } from '../log/frame.ts'
 import type { LogStore } from '../log/stored-frames.ts'
 import { isUnplaced, startsAt } from '../run-kwargs.ts'
@@ -262,12 +261,12 @@ export class Registry {
   }
 
   /**
-   * Queues a run of a peer or of this process's predecessor. `past`: what is stored of its log; `journal`: of its events,
-   * if it had started and continues from the state its agent has stored.
+   * Queues a run of a peer or of this process's predecessor. `past`: what is stored of its log; `earlier`: of its events and states,
+   * if it had started and continues from there.
    */
-  resume(run: Run, past: LogBounds, journal?: Journal): void {
+  resume(run: Run, past: LogBounds, earlier?: Earlier): void {
     if (this.knows(run.run_id)) return
-    this.#enqueue(run, past, journal)
+    this.#enqueue(run, past, earlier)
     this.#leftBehind.release(run.run_id)
     this.remoteRuns?.drop(run.run_id)
     const { multitask_strategy: strategy } = run
@@ -303,7 +302,7 @@ export class Registry {
     this.#compactor.add(runKey)
   }
 
-  #enqueue(run: Run, past?: LogBounds, journal?: Journal): void {
+  #enqueue(run: Run, past?: LogBounds, earlier?: Earlier): void {
     const { store, states, committer, agent, options, log } = this.#deps
     // A delayed run gets its place with the commit under way when it starts, or with the next one.
     let placing = isUnplaced(run) ? 2 : 0
@@ -329,7 +328,7 @@ export class Registry {
       ...(this.goOn && { onLeft: (left: RunActor) => void this.#left(left).catch(warnUnexpected) }),
       isFollowed: (runId) => this.subscriptions?.has(runId) ?? false
     }
-    const actor = new RunActor(run, deps, past, journal)
+    const actor = new RunActor(run, deps, past, earlier)
     this.#actors.set(run.run_id, actor)
     this.readers.forgetLookups()
     this.watchers.notify(run.thread_id)

@@ -27,7 +27,9 @@ export const Kind = {
   /** Where feedback on the run is put, by the keys that its creator has named. */
   feedback: 15,
   /** What a graph's stream transformers make. No mode passes it. */
-  extension: 16
+  extension: 16,
+  /** How far an agent was in what it reads elsewhere. No mode passes it. */
+  offset: 17
 } as const
 export type Kind = (typeof Kind)[keyof typeof Kind]
 

@@ -3,6 +3,7 @@
 import { isChunk, isLastChunk, readChunk } from '../../conversation/chunk.ts'
 import type { Store } from '../../store/store.ts'
 import type { JsonObject, Message, Run, RunEvent } from '../../base/types.ts'
+import { objectOr, parseJson } from '../../base/json.ts'
 import { readTurns } from '../../base/loop-turns.ts'
 import { framesOf, type RawFrame } from './segment.ts'
 import { Journal, type JournalOptions } from './journal.ts'
@@ -46,13 +47,15 @@ export async function rebuildPartial(
   head: number,
   journal: Journal,
   events: readonly RunEvent[]
-): Promise<Omit<RunTail, 'shown'> & { readonly shown: RawFrame | null }> {
+): Promise<Omit<RunTail, 'shown'> & { readonly shown: RawFrame | null; readonly offset: JsonObject | null }> {
   const replies = repliesIn(events)
   let checkpointId: string | null = null
   let shown: RawFrame | null = null
+  let offset: RawFrame | null = null
   let tail: RawFrame[] = []
   for await (const frame of madeWhole(framesFrom(store, run, head))) {
     if (isShownState(frame)) shown = frame
+    else if (frame.kind === Kind.offset) offset = frame
     else if (frame.kind === Kind.values && namedIn(frame.bytes) === null) {
       checkpointId = checkpointIn(frame.bytes)
       tail = []
@@ -73,7 +76,7 @@ export async function rebuildPartial(
       whole.push(message as unknown as Message)
     else if (!isLast) journal.messages.fold(id, model, readChunk(message))
   }
-  return { checkpointId, shown, whole }
+  return { checkpointId, shown, whole, offset: offset && objectOr(parseJson(dataOf(offset.bytes))) }
 }
 
 /** Snapshot of a run of another process, from what is stored. null: nothing is, so there is no position. */
@@ -87,7 +90,7 @@ export async function storedSnapshot(store: TailStore, run: Run): Promise<Snapsh
   const all = { types: RECALLED, limit: Number.MAX_SAFE_INTEGER }
   const events = await store.events.listEvents(thread_id, run_id, all, null)
   const journal = Journal.resumed({ maxTraceContent: 0, trackTokens: false }, events)
-  const { shown, ...tail } = await rebuildPartial(store, run, bounds.last + 1, journal, events)
+  const { shown, offset: _, ...tail } = await rebuildPartial(store, run, bounds.last + 1, journal, events)
   const json = shown && (await shownText(shown, run, store))
   return snapshotOf(run, {
     values: await withTail({ ...tail, shown: json }),

@@ -55,15 +55,18 @@ export class StateBuilder {
 
   /** Starts from a stored state, or none. `newest`: the thread's newest, where that is another one. */
   open(saved: SavedState | null, newest = saved): void {
-    if (saved) {
-      this.#state = saved.state
-      this.#checkpointId = saved.checkpointId
-      this.#step = saved.step
-      this.#next = saved.next
-    }
+    if (saved) this.goOn(saved)
     this.#newestBefore = newest
-    this.#saved = this.#state
     this.#before = this.#state
+  }
+
+  /** Goes on from a stored state, where the run began with another one. */
+  goOn({ state, checkpointId, step, next }: SavedState): void {
+    this.#state = state
+    this.#saved = state
+    this.#checkpointId = checkpointId
+    this.#step = step
+    this.#next = next
   }
 
   /** The state of the newest checkpoint; null: there is none. */
@@ -91,6 +94,11 @@ export class StateBuilder {
     this.#state = this.#state.withChannels(channels)
   }
 
+  /** The run has asked its user. */
+  get isAsking(): boolean {
+    return interruptsIn(this.#state.channel(INTERRUPTS)).length > 0
+  }
+
   /** The questions the previous run ended with, and its calls that wait for the answers. */
   get askedBefore(): { interrupts: Interrupt[]; openCalls: OpenCall[] } {
     const interrupts = interruptsIn(this.#before?.channel(INTERRUPTS))
@@ -99,7 +107,8 @@ export class StateBuilder {
 
   /** The run waits for its user. `hasUpdates`: its agent has said so in a frame of its own. */
   ask({ id, value }: Interrupt, hasUpdates = false): void {
-    const asked = [...interruptsIn(this.#state.channel(INTERRUPTS)), { id, value }].map((one) => ({ ...one }))
+    const others = interruptsIn(this.#state.channel(INTERRUPTS)).filter((one) => one.id !== id)
+    const asked = [...others, { id, value }].map((one) => ({ ...one }))
     this.set({ [INTERRUPTS]: asked })
     if ((this.#extras & bit(Kind.updates)) !== 0 && !hasUpdates)
       this.#log.append(Kind.updates, 'updates', JSON.stringify({ [INTERRUPTS]: [{ id, value }] }))
