@@ -1,7 +1,8 @@
 // JSON-RPC 2.0 as protocols over HTTP use it: a request read from a body, answers, and refusals in its form.
+import type { IncomingMessage } from 'node:http'
 import type { Failure } from '../base/errors.ts'
 import type { ErrorForm } from '../http/dialect.ts'
-import type { Reply } from '../http/route.ts'
+import type { Call, Reply } from '../http/route.ts'
 import { isObject, type Json, type JsonObject } from '../base/types.ts'
 
 export const PARSE_ERROR = -32700
@@ -39,8 +40,13 @@ export interface RpcRequest {
   readonly params: JsonObject
 }
 
+/** Ids of requests that have been read: refusals of what a handler calls bear them too. */
+const ids = new WeakMap<IncomingMessage, RpcId>()
+
 /** @throws RpcError for what is no request */
-export function requestIn({ jsonrpc, method, id, params }: JsonObject): RpcRequest {
+export function requestIn({ req, body }: Pick<Call<JsonObject>, 'req' | 'body'>): RpcRequest {
+  const { jsonrpc, method, id, params } = body
+  if (isRpcId(id)) ids.set(req, id)
   const refuse = (what: string) => new RpcError(INVALID_REQUEST, `Invalid Request: ${what}`, { status: 400 })
   if (jsonrpc !== '2.0') throw refuse('jsonrpc must be "2.0"')
   if (typeof method !== 'string' || method.length > 128) throw refuse('method must be a short text')
@@ -63,14 +69,18 @@ export function failure(id: RpcId | null, { code, message, data, status }: RpcEr
 
 /** @param codeOf the protocol's own code for a refusal; null: the general one */
 export function rpcErrors(codeOf: (refused: Failure) => number | null): ErrorForm {
-  return (refused) => {
+  return (refused, req) => {
     const { code, message, status, headers, detail } = refused
     const isJson = code !== 'invalid' || !Array.isArray(detail) || detail.every(({ type }) => type !== 'json_invalid')
     const own = codeOf(refused) ?? (status === 422 || status === 413 ? INVALID_REQUEST : REFUSED)
     return {
       status: status === 422 ? 400 : status,
       headers: status === 401 ? { ...headers, 'WWW-Authenticate': 'Bearer' } : headers,
-      json: errorJson(null, isJson ? own : PARSE_ERROR, isJson ? message : 'Parse error: the body is no JSON')
+      json: errorJson(
+        ids.get(req) ?? null,
+        isJson ? own : PARSE_ERROR,
+        isJson ? message : 'Parse error: the body is no JSON'
+      )
     }
   }
 }

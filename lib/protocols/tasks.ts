@@ -40,6 +40,8 @@ export interface Asked {
   readonly isTemporary?: boolean
   /** The thread is made if it is not there. */
   readonly creates?: boolean
+  /** What the client calls the new thread. */
+  readonly named?: { readonly protocol: string; readonly text: string } | undefined
 }
 
 /** What a task's readers are shown, whatever they name. */
@@ -155,7 +157,7 @@ export class Tasks {
     const kwargs = { ...run.kwargs, ...(graceMs !== null && { disconnect_grace_ms: graceMs }), ...wanted.kwargs }
     const complete = { ...order, run: { ...run, kwargs } }
     if (threadId !== null && isThere) return runs.start(threadId, complete)
-    return runs.startStateless({ ...complete, threadId, assistantId: assistant, metadata: {} })
+    return runs.startStateless({ ...complete, threadId, assistantId: assistant, metadata: {}, named: wanted.named })
   }
 
   /**

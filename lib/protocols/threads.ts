@@ -1,13 +1,12 @@
 // The threads of clients that name them by texts of their own, runs begun on them, and what such a thread waits for.
 import { randomUUID } from 'node:crypto'
 import { fail } from '../base/errors.ts'
-import { type Interrupt, isObject, type Json, type JsonObject, type Run, timestamp } from '../base/types.ts'
+import { type Interrupt, isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
 import { type AskRules, type Authorization, mayAccess, type UserCall } from '../http/route.ts'
 import { check } from '../http/schema.ts'
 import { Authorizer } from '../routes/authorization.ts'
 import { alreadyEnded, callerIn, checkStrategy, orderFor, runBody } from '../routes/run-request.ts'
 import type { Services } from '../routes/services.ts'
-import { newThread } from '../thread/thread.ts'
 
 const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
 /** Of a client's name for a thread or a run. */
@@ -67,30 +66,15 @@ export async function startRun(
     dialect: call.dialect,
     headers: services.configurableHeaders.of(call)
   })
-  const thread =
-    threadId !== null && owner !== undefined
-      ? threadId
-      : await madeThread(services, call, { protocol, name, body: allowed as JsonObject })
-  return runs.start(thread, order)
-}
-
-async function madeThread(
-  { limits, writer }: Services,
-  call: UserCall,
-  { protocol, name, body }: Started
-): Promise<string> {
-  const isOurs = UUID.test(name)
-  const thread_id = isOurs ? name.toLowerCase() : randomUUID()
-  const { assistant_id = null, metadata } = body
-  const about = { thread_id, user_id: call.user.id, assistant_id: assistant_id as string | null }
-  const made = await limits.createThread(
-    newThread({ ...about, metadata: isObject(metadata) ? metadata : {} }, timestamp())
-  )
-  if (!made) throw fail('thread_not_found', { id: name })
-  if (isOurs) return thread_id
-  const alias = { user_id: call.user.id, protocol, text: name, thread_id, run_id: null }
-  const first = await writer.write({ name: 'alias.put', alias, now: timestamp() })
-  return first?.thread_id ?? thread_id
+  if (threadId !== null && owner !== undefined) return runs.start(threadId, order)
+  const { assistant_id: assistantId = null, metadata } = allowed
+  return runs.startStateless({
+    ...order,
+    threadId: threadId ?? randomUUID(),
+    assistantId,
+    metadata: metadata ?? {},
+    ...(threadId === null && { named: { protocol, text: name } })
+  })
 }
 
 /** Asks a project's rules about the thread that `nameOf` finds in a call. */

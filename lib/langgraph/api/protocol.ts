@@ -31,8 +31,7 @@ import { Subscriptions } from '../protocol/subscriptions.ts'
 import { isUnplaced } from '../../run/run-kwargs.ts'
 import { HEARTBEAT } from '../../run/log/frame.ts'
 import { asUser } from '../../base/scope.ts'
-import { newThread } from '../../thread/thread.ts'
-import { type Json, type JsonObject, isObject, type Run, timestamp } from '../../base/types.ts'
+import { type Json, type JsonObject, isObject, type Run } from '../../base/types.ts'
 import { throughDoor } from '../../protocols/door.ts'
 import { LANGGRAPH } from './dialect.ts'
 import { anObject, int, one, oneOf, shaped, text as string } from '../../routes/answers.ts'
@@ -53,7 +52,7 @@ const MODES = ['values', 'updates', 'messages-tuple', 'custom', 'tasks', 'tools'
 const STRATEGIES = ['reject', 'interrupt', 'rollback', 'enqueue']
 
 export function protocolRoutes(services: Services): Route[] {
-  const { config, limits, store, registry, runs, states, policy, log } = services
+  const { config, store, registry, runs, states, policy, log } = services
 
   // ------------------------------------------------------------------------------------------------ commands
 
@@ -70,15 +69,6 @@ export function protocolRoutes(services: Services): Route[] {
     return Array.isArray(tasks) ? tasks.filter(isObject).flatMap(({ interrupts }) => idsIn(interrupts ?? null)) : []
   }
 
-  /** Clients choose the thread id, and the first run creates the thread. */
-  const ensureThread = async (call: UserCall, assistantId: string, metadata: JsonObject): Promise<void> => {
-    const threadId = call.params.thread_id!
-    if (await store.threads.get(threadId)) return
-    const given = { thread_id: threadId, user_id: call.user.id, assistant_id: assistantId, metadata }
-    const made = await limits.createThread(newThread(given, timestamp()))
-    if (!made) throw fail('thread_not_found', { id: threadId })
-  }
-
   const start = async (call: UserCall, asked: JsonObject): Promise<Run> => {
     requirePermission(call, 'runs:create')
     checkStrategy(call, asked.multitask_strategy)
@@ -92,8 +82,10 @@ export function protocolRoutes(services: Services): Route[] {
     const request = { threadId, caller: callerIn(services, call), body, key: null, path: call.path, creator: null }
     const headers = services.configurableHeaders.of(call)
     const order = await orderFor(services, { ...request, dialect: LANGGRAPH, headers })
-    await ensureThread(call, String(asked.assistant_id), body.metadata ?? {})
-    return runs.start(threadId, order)
+    if (await store.threads.get(threadId)) return runs.start(threadId, order)
+    // Clients choose the thread id, and the first run creates the thread.
+    const [assistantId, metadata] = [String(asked.assistant_id), body.metadata ?? {}]
+    return runs.startStateless({ ...order, threadId, assistantId, metadata })
   }
 
   const strategyIn = ({ multitask_strategy, multitaskStrategy }: JsonObject): string => {

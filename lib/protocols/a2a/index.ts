@@ -38,7 +38,7 @@ export function a2aRoutes(services: Services): Route[] {
     let id: RpcId | null = null
     try {
       checkVersion(call)
-      const request = requestIn(call.body)
+      const request = requestIn(call)
       id = request.id
       if (id === null) throw new RpcError(INVALID_REQUEST, 'Invalid Request: it has no id')
       const wrap = (result: JsonObject): JsonObject => ({ jsonrpc: '2.0', id, result })

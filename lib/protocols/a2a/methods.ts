@@ -12,7 +12,7 @@ import { formOf } from '../form.ts'
 import { eventsOfRun } from '../stream.ts'
 import { openTask } from '../task-stream.ts'
 import { asks, onlyOf, type Task, Tasks, taskStatus } from '../tasks.ts'
-import { Contexts } from './contexts.ts'
+import { CONTEXTS, threadOf } from './contexts.ts'
 import { CONTEXT, contextOf, eventOf, stateOf, taskView } from './encoding.ts'
 import { a2aError, errorFor } from './errors.ts'
 import { type GivenMessage, messageIn } from './input.ts'
@@ -40,13 +40,11 @@ const NO_PUSH = 'A push notification configuration comes with the message that m
 export class A2aMethods {
   readonly #services: Services
   readonly #tasks: Tasks
-  readonly #contexts: Contexts
   readonly #methods: Readonly<Record<string, Method>>
 
   constructor(services: Services) {
     this.#services = services
     this.#tasks = new Tasks(services)
-    this.#contexts = new Contexts(services)
     const noPush: Method = async () => {
       throw a2aError('PUSH_NOTIFICATION_NOT_SUPPORTED', NO_PUSH)
     }
@@ -128,7 +126,7 @@ export class A2aMethods {
   async #start({ call, agent, params }: Asked, message: GivenMessage): Promise<Task> {
     requirePermission(call, 'runs:create')
     const { contextId, messageId, content } = message
-    const threadId = contextId === null ? null : await this.#contexts.open(call, contextId, agent)
+    const threadId = contextId === null ? null : await threadOf(this.#services.store, contextId)
     const asking = threadId === null ? null : await this.#tasks.asking(call, threadId)
     if (asking) return this.#answer({ call }, asking, message)
     const named: JsonObject = contextId !== null && contextId !== threadId ? { [CONTEXT]: contextId } : {}
@@ -138,7 +136,8 @@ export class A2aMethods {
       metadata: { a2a_message: messageId, ...named },
       ...push?.body
     }
-    const run = await this.#tasks.start(call, { assistant: agent, threadId, body, kwargs: push?.kwargs ?? {} })
+    const name = contextId !== null && threadId === null ? { named: { protocol: CONTEXTS, text: contextId } } : {}
+    const run = await this.#tasks.start(call, { assistant: agent, threadId, body, kwargs: push?.kwargs ?? {}, ...name })
     return onlyOf(run)
   }
 
@@ -220,9 +219,10 @@ export class A2aMethods {
 
   /** Newest first. */
   async #runsOf(context: string | null): Promise<readonly Run[]> {
-    const { runs } = this.#services.store
+    const { store } = this.#services
+    const { runs } = store
     if (context === null) return (await runs.begun(0, RUNS_MAX)).runs.toReversed()
-    const threadId = await this.#contexts.find(context)
+    const threadId = await threadOf(store, context)
     return threadId === null ? [] : runs.list(threadId, { limit: RUNS_MAX, offset: 0 })
   }
 

@@ -20,7 +20,7 @@ export function mcpRoutes(services: Services): Route[] {
   const methods = new McpMethods(services)
 
   const asked = async (call: UserCall<JsonObject>): Promise<Reply | typeof HANDLED> => {
-    const request = requestIn(call.body)
+    const request = requestIn(call)
     const { method, id, params } = request
     const speaker = speakerOf(call.req.headers, request)
     if (id !== null) return methods.call(method, { call, id, params, speaker })

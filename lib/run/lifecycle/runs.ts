@@ -3,7 +3,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { StatePort } from '../../agent/states.ts'
 import { Failure, fail } from '../../base/errors.ts'
-import type { Admission, NewJob, NewRun, Op, Store, Writer } from '../../store/store.ts'
+import type { Admission, Alias, NewJob, NewRun, Op, Store, Writer } from '../../store/store.ts'
 import { newThread } from '../../thread/thread.ts'
 import type { UserLimits } from '../../thread/user-limits.ts'
 import { isInFlight, type JsonObject, type Run, type Thread, timestamp, UNPLACED, uuidOf } from '../../base/types.ts'
@@ -49,6 +49,8 @@ export interface StatelessOrder extends RunOrder {
   readonly threadId: string | null
   readonly assistantId: string | null
   readonly metadata: JsonObject
+  /** What a client of another protocol calls the new thread from then on. */
+  readonly named?: Pick<Alias, 'protocol' | 'text'> | undefined
 }
 
 export class Runs {
@@ -144,13 +146,22 @@ export class Runs {
     const removal = isTemporary ? { removal: this.#deps.removalOf(thread.thread) } : {}
     const made = await limits.createThread({ ...thread, isTemporary, ...removal })
     if (!made) throw fail('thread_not_found', { id: threadId })
+    let run: Run | null = null
     try {
-      return await this.#create(threadId, order, atOnce, also)
-    } catch (error) {
-      // A refused request leaves no thread behind.
-      if (made.created) await this.#removeEmpty(threadId).catch(() => {})
-      throw error
+      run = await this.#create(await this.#named(threadId, order), order, atOnce, also)
+      return run
+    } finally {
+      // Neither a refused request nor the later of two of one name leaves a thread behind.
+      if (made.created && run?.thread_id !== threadId) await this.#removeEmpty(threadId).catch(() => {})
     }
+  }
+
+  /** The thread that bears the client's name: of two requests that name one at once, that of the first. */
+  async #named(thread_id: string, { named, run: { user_id } }: StatelessOrder): Promise<string> {
+    if (!named) return thread_id
+    const alias = { ...named, user_id, thread_id, run_id: null }
+    const first = await this.#deps.writer.write({ name: 'alias.put', alias, now: timestamp() })
+    return first?.thread_id ?? thread_id
   }
 
   /** Unless another request has found it meanwhile. */
