@@ -163,7 +163,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
         ${isRunning && html`<${Plan} todos=${planIn(messages, conversation.values)} />`}
         ${
           !isReadOnly &&
-          html`<${QueueList} queue=${conversation.queue} onInterrupt=${() => void conversation.stop()} />
+          html`<${QueueList} queue=${conversation.queue} outbox=${conversation.outbox} isLost=${conversation.connection.now.value.failures > 0} onInterrupt=${() => void conversation.stop()} />
             <${Composer} key=${conversation.threadId} ...${{ conversation, uploads, onSent }} />`
         }
         <p class="hint foot">

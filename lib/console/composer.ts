@@ -4,7 +4,8 @@ import { Choices, choice, loadChoices } from './choice.ts'
 import type { Conversation } from './conversation.ts'
 import { html, Icon } from './html.ts'
 import type { Attached } from './records.ts'
-import { keep, kept } from './tab-storage.ts'
+import { isAway } from './session.ts'
+import { keepDraft, keptDraft } from './tab-storage.ts'
 import { bytes } from './time.ts'
 import { notifyFailure } from './toast.ts'
 import type { Uploads } from './uploads.ts'
@@ -20,16 +21,17 @@ interface ComposerProps {
 
 export function Composer({ conversation, uploads, onSent }: ComposerProps) {
   const { threadId, state } = conversation
-  const key = draftKey(state.value === 'new' ? 'new' : threadId)
-  const [text, setText] = useState(() => kept(key) ?? '')
+  const key = draftKey(threadId)
+  const [text, setText] = useState(() => keptDraft(key) ?? '')
   const area = useRef<HTMLTextAreaElement>(null)
   const picker = useRef<HTMLInputElement>(null)
   const isRunning = conversation.active.value !== null
   const isWaiting = conversation.isWaiting.value
   const isEmpty = text.trim() === '' && uploads.list.value.length === 0
 
+  // Again, when a server that was away is back.
+  useEffect(loadChoices, [isAway.value])
   useEffect(() => {
-    loadChoices()
     if (matchMedia('(pointer: fine)').matches) area.current?.focus()
   }, [])
   useEffect(() => {
@@ -37,7 +39,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
     if (!box) return
     box.style.height = 'auto'
     box.style.height = `${Math.min(box.scrollHeight, innerHeight * 0.4)}px`
-    keep(key, text)
+    keepDraft(key, text)
   }, [text])
 
   const recalled = conversation.queue.recalled.value
@@ -46,19 +48,20 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
     conversation.queue.recalled.value = null
     setText((before) => [recalled.text, before].filter(Boolean).join('\n\n'))
     uploads.restore(recalled.files)
+    uploads.add(recalled.unloaded ?? [])
     area.current?.focus()
   }, [recalled])
 
   /** While a run is active: behind it, or to the agent at work. */
   const sendBeside = async (isForNow: boolean) => {
-    // Until it is started there is nothing to follow.
-    if (isEmpty || uploads.isBusy || !conversation.active.value) return
-    const files = uploads.done
+    if (isEmpty || uploads.isBusy) return
+    const { done: files, unloaded } = uploads
     setText('')
     uploads.clear()
-    await conversation.outbox.sendBeside(text.trim(), files, choice.value, isForNow).catch((error) => {
+    await conversation.outbox.sendBeside(text.trim(), files, choice.value, isForNow, unloaded).catch((error) => {
       setText((later) => [text, later].filter(Boolean).join('\n\n'))
       uploads.restore(files)
+      uploads.add(unloaded)
       notifyFailure(error)
     })
   }
@@ -67,20 +70,23 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
     if (isRunning) return sendBeside(isForNow)
     if (isEmpty || isWaiting || uploads.isBusy) return
     let files: readonly Attached[] = []
+    let unloaded: readonly File[] = []
     try {
       // Until then the text stays, and stays a draft.
       if (!(await conversation.canSend()) || uploads.isBusy) return
       files = uploads.done
+      unloaded = uploads.unloaded
       setText('')
       uploads.clear()
       const isNew = state.value === 'new'
-      const sending = conversation.outbox.send(text.trim(), files, choice.value)
+      const sending = conversation.outbox.send(text.trim(), files, choice.value, unloaded)
       if (isNew) onSent()
       await sending
     } catch (error) {
       // Keep the text if the message was refused.
       setText(text)
       uploads.restore(files)
+      uploads.add(unloaded)
       notifyFailure(error)
     }
   }
@@ -106,9 +112,10 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
       uploads.list.value.length > 0 &&
       html`<ul class="files">
         ${uploads.list.value.map(
-          ({ id, name, size, progress, file, picture }) => html`<li key=${id}>
+          ({ id, name, size, progress, file, picture, isWaiting }) => html`<li key=${id}>
             <span>${picture ? html`<img class="thumb" src=${picture} alt="" />` : html`<${Icon} name="file" />`} ${name} <small>${bytes(size)}</small></span>
-            ${file === null && html`<progress value=${progress} max="1" aria-label=${`Uploading ${name}`}></progress>`}
+            ${isWaiting && html`<small>waits for the server</small>`}
+            ${file === null && !isWaiting && html`<progress value=${progress} max="1" aria-label=${`Uploading ${name}`}></progress>`}
             <button type="button" class="quiet" aria-label=${`Remove ${name}`} onClick=${() => uploads.remove(id)}><${Icon} name="close" /></button>
           </li>`
         )}

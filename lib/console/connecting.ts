@@ -5,6 +5,7 @@ import { ApiError, type Connection, type RunStream } from '../client/colloquy.ts
 import { call } from './api.ts'
 import { BASE } from './base.ts'
 import { html } from './html.ts'
+import { isAway, reach } from './session.ts'
 import { notifyFailure } from './toast.ts'
 
 /** Delay before a cancel is sent again, in ms. */
@@ -137,24 +138,30 @@ export function Connecting({ conversation }: { readonly conversation: Connected 
     const timer = setInterval(() => setNow(Date.now()), 250)
     return () => clearInterval(timer)
   }, [since])
+  const isUnseen = isAway.value
   const isLost = since !== null && (failures > 1 || now - since > SHOWN_AFTER_MS)
-  const trouble = useTrouble(isLost || isBroken)
-  if (!isLost && !isBroken) return null
+  const trouble = useTrouble(isLost || isBroken || isUnseen)
+  if (!isLost && !isBroken && !isUnseen) return null
   const seconds = Math.max(0, Math.ceil((retryAt - now) / 1000))
   const lost = conversation.active.value
     ? `${TROUBLES[trouble]}. The answer goes on without it`
     : `${TROUBLES[trouble]}. Your message is not sent yet`
-  const words = isBroken
-    ? trouble === 'unreachable' || trouble === 'silent'
-      ? 'The server cannot be reached.'
-      : `${TROUBLES[trouble]}.`
-    : state === 'waiting' && seconds > 0
-      ? `${lost}; trying again in ${seconds} s.`
-      : `${lost}. Trying again…`
+  const words = isUnseen
+    ? `${trouble === 'unreachable' ? 'The server does not answer' : TROUBLES[trouble]}. What you write is kept, and sent when it is back.`
+    : isBroken
+      ? trouble === 'unreachable' || trouble === 'silent'
+        ? 'The server cannot be reached.'
+        : `${TROUBLES[trouble]}.`
+      : state === 'waiting' && seconds > 0
+        ? `${lost}; trying again in ${seconds} s.`
+        : `${lost}. Trying again…`
   const signAge = Math.round((now - conversation.connection.lastSign) / 1000)
   const sign = isLost && conversation.active.value && signAge >= OLD_SIGN_S ? ` Last sign ${signAge} s ago.` : ''
   return html`<div class="lost" role="status">
     <span>${words}${sign}${isLost && conversation.connection.isStopping.value && ' Stop is sent as soon as it is back.'}</span>
-    <button class="link" onClick=${() => conversation.retryNow()}>Try now</button>
+    <button class="link" onClick=${() => {
+      void reach()
+      conversation.retryNow()
+    }}>Try now</button>
   </div>`
 }

@@ -29,6 +29,7 @@ import {
 import { refresh } from './threads.ts'
 import { isLive, onNews } from './live.ts'
 import { notifyFailure } from './toast.ts'
+import { onDelivered } from './unsent.ts'
 
 const MODES = ['messages-tuple', 'custom']
 const RUNS_MAX = 100
@@ -85,6 +86,9 @@ export class Conversation {
     this.#hasNews = true
     void this.#look()
   })
+  readonly #offDelivered = onDelivered((threadId) => {
+    if (threadId === this.threadId) void (this.active.value ? this.queue.refresh() : this.load())
+  })
   readonly #onTab = ({ data }: MessageEvent) => void this.#heard(data)
   readonly #onVisible = () => {
     if (document.hidden) return this.away.leave()
@@ -115,6 +119,7 @@ export class Conversation {
     this.connection.closed()
     clearInterval(this.#looks)
     this.#offNews()
+    this.#offDelivered()
     tabs.removeEventListener('message', this.#onTab)
     document.removeEventListener('visibilitychange', this.#onVisible)
     removeEventListener('online', this.#onOnline)
@@ -149,7 +154,7 @@ export class Conversation {
       batch(() => {
         this.runs.value = runs
         if (newest) this.#showStored(newest)
-        this.state.value = newest || runs.length > 0 || this.outbox.unsent ? 'ready' : this.#missing
+        this.state.value = newest || runs.length > 0 || this.outbox.waiting.length > 0 ? 'ready' : this.#missing
         const last = runs[0]
         this.failure.value = last && isFailed(last) ? (last.error ?? 'The run failed') : null
       })
@@ -165,7 +170,7 @@ export class Conversation {
       const { unsent } = this.outbox
       if (isMissing(error) && unsent && this.active.value === null)
         return void this.outbox.resend(unsent).catch(notifyFailure)
-      if (isMissing(error)) this.state.value = this.#missing
+      if (isMissing(error)) this.state.value = this.outbox.waiting.length > 0 ? 'ready' : this.#missing
       else if (this.state.value === 'loading') this.state.value = 'broken'
     }
   }
@@ -365,10 +370,9 @@ export class Conversation {
   // ------------------------------------------------------------------------------------------------- acting
 
   /**
-   * Waits until what was said is there, which a message follows.
+   * Waits until what was said is there, which a message follows, or cannot be loaded.
    *
    * @returns false if no message can be sent now: the conversation was left, or a run is active
-   * @throws if it cannot be loaded
    */
   async canSend(): Promise<boolean> {
     if (this.isWaiting.value) return false
@@ -379,26 +383,25 @@ export class Conversation {
     } finally {
       this.isWaiting.value = false
     }
-    if (this.#isClosed || this.active.value !== null) return false
-    if (this.#isUnknown) throw new Error('The conversation could not be loaded')
-    return true
+    return !this.#isClosed && this.active.value === null
   }
 
   get #isUnknown(): boolean {
     return this.state.value === 'loading' || this.state.value === 'broken'
   }
 
+  /** A start as it is sent, by whomever: under its key another body would be refused. */
+  startOf(body: object): object {
+    return { ...body, stream_mode: MODES, on_disconnect: 'continue' }
+  }
+
   /**
    * Starts a run and follows it.
    * @throws the error of the start; the page then shows the stored state
    */
-  async run(body: object, key: string): Promise<void> {
+  async run(start: object, key: string): Promise<void> {
     this.away.clear()
-    const stream = colloquy.start(
-      this.threadId,
-      { ...body, stream_mode: MODES, on_disconnect: 'continue' },
-      { ...this.#watching(false), key }
-    )
+    const stream = colloquy.start(this.threadId, start, { ...this.#watching(false), key })
     const following = this.#follow(stream, null)
     following.catch(() => {})
     await stream.started.catch(async (error: unknown) => {

@@ -1,25 +1,19 @@
 // What a user sends to a conversation: messages, edits and answers. The start of a run is kept until the gateway has answered, also
-// across a reload; its idempotency key prevents a second run.
+// across a reload; its idempotency key prevents a second run. Where nothing can be sent, messages wait (unsent.ts).
 import type { ReadonlySignal, Signal } from '@preact/signals'
 import { type Choice, membersOf } from './choice.ts'
 import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
 import type { Branches } from './branches.ts'
+import { readKept, writeKept } from './device.ts'
 import type { Queue } from './queue.ts'
-import { type Attached, filesOf, humanMessage, newId, plainText, type Question } from './records.ts'
-import { keep, kept } from './tab-storage.ts'
-
-type Message = Readonly<Record<string, unknown>>
-
-interface Unsent {
-  readonly key: string
-  readonly message: Message
-  readonly body: object
-}
+import { type Attached, filesIn, filesOf, humanMessage, newId, plainText, type Question } from './records.ts'
+import { deliver, dropUnsent, type Message, putUnsent, sending, type Unsent, unsentIn } from './unsent.ts'
 
 /** The conversation that is written to. */
 interface Target {
   readonly threadId: string
   readonly state: Signal<'loading' | 'new' | 'ready' | 'missing' | 'broken'>
+  readonly active: ReadonlySignal<string | null>
   readonly messages: ReadonlySignal<readonly TranscriptMessage[]>
   readonly questions: ReadonlySignal<readonly Question[]>
   readonly branches: Branches
@@ -29,11 +23,15 @@ interface Target {
   asked(runId: string): TranscriptMessage | undefined
   /** Replaces the shown messages until the next load. */
   show(messages: readonly Message[]): void
+  /** A start as it is sent. */
+  startOf(body: object): object
   /**
    * Starts a run and follows it.
    * @throws the error of the start; the page then shows the stored state
    */
-  run(body: object, key: string): Promise<void>
+  run(start: object, key: string): Promise<void>
+  /** Gives up a start that has not been answered. */
+  stop(): Promise<void>
 }
 
 interface StartOptions {
@@ -48,34 +46,66 @@ interface StartOptions {
 
 export class Outbox {
   readonly #target: Target
-  readonly #name: string
+  /** The message whose start is under way in this conversation. */
+  #starting: string | null = null
+  /** A message that is not to come back into the composer. */
+  #removed: string | null = null
 
   constructor(target: Target) {
     this.#target = target
-    this.#name = `colloquy-unsent-${target.threadId}`
   }
 
-  /** The message whose start has not been answered. */
+  /** Messages that no server has taken. */
+  get waiting(): readonly Unsent[] {
+    return unsentIn(this.#target.threadId)
+  }
+
+  /** A start that has not been answered, and belongs to this conversation. */
   get unsent(): Unsent | null {
-    const text = kept(this.#name)
-    // Written by `#deliver`.
-    return text === null ? null : (JSON.parse(text) as Unsent)
+    return this.waiting.find(({ isFollowed, refusal }) => isFollowed && refusal === undefined) ?? null
+  }
+
+  isStarting({ key }: Unsent): boolean {
+    return this.#starting === key
   }
 
   clear(): void {
-    keep(this.#name, '')
+    const { unsent } = this
+    if (unsent) dropUnsent(this.#target.threadId, unsent.key)
   }
 
-  /** Sends a message; the conversation must be loaded, and no run active. */
-  async send(text: string, files: readonly Attached[], choice: Choice): Promise<void> {
-    await this.#start(humanMessage(text, files), { choice, parent: this.#lastRun() })
+  /** Sends a message if no run is active; it waits where the conversation cannot be loaded, or its files cannot be uploaded. */
+  async send(text: string, files: readonly Attached[], choice: Choice, unloaded: readonly File[] = []): Promise<void> {
+    const message = humanMessage(text, files)
+    const { value: state } = this.#target.state
+    if (unloaded.length > 0 || this.waiting.length > 0 || state === 'broken' || state === 'loading')
+      return this.#hold(message, choice, unloaded)
+    await this.#start(message, { choice, parent: this.#lastRun() })
   }
 
   /** Sends a message while a run is active: behind it, or to the agent at work. */
-  async sendBeside(text: string, files: readonly Attached[], choice: Choice, isForNow: boolean): Promise<void> {
-    const { queue } = this.#target
+  async sendBeside(
+    text: string,
+    files: readonly Attached[],
+    choice: Choice,
+    isForNow: boolean,
+    unloaded: readonly File[] = []
+  ): Promise<void> {
+    const { queue, active } = this.#target
     const message = humanMessage(text, files)
+    // Behind a message that has not left.
+    if (!active.value || unloaded.length > 0) return this.#hold(message, choice, unloaded)
     await (isForNow ? queue.steer(message, choice) : queue.add(message, choice))
+  }
+
+  async #hold(message: Message, choice: Choice, unloaded: readonly File[]): Promise<void> {
+    const { threadId, state } = this.#target
+    const key = newId()
+    if (unloaded.length > 0) await writeKept('files', key, unloaded)
+    const names = unloaded.map(({ name }) => name)
+    const isNew = state.value === 'new' || this.waiting.some((one) => one.isNew)
+    putUnsent(threadId, { key, message, body: null, isFollowed: false, choice, isNew, names })
+    void deliver()
   }
 
   /** Replaces a message by another; what followed it stays as another branch. */
@@ -91,20 +121,49 @@ export class Outbox {
 
   /** Goes on from what is stored of a run's answer: the same message grows. */
   async continueFrom(runId: string): Promise<void> {
-    await this.#target.run({ continue_from: { run_id: runId }, metadata: { parent_run: runId } }, newId())
+    await this.#run({ continue_from: { run_id: runId }, metadata: { parent_run: runId } })
   }
 
   /** Answers a question of the agent. With several questions, the others are asked again. */
   async answer(id: string, value: unknown): Promise<void> {
     const isOnly = this.#target.questions.value.length === 1
     const metadata = { parent_run: this.#lastRun() }
-    await this.#target.run({ command: { resume: isOnly ? value : { [id]: value } }, metadata }, newId())
+    await this.#run({ command: { resume: isOnly ? value : { [id]: value } }, metadata })
   }
 
-  /** Sends what a reloaded page has found unanswered. */
-  async resend(unsent: Unsent): Promise<void> {
+  async #run(body: object): Promise<void> {
+    await this.#target.run(this.#target.startOf(body), newId())
+  }
+
+  /** Sends what a reloaded page has found unanswered; what is refused comes back into the composer. */
+  async resend(one: Unsent): Promise<void> {
     this.#target.state.value = 'ready'
-    await this.#deliver(unsent)
+    try {
+      await this.#deliver(one)
+    } catch (error) {
+      this.#recall(one, [])
+      throw error
+    }
+  }
+
+  /** Takes a message that waits back into the composer. */
+  async recall(one: Unsent): Promise<void> {
+    // Who has sent it takes it back.
+    if (this.isStarting(one)) return this.#target.stop()
+    const unloaded = await readKept<readonly File[]>('files', one.key)
+    dropUnsent(this.#target.threadId, one.key)
+    this.#recall(one, unloaded ?? [])
+  }
+
+  #recall({ message }: Unsent, unloaded: readonly File[]): void {
+    const text = plainText(message.content as TranscriptMessage['content'])
+    this.#target.queue.recalled.value = { text, files: filesIn(message), unloaded }
+  }
+
+  async remove(one: Unsent): Promise<void> {
+    this.#removed = one.key
+    if (this.isStarting(one)) return this.#target.stop()
+    dropUnsent(this.#target.threadId, one.key)
   }
 
   async #branch(message: TranscriptMessage, next: Message): Promise<void> {
@@ -121,30 +180,37 @@ export class Outbox {
   }
 
   async #start(message: Message, { choice, base, parent, branchOf }: StartOptions): Promise<void> {
-    const body = {
+    const isNew = this.#target.state.value === 'new'
+    const body = this.#target.startOf({
       input: { messages: [message] },
-      ...(this.#target.state.value === 'new' && { if_not_exists: 'create' }),
+      ...(isNew && { if_not_exists: 'create' }),
       metadata: { parent_run: parent, ...(branchOf && { branch_of: branchOf }) },
       ...(base && { checkpoint_id: base }),
       ...(choice && membersOf(choice))
-    }
-    await this.#deliver({ key: newId(), message, body })
+    })
+    await this.#deliver({ key: newId(), message, body, isFollowed: true, isNew })
   }
 
   /** Keeps the message until the start is answered; a page reloaded before that sends it again. */
-  async #deliver(unsent: Unsent): Promise<void> {
-    keep(this.#name, JSON.stringify(unsent))
+  async #deliver(one: Unsent): Promise<void> {
+    const { threadId, messages } = this.#target
+    putUnsent(threadId, one)
+    sending.add(threadId)
+    this.#starting = one.key
     try {
-      const shown = this.#target.messages.value
-      const isShown = shown.some(({ id }) => id === unsent.message.id)
-      if (!isShown) this.#target.show([...shown.map(({ raw }) => raw), unsent.message])
-      await this.#target.run(unsent.body, unsent.key)
-      this.clear()
+      const isShown = messages.value.some(({ id }) => id === one.message.id)
+      if (!isShown) this.#target.show([...messages.value.map(({ raw }) => raw), one.message])
+      await this.#target.run(one.body ?? {}, one.key)
+      dropUnsent(threadId, one.key)
     } catch (error) {
       // A refusal is an answer; a request cut by a reload is not.
-      if (error instanceof ApiError) this.clear()
-      this.#takeBack(String(unsent.message.id))
-      throw error
+      if (error instanceof ApiError) dropUnsent(threadId, one.key)
+      this.#takeBack(String(one.message.id))
+      if (this.#removed !== one.key) throw error
+    } finally {
+      this.#starting = null
+      sending.delete(threadId)
+      void deliver()
     }
   }
 

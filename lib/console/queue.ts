@@ -4,10 +4,10 @@ import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
 import { call, colloquy } from './api.ts'
 import { type Choice, membersOf } from './choice.ts'
 import { html, Icon } from './html.ts'
+import type { Outbox } from './outbox.ts'
 import { type Attached, filesIn, isInFlight, newId, plainText, type Run } from './records.ts'
 import { notifyFailure } from './toast.ts'
-
-type Message = Readonly<Record<string, unknown>>
+import type { Message } from './unsent.ts'
 
 const LISTED = 20
 
@@ -15,6 +15,8 @@ const LISTED = 20
 interface Draft {
   readonly text: string
   readonly files: readonly Attached[]
+  /** Files that are not uploaded yet. */
+  readonly unloaded?: readonly File[]
 }
 
 export class Queue {
@@ -102,13 +104,18 @@ export function currentOf(runs: readonly Run[]): Run | undefined {
 
 interface QueueListProps {
   readonly queue: Queue
+  readonly outbox: Outbox
+  /** The server has not been reached for a while. */
+  readonly isLost: boolean
   /** Ends the active run, so that the next one starts. */
   readonly onInterrupt: () => void
 }
 
-export function QueueList({ queue, onInterrupt }: QueueListProps) {
+export function QueueList({ queue, outbox, isLost, onInterrupt }: QueueListProps) {
   const textOf = (message: Message | undefined) => plainText((message?.content ?? '') as TranscriptMessage['content'])
-  if (queue.runs.value.length + queue.steering.value.length === 0) return null
+  // One that is being sent is none of them until that fails.
+  const unsent = outbox.waiting.filter((one) => isLost || !outbox.isStarting(one))
+  if (queue.runs.value.length + queue.steering.value.length + unsent.length === 0) return null
   return html`<ol class="queue" aria-label="Waiting messages">
     ${queue.steering.value.map((message) => html`<li key=${message.id}><${Icon} name="send" /><span dir="auto">${textOf(message)}</span><small>at the agent’s next step</small></li>`)}
     ${queue.runs.value.map(
@@ -117,6 +124,14 @@ export function QueueList({ queue, onInterrupt }: QueueListProps) {
         ${i === 0 && html`<button class="link" onClick=${onInterrupt} title="Stops the answer, and sends this">Send now</button>`}
         <button class="quiet" title="Edit" aria-label="Edit the waiting message" onClick=${() => void queue.edit(run)}><${Icon} name="pen" /></button>
         <button class="quiet" title="Remove" aria-label="Remove the waiting message" onClick=${() => void queue.remove(run)}><${Icon} name="close" /></button>
+      </li>`
+    )}
+    ${unsent.map(
+      (one) => html`<li key=${one.key} class=${one.refusal ? 'refused' : ''}>
+        <${Icon} name="queue" /><span dir="auto">${[textOf(one.message), ...(one.names ?? [])].filter(Boolean).join(' · ')}</span>
+        <small>${one.refusal ?? 'not sent yet'}</small>
+        <button class="quiet" title="Edit" aria-label="Edit the unsent message" onClick=${() => void outbox.recall(one)}><${Icon} name="pen" /></button>
+        <button class="quiet" title="Remove" aria-label="Remove the unsent message" onClick=${() => void outbox.remove(one)}><${Icon} name="close" /></button>
       </li>`
     )}
   </ol>`

@@ -2,9 +2,11 @@
 import { signal } from '@preact/signals'
 import { ApiError } from '../client/colloquy.ts'
 import { call, colloquy, link, whenSignedOut } from './api.ts'
+import { openDevice, ownerOf, wipeDevice } from './device.ts'
 import { endLive } from './live.ts'
-import { keepFor } from './tab-storage.ts'
+import { adoptNew, keepFor } from './tab-storage.ts'
 import { notifyFailure } from './toast.ts'
+import { forgetUnsent } from './unsent.ts'
 
 interface User {
   readonly id: string
@@ -24,6 +26,8 @@ type Stage = 'loading' | 'unreachable' | 'setup' | 'out' | 'in'
 
 export const stage = signal<Stage>('loading')
 export const me = signal<User | null>(null)
+/** The page was opened without its server, for who was here last. */
+export const isAway = signal(false)
 export const canRegister = signal(true)
 /** People sign in with a password; false: at a provider alone. */
 export const hasPasswords = signal(true)
@@ -60,23 +64,69 @@ let isChanging = false
 whenSignedOut(() => {
   if (stage.value !== 'in' || isChanging) return
   endLive()
+  forget()
   hasEnded.value = true
   endedFor.value = me.value?.email ?? ''
   me.value = null
   stage.value = 'out'
 })
 
+/** Nothing stays on the device: the session is over. */
+function forget(): void {
+  isAway.value = false
+  forgetUnsent()
+  void wipeDevice()
+}
+
 /** Finds out who is signed in. */
 export async function begin(): Promise<void> {
   // The cookie exists only with a session.
-  if (!document.cookie.includes('csrf_token=')) return beginSignedOut()
+  if (!document.cookie.includes('csrf_token=')) {
+    forget()
+    return beginSignedOut()
+  }
   try {
-    greet(await call<User>('GET', '/api/v1/auth/me'))
+    await greet(await call<User>('GET', '/api/v1/auth/me'))
   } catch (error) {
-    if (error instanceof ApiError && error.status === 401) return beginSignedOut()
-    stage.value = 'unreachable'
+    if (error instanceof ApiError && error.status === 401) {
+      forget()
+      return beginSignedOut()
+    }
+    const owner = ownerOf<User>()
+    if (owner) {
+      isAway.value = true
+      await greet(owner)
+      againIn(AGAIN_MS)
+    } else stage.value = 'unreachable'
   }
 }
+
+const AGAIN_MS = 3000
+let again: ReturnType<typeof setTimeout> | undefined
+
+function againIn(ms: number): void {
+  clearTimeout(again)
+  again = setTimeout(() => void reach(), ms)
+}
+
+/** Whether the server is back, for whom the page was opened without it. */
+export async function reach(): Promise<void> {
+  if (!isAway.value) return
+  clearTimeout(again)
+  const user = await call<User>('GET', '/api/v1/auth/me').catch(() => null)
+  // A refusal has ended the session.
+  if (!isAway.value) return
+  if (!user) return againIn(AGAIN_MS)
+  if (user.id !== loadedFor) {
+    forget()
+    return location.reload()
+  }
+  isAway.value = false
+  await greet(user)
+  dispatchEvent(new Event('online'))
+}
+
+addEventListener('online', () => void reach())
 
 export async function beginSignedOut(): Promise<void> {
   const status = await setupStatus()
@@ -106,11 +156,14 @@ async function enter(): Promise<void> {
   if (invitation || setupToken) location.hash = ''
   // The page still holds the data of the user before.
   if (loadedFor !== null && loadedFor !== user.id) location.reload()
-  else greet(user)
+  else await greet(user)
 }
 
-function greet(user: User): void {
+async function greet(user: User): Promise<void> {
   keepFor(user.id)
+  if (ownerOf<User>()?.id !== user.id) forget()
+  openDevice(user)
+  await adoptNew()
   loadedFor = user.id
   me.value = user
   hasEnded.value = false
@@ -138,6 +191,7 @@ export async function setPassword(email: string, password: string): Promise<void
 }
 
 export async function signOut(): Promise<void> {
+  await wipeDevice()
   let there: string | undefined
   try {
     there = (await call<{ logout_url?: string }>('POST', '/api/v1/auth/logout')).logout_url

@@ -11,15 +11,14 @@ import { goLive, isLive, onNews } from './live.ts'
 import { newId } from './records.ts'
 import { go, place, threadLink } from './router.ts'
 import { me } from './session.ts'
-import { keep, kept } from './tab-storage.ts'
+import { endNew, holdNew, keptNew } from './tab-storage.ts'
 import { ThreadList } from './thread-list.ts'
+import { keepDelivering, unsent, unsentCount } from './unsent.ts'
 import { askingCount, watchHidden } from './waiting.ts'
 import './theme.ts'
 import { find, query, refresh, refreshSoon, threads, titleOf } from './threads.ts'
 
 const REFRESH_MS = 10_000
-/** The thread of the conversation that has not begun. */
-const NEW_KEY = 'colloquy.new'
 
 const KEYS: readonly (readonly [string, string])[] = [
   ['Enter', 'send; during an answer: queue'],
@@ -35,7 +34,7 @@ const KEYS: readonly (readonly [string, string])[] = [
 
 /** The open conversation. A new one gets its thread id at once, so that files can be uploaded to it. */
 function useConversation(): { conversation: Conversation | null; onSent: () => void } {
-  const [fresh, setFresh] = useState(() => kept(NEW_KEY) ?? newId())
+  const [fresh, setFresh] = useState(() => keptNew() ?? newId())
   const { value } = place
   const id = value.view === 'thread' ? value.threadId : value.view === 'new' ? fresh : null
   const [sent, setSent] = useState<string | null>(null)
@@ -49,7 +48,11 @@ function useConversation(): { conversation: Conversation | null; onSent: () => v
     if (value.view === 'new' && sent === fresh) setFresh(newId())
   }, [value.view])
   // Files of a draft lie in its thread, also after a reload.
-  useEffect(() => keep(NEW_KEY, sent === fresh ? '' : fresh), [fresh, sent])
+  useEffect(() => {
+    if (sent !== fresh) return holdNew(fresh)
+    endNew()
+    return undefined
+  }, [fresh, sent])
   const onSent = () => {
     if (id === null || value.view !== 'new') return
     setSent(id)
@@ -75,8 +78,16 @@ export function Shell() {
     const offNews = onNews(refreshSoon)
     goLive()
     const offHidden = watchHidden()
+    const stopDelivering = keepDelivering()
+    const onOnline = () => {
+      goLive()
+      refreshSoon()
+    }
+    addEventListener('online', onOnline)
     return () => {
       offHidden()
+      stopDelivering()
+      removeEventListener('online', onOnline)
       clearInterval(timer)
       offNews()
     }
@@ -124,6 +135,7 @@ export function Shell() {
       <${ThreadList} />
       <${Skip} />
       <div class="foot">
+        ${unsentCount.value > 0 && html`<a class="entry" href=${threadLink(Object.keys(unsent.value)[0]!)}><${Icon} name="queue" /> <span>Not sent yet</span><b class="count">${unsentCount.value}</b></a>`}
         ${waits > 0 && html`<a class=${classes('entry', view === 'inbox' && 'on')} href="#/inbox"><${Icon} name="ask" /> <span>Waits for you</span><b class="count">${waits}</b></a>`}
         ${me.value?.system_role === 'admin' && html`<a class=${classes('entry', view === 'overview' && 'on')} href="#/overview"><${Icon} name="gauge" /> Overview</a>`}
         <button class="entry" onClick=${() => (isAccountOpen.value = true)}><${Icon} name="user" /> <span>${me.value?.email}</span></button>

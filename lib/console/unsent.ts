@@ -1,0 +1,185 @@
+// Messages that no server has taken yet, of all conversations: kept on the device, sent once when the server is there, in their order, and
+// until then to be changed or removed.
+import { computed, signal } from '@preact/signals'
+import { ApiError, Colloquy } from '../client/colloquy.ts'
+import { BASE } from './base.ts'
+import { type Choice, membersOf } from './choice.ts'
+import { deviceText, keepOnDevice, onDeviceText, readKept, writeKept } from './device.ts'
+import { type Attached, filesIn, type Run } from './records.ts'
+
+export type Message = Readonly<Record<string, unknown>>
+
+export interface Unsent {
+  /** The idempotency key: however often it is sent, it is one run. */
+  readonly key: string
+  readonly message: Message
+  /** What is sent, once it has been tried: another body under the same key would be refused. */
+  readonly body: object | null
+  /** Its conversation follows the run. */
+  readonly isFollowed: boolean
+  readonly choice?: Choice
+  /** Its thread is made by it. */
+  readonly isNew?: boolean
+  /** Names of files that are not uploaded yet. */
+  readonly names?: readonly string[]
+  /** Why the server has refused it. */
+  readonly refusal?: string
+}
+
+const NAME = 'unsent'
+const AGAIN_MS = 3000
+const TIMEOUT_MS = 15_000
+/** For all files of a message. */
+const UPLOAD_MS = 300_000
+
+type Boxes = Readonly<Record<string, readonly Unsent[]>>
+
+export const unsent = signal<Boxes>(read(deviceText(NAME)))
+export const unsentCount = computed(() => Object.values(unsent.value).reduce((sum, { length }) => sum + length, 0))
+
+onDeviceText(NAME, (text) => {
+  unsent.value = read(text)
+})
+
+function read(text: string | null): Boxes {
+  // Written by `change`.
+  return text === null ? {} : (JSON.parse(text) as Boxes)
+}
+
+export const unsentIn = (threadId: string): readonly Unsent[] => unsent.value[threadId] ?? []
+
+function change(threadId: string, list: readonly Unsent[]): void {
+  const { [threadId]: _, ...others } = unsent.value
+  unsent.value = list.length > 0 ? { ...others, [threadId]: list } : others
+  keepOnDevice(NAME, unsentCount.value > 0 ? JSON.stringify(unsent.value) : '')
+}
+
+/** Adds a message at the end, or changes one that waits. */
+export function putUnsent(threadId: string, one: Unsent): void {
+  const list = unsentIn(threadId)
+  const at = list.findIndex(({ key }) => key === one.key)
+  change(threadId, at < 0 ? [...list, one] : list.with(at, one))
+}
+
+export function dropUnsent(threadId: string, key: string): void {
+  change(
+    threadId,
+    unsentIn(threadId).filter((one) => one.key !== key)
+  )
+  void writeKept('files', key, null)
+}
+
+/** Messages that wait go with their session. */
+export function forgetUnsent(): void {
+  unsent.value = {}
+}
+
+// ------------------------------------------------------------------------------------------------ delivery
+
+/** Without the page's WebSocket: what is sent here is not followed. */
+const plain = new Colloquy({ url: BASE, timeoutMs: TIMEOUT_MS })
+/** Threads whose conversation is sending by itself. */
+export const sending = new Set<string>()
+const listeners = new Set<(threadId: string) => void>()
+let isDelivering = false
+let timer: ReturnType<typeof setInterval> | undefined
+
+/** Calls back with the thread whose waiting message has been taken. Returns how to stop. */
+export function onDelivered(listener: (threadId: string) => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+
+/** Tries for as long as the page is signed in. Returns how to stop. */
+export function keepDelivering(): () => void {
+  const act = () => void deliver()
+  timer = setInterval(act, AGAIN_MS)
+  addEventListener('online', act)
+  act()
+  return () => {
+    clearInterval(timer)
+    removeEventListener('online', act)
+  }
+}
+
+/** Sends what waits, conversation by conversation, as far as the server takes it. */
+export async function deliver(): Promise<void> {
+  if (isDelivering || unsentCount.value === 0) return
+  isDelivering = true
+  try {
+    for (const threadId of Object.keys(unsent.value)) await deliverTo(threadId)
+  } catch {
+    // The server is not there, and this is tried again.
+  } finally {
+    isDelivering = false
+  }
+}
+
+async function deliverTo(threadId: string): Promise<void> {
+  for (;;) {
+    const waiting = unsentIn(threadId).find(({ refusal }) => refusal === undefined)
+    if (!waiting || sending.has(threadId)) return
+    const path = `/api/threads/${encodeURIComponent(threadId)}`
+    try {
+      const whole = waiting.body === null ? await completed(path, waiting) : waiting
+      // It was changed, or removed, or is being sent meanwhile.
+      if (!unsentIn(threadId).includes(waiting) || sending.has(threadId)) continue
+      putUnsent(threadId, whole)
+      const headers = { 'Idempotency-Key': whole.key }
+      const run = await plain.send('POST', `${path}/runs${whole.isFollowed ? '/stream' : ''}`, {
+        body: whole.body,
+        headers,
+        signal: AbortSignal.timeout(TIMEOUT_MS)
+      })
+      void run.body?.cancel().catch(() => {})
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      // Another tab has sent it in other words: it is there.
+      if (error.code !== 'idempotency_conflict') {
+        const isThere = unsentIn(threadId).some(({ key }) => key === waiting.key)
+        if (isThere) putUnsent(threadId, { ...waiting, refusal: error.message })
+        continue
+      }
+    }
+    dropUnsent(threadId, waiting.key)
+    for (const listener of listeners) listener(threadId)
+  }
+}
+
+/** Errors that no later attempt mends; one of the session is told by the page's other calls. */
+function isRefusal(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status < 500 && ![401, 408, 429].includes(error.status)
+}
+
+/** What is sent: with its files, which are uploaded first, behind what the thread has by then. */
+async function completed(path: string, waiting: Unsent): Promise<Unsent> {
+  const { key, choice, isNew } = waiting
+  const files = await uploaded(path, key)
+  const message =
+    files.length > 0
+      ? { ...waiting.message, additional_kwargs: { files: [...filesIn(waiting.message), ...files] } }
+      : waiting.message
+  const [newest] = await plain.call<Run[]>('GET', `${path}/runs?limit=1`).catch((error: unknown) => {
+    // A thread that is not there yet has none.
+    if (isNew && error instanceof ApiError && error.status === 404) return []
+    throw error
+  })
+  const body = {
+    input: { messages: [message] },
+    multitask_strategy: 'enqueue',
+    metadata: { parent_run: newest?.run_id ?? null },
+    on_disconnect: 'continue',
+    ...(isNew && { if_not_exists: 'create' }),
+    ...(choice && membersOf(choice))
+  }
+  return { ...waiting, message, body, names: [] }
+}
+
+async function uploaded(path: string, key: string): Promise<readonly Attached[]> {
+  const files = await readKept<readonly File[]>('files', key)
+  if (!files) return []
+  const form = new FormData()
+  for (const file of files) form.append('files', file, file.name)
+  const response = await plain.send('POST', `${path}/uploads`, { body: form, signal: AbortSignal.timeout(UPLOAD_MS) })
+  return ((await response.json()) as { files: Attached[] }).files
+}
