@@ -159,9 +159,10 @@ function modulesOf(path: string, files: ReadonlyMap<string, string>, found = new
   return found
 }
 
-/** The service worker, with the files of the first picture. */
+/** The service worker, with the files of the first picture, and of the door before it. */
 function worker(base: string, files: ReadonlyMap<string, string>): string {
-  const first = [styleSheet('index.html'), 'console/icon.svg', ...modulesOf('console/main.js', files)]
+  const modules = modulesOf('console/door.js', files, modulesOf('console/main.js', files))
+  const first = [styleSheet('index.html'), 'console/icon.svg', ...modules]
   const paths = first.map((path) => `${base}/${path}`).join(' ')
   return (files.get('console/worker.js') ?? '').replace('{{base}}', base).replace('{{files}}', paths)
 }

@@ -168,6 +168,7 @@ browserTest(
     proxy.down()
     await page.reload()
     await page.getByText('The server does not answer').first().waitFor()
+    t.equal(await page.inputValue('#composer'), 'a draft')
     const kept = await page.evaluate(
       "caches.keys().then((names) => caches.open(names[0])).then((cache) => cache.keys()).then((all) => all.map(({ url }) => new URL(url).pathname).filter((path) => path.startsWith('/api')))"
     )
