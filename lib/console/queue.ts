@@ -4,10 +4,9 @@ import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
 import { call, colloquy } from './api.ts'
 import { type Choice, membersOf } from './choice.ts'
 import { html, Icon } from './html.ts'
-import type { Outbox } from './outbox.ts'
 import { type Attached, filesIn, isInFlight, newId, plainText, type Run } from './records.ts'
 import { notifyFailure } from './toast.ts'
-import type { Message } from './unsent.ts'
+import type { Message, Unsent } from './unsent.ts'
 
 const LISTED = 20
 
@@ -102,9 +101,17 @@ export function currentOf(runs: readonly Run[]): Run | undefined {
   return runs.find(({ status }) => status === 'running') ?? runs.findLast(isInFlight)
 }
 
+/** Messages that no server has taken. */
+interface Waiting {
+  readonly waiting: readonly Unsent[]
+  isStarting(one: Unsent): boolean
+  recall(one: Unsent): Promise<void>
+  remove(one: Unsent): Promise<void>
+}
+
 interface QueueListProps {
   readonly queue: Queue
-  readonly outbox: Outbox
+  readonly outbox: Waiting
   /** The server has not been reached for a while. */
   readonly isLost: boolean
   /** Ends the active run, so that the next one starts. */
