@@ -1,4 +1,5 @@
 // For chats of the AI SDK: a fetch whose streams survive a cut. It comes back behind the last whole chunk, so that no chunk comes twice.
+// Only what is stored is shown: a crash of the server takes none of it back.
 //
 //   new DefaultChatTransport({ api: '/api/ai/chat', fetch: exactFetch() })
 
@@ -28,9 +29,9 @@ export function exactFetch({ fetch: ask = fetch, attempts = 8, waitMs = 250 }: E
         throw error
       }
     }
-    const first = await watched(input, init, new Watchdog(null, signal))
-    const { response } = first
     const chat = chatOf(String(input), init)
+    const first = await watched(input, storedFirst(init), new Watchdog(null, signal))
+    const { response } = first
     if (!response.ok || !response.body || !chat) {
       first.watchdog.heard(null)
       return response
@@ -60,6 +61,13 @@ function chatOf(url: string, { method, body }: RequestInit): string | null {
   // What the transport has written.
   const { id } = JSON.parse(String(body)) as { readonly id?: unknown }
   return typeof id === 'string' ? `${url}/${encodeURIComponent(id)}/stream` : null
+}
+
+/** A message whose answer is stored before it is shown, if the chat has not said otherwise. */
+function storedFirst(init: RequestInit): RequestInit {
+  if (init.method !== 'POST') return init
+  // What the transport has written.
+  return { ...init, body: JSON.stringify({ durability: 'sync', ...(JSON.parse(String(init.body)) as object) }) }
 }
 
 interface Patience extends Required<Pick<ExactFetchOptions, 'attempts' | 'waitMs'>> {

@@ -1,5 +1,7 @@
 // AG-UI as its clients ask for it, by recorded requests: a run, the same run again, its exact tail, and the thread.
 import t from 'tap'
+import { parse } from 'valibot'
+import { runBodyOf, runInput } from '../../lib/protocols/ag-ui/input.ts'
 import { at, openSite, type Person, signIn } from '../fixtures/gateway.ts'
 
 const site = await openSite(t)
@@ -61,11 +63,24 @@ t.test('a page finds its thread, and who connects gets it from its start; others
   t.equal((await other.get(`${PATH}?runId=run_2`)).status, 404)
 })
 
+t.test(
+  'who is to be shown only what is stored says so, and nothing else of what is forwarded is looked at',
+  async (t) => {
+    const person = await signIn(site)
+    const forwardedProps = { durability: 'sync', assistant_id: 'nobody' }
+    const given = parse(runInput, inputOf('stored', 'run_3', { forwardedProps }))
+    const body = runBodyOf(given, { agent: 'lead_agent', questions: [], isOfGraphs: false, takes: () => false })
+    t.match(body, { durability: 'sync', assistant_id: 'lead_agent' })
+    t.equal((await run(person, 'stored', 'run_3', { forwardedProps })).status, 200)
+  }
+)
+
 t.test('what cannot be read is refused by name', async (t) => {
   const person = await signIn(site)
   const bodies: [object, RegExp][] = [
     [{ runId: 'a' }, /threadId/],
     [inputOf('b', 'c', { protocolVersion: '9.0' }), /protocolVersion/],
+    [inputOf('b', 'c', { forwardedProps: { durability: 'never' } }), /durability/],
     [inputOf('b', 'c', { messages: [{ content: 'x' }] }), /role/]
   ]
   for (const [body, named] of bodies) t.match(await person.post(PATH, body), { status: 422, text: named })

@@ -154,7 +154,12 @@ t.test('with exactFetch an answer goes on when nothing arrives any more', async 
 
 t.test('with exactFetch an answer goes on behind every cut, each chunk once', async (t) => {
   const proxy = await openProxy(t, site.url)
-  const ask = exactFetch({ waitMs: 5 })
+  const sent: string[] = []
+  const recording: typeof fetch = (input, init) => {
+    sent.push(String(init?.body))
+    return fetch(input, init)
+  }
+  const ask = exactFetch({ waitMs: 5, fetch: recording })
   const id = randomUUID()
   const body = JSON.stringify({ ...send('', id, '/demo deltas=300 rate=400 reasoning'), headers: undefined })
   proxy.cutAfter(900, 1700, 600, 5000, 2345, 7777)
@@ -165,4 +170,5 @@ t.test('with exactFetch an answer goes on behind every cut, each chunk once', as
   const whole = (await owner.get(`/api/ai/chat/${id}/stream`)).text
   const events = (all: string) => all.split('\n').filter((line) => /^(id|data):/.test(line))
   t.strictSame(events(text), events(whole))
+  t.match(JSON.parse(sent[0]!), { durability: 'sync', id }, 'a crash would take nothing of it back')
 })

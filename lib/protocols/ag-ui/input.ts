@@ -24,6 +24,7 @@ export const runInput = objectOf({
   context: items,
   state: v.nullish(v.unknown()),
   resume: v.nullish(listOf(jsonObject, ITEMS_MAX)),
+  // Of it, how a run is stored; the rest is its client's business.
   forwardedProps: v.nullish(v.unknown())
 })
 export type RunInput = v.InferOutput<typeof runInput>
@@ -44,7 +45,16 @@ export interface Situation {
 export function runBodyOf(given: RunInput, situation: Situation): JsonObject {
   const { agent, questions, isOfGraphs } = situation
   const metadata = { [RUN_NAME]: given.runId, [THREAD_NAME]: given.threadId }
-  const common = { assistant_id: agent, metadata, stream_mode: PART_MODES, on_disconnect: 'continue' }
+  const { forwardedProps = null } = given
+  const { durability = null } =
+    forwardedProps !== null && typeof forwardedProps === 'object' ? (forwardedProps as JsonObject) : {}
+  const common = {
+    assistant_id: agent,
+    metadata,
+    stream_mode: PART_MODES,
+    on_disconnect: 'continue',
+    ...(durability !== null && { durability })
+  }
   if (given.resume?.length) return { ...common, command: { resume: resumed(given.resume, questions) } }
   const messages = newMessages(given.messages)
   const results = new Map(
