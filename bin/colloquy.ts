@@ -8,6 +8,7 @@ import { showConfig } from './config.ts'
 import { type Command, helpOf, UsageError } from './command.ts'
 import { demo } from './demo.ts'
 import { doctor } from './doctor.ts'
+import { addHold, listHolds, removeHold } from './hold.ts'
 import { dropJob, listJobs, retryJob } from './jobs.ts'
 import { prune } from './prune.ts'
 import { resetAdmin } from './reset-admin.ts'
@@ -56,6 +57,9 @@ const COMMANDS: readonly Command[] = [
   showUsage,
   showConfig,
   doctor,
+  addHold,
+  listHolds,
+  removeHold,
   listJobs,
   retryJob,
   dropJob,

@@ -12,6 +12,7 @@ import { type Actor, Audit, linkName, SYSTEM, userName } from './auth/audit.ts'
 import { Credentials, InnerCalls } from './auth/credentials.ts'
 import { GroupAccess } from './auth/group-access.ts'
 import { exportOf } from './auth/account-export.ts'
+import { Holds } from './auth/holds.ts'
 import { People } from './auth/people.ts'
 import { SetupLink } from './auth/setup-link.ts'
 import { openTokens, type Revocation, Sessions } from './auth/session.ts'
@@ -458,6 +459,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
       threadLinks,
       invitations: new Invitations(scoped.apiTokens, writer),
       people,
+      holds: new Holds({ store, writer, audit }),
       sso,
       setupLink,
       limits,

@@ -15,6 +15,8 @@ export type AuditAction =
   | 'account_enabled'
   | 'account_exported'
   | 'account_erased'
+  | 'hold_added'
+  | 'hold_lifted'
   | 'backup'
   | 'restore'
   | 'move'

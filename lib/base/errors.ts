@@ -48,6 +48,8 @@ const TABLE = {
   account_not_found: [404, 'User {id} not found'],
   session_not_found: [404, 'Session {id} not found'],
   configuration_invalid: [422, 'The configuration is wrong, and everything stays as it is: {problems}'],
+  held: [409, 'This is under a legal hold: it is not deleted until an administrator lifts the hold'],
+  hold_not_found: [404, 'Hold {id} not found'],
   last_admin: [409, 'This is the last administrator who may sign in: make another one first'],
   service_account_only: [409, 'Only service accounts have tokens that administrators make'],
   service_account_fixed: [409, 'A service account stays one, and nobody else becomes one'],

@@ -79,6 +79,20 @@ export interface Session {
   readonly address: string | null
 }
 
+/** A legal hold: nothing of a thread or user is deleted until all of its holds are lifted. */
+export interface Hold {
+  readonly hold_id: string
+  readonly kind: HoldKind
+  /** Id of the thread or user. */
+  readonly target: string
+  readonly reason: string
+  /** As `actor` of the audit. */
+  readonly created_by: string
+  readonly created_at: Timestamp
+}
+
+export type HoldKind = 'thread' | 'user'
+
 /** A line of the audit: who did what to whom, from where. No e-mail address and no name stands in it. */
 export interface AuditEntry {
   readonly audit_id: number

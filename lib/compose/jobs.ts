@@ -40,6 +40,7 @@ export function composeJobs(parts: JobParts): JobRunner {
   const { config, log, store, committer, services, webhooks, removals } = parts
   const self = randomUUID()
   const departure = departureDeed({
+    isHeld: (userId) => store.holds.isHeld('account', userId),
     threadsOf: (userId, limit) => store.threads.idsOf(userId, limit),
     removeThread: (threadId) => removeThread(services, threadId, null).then(() => {}, unlessGone),
     forget: parts.forgetUser,

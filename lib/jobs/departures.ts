@@ -18,6 +18,8 @@ export interface Erasure {
 }
 
 interface DeparturesDeps {
+  /** Whether a legal hold keeps something that they have left. */
+  readonly isHeld: (userId: string) => Promise<boolean>
   /** Ids of threads. */
   readonly threadsOf: (userId: string, limit: number) => Promise<readonly string[]>
   /** Ends the thread's runs and removes it with everything that belongs to it. No-op when it is gone. */
@@ -41,11 +43,13 @@ export function departureOf(userId: string, erasure: Erasure | null = null): New
 }
 
 export function departureDeed(deps: DeparturesDeps): (job: Job) => Promise<Done> {
-  const { threadsOf, removeThread, forget, write, purge, erased } = deps
+  const { isHeld, threadsOf, removeThread, forget, write, purge, erased } = deps
   return async (job) => {
     const erasure = erasureIn(job)
     const againMs = deps.againMs ?? (erasure ? ERASED_AGAIN_MS : AGAIN_MS)
     const userId = job.key
+    // Held since the account went: it goes on when the hold is lifted.
+    if (await isHeld(userId)) return { due: againMs, error: 'a legal hold keeps some of it', isUncounted: true }
     let hasFound = false
     for (;;) {
       const threads = await threadsOf(userId, THREADS)

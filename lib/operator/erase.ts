@@ -69,6 +69,7 @@ async function workOff(store: Store, writer: Committer, { home }: Config, id: st
   const audit = auditOf(writer)
   const self = randomUUID()
   const deed = departureDeed({
+    isHeld: (userId) => store.holds.isHeld('account', userId),
     threadsOf: (userId, limit) => store.threads.idsOf(userId, limit),
     removeThread: async (threadId) => {
       await writer.write({ name: 'thread.remove', thread_id: threadId, user: null })

@@ -15,6 +15,7 @@ import {
 } from '../auth/password.ts'
 import { findAccount, readEmail } from '../auth/email.ts'
 import type { ThreadLinks } from '../auth/thread-links.ts'
+import type { Holds } from '../auth/holds.ts'
 import type { People } from '../auth/people.ts'
 import type { Sessions, Tokens } from '../auth/session.ts'
 import type { SingleSignOn } from '../auth/single-sign-on.ts'
@@ -47,6 +48,7 @@ export interface AuthServices {
   /** All that is kept of somebody, as a ZIP archive. */
   readonly exportOf: (user: User) => Promise<Readable>
   readonly people: People
+  readonly holds: Holds
   readonly audit: Audit
   /** null: there are no providers of sign-ins. */
   readonly sso?: SingleSignOn | null

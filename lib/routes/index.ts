@@ -8,6 +8,7 @@ import { withRules } from './authorization.ts'
 import { type AuthServices, authRoutes } from './auth.ts'
 import { consoleRoutes } from './console.ts'
 import { feedbackRoutes } from './feedback.ts'
+import { holdRoutes } from './holds.ts'
 import { runInputRoutes } from './run-input.ts'
 import { featureRoutes } from './features.ts'
 import { frameRoutes } from './frames.ts'
@@ -58,6 +59,7 @@ export function routes(
     ...invitationRoutes(auth), //   /api/v1/auth/invitations
     ...linkRoutes(auth), //         /api/threads/{thread_id}/links
     ...peopleRoutes(auth), //       /api/v1/admin/users, /api/v1/auth/sessions
+    ...holdRoutes(auth), //         /api/v1/admin/holds
     ...auditRoutes(services), //    /api/v1/admin/audit
     ...usageRoutes(services), //    /api/v1/admin/usage, /api/v1/auth/usage
     ...jobRoutes(services), //  /api/v1/admin/jobs

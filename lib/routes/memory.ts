@@ -15,6 +15,7 @@ import {
 } from '../memory/memory.ts'
 import type { MemoryOwner } from '../memory/memories.ts'
 import { isObject } from '../base/types.ts'
+import { refuseHeld } from '../thread/holds.ts'
 import { one, ref, shaped } from './answers.ts'
 import type { Services } from './services.ts'
 
@@ -57,7 +58,7 @@ const SHOWN = [
   'max_injection_tokens'
 ] as const
 
-export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'memories'>): Route[] {
+export function memoryRoutes({ config, memories, store }: Pick<Services, 'config' | 'memories' | 'store'>): Route[] {
   const shown = Object.fromEntries(SHOWN.map((name) => [name, config.memory[name]]))
   const { max_facts } = config.memory
 
@@ -69,6 +70,12 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
     const memory = await memories.change(ownerOf(call), (before) => change(before, now))
     if (memory === null) throw fail('memory_fact_not_found', { id: call.params.fact_id! })
     return { json: memory }
+  }
+
+  /** The same where something is deleted, or replaced. */
+  const lessened: typeof changed = async (call, change) => {
+    await refuseHeld(store, 'user', call.user.id)
+    return changed(call, change)
   }
 
   const path = '/api/memory'
@@ -90,7 +97,7 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
       method: 'DELETE',
       path,
       summary: 'Delete the memory',
-      handler: (call) => changed(call, (_memory, now) => emptyMemory(now))
+      handler: (call) => lessened(call, (_memory, now) => emptyMemory(now))
     }),
     route({
       ...whole,
@@ -100,7 +107,7 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
       body: imported,
       bodyLimit: config.server.body_bytes,
       handler: (call) =>
-        changed(call, (_memory, now) => {
+        lessened(call, (_memory, now) => {
           return { ...call.body, lastUpdated: now, facts: capped(call.body.facts, max_facts) }
         })
     }),
@@ -131,7 +138,7 @@ export function memoryRoutes({ config, memories }: Pick<Services, 'config' | 'me
       method: 'DELETE',
       path: oneFact,
       summary: 'Delete a fact',
-      handler: (call) => changed(call, (memory, now) => withoutFact(memory, call.params.fact_id!, now))
+      handler: (call) => lessened(call, (memory, now) => withoutFact(memory, call.params.fact_id!, now))
     }),
     route({
       method: 'GET',

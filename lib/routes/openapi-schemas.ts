@@ -153,6 +153,14 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     request_id: optionalText,
     details: anObject
   }),
+  Hold: shaped({
+    hold_id: text,
+    thread_id: optionalText,
+    user_id: optionalText,
+    reason: text,
+    created_by: text,
+    created_at: time
+  }),
   ThreadLink: shaped(threadLink),
   NewThreadLink: shaped({
     ...threadLink,

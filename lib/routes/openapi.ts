@@ -60,6 +60,8 @@ const PARAMETERS: Reference['parameters'] = {
   before: 'Only lines older than this audit_id',
   invitation_id: 'Id of an invitation, not its secret',
   link_id: 'Id of a link, not its secret',
+  hold_id: 'Id of a legal hold',
+  reason: 'Why, for the audit',
   filename: 'Name of an uploaded file',
   model_name: 'Name of a configured model',
   skill_name: 'Name of a skill',

@@ -1,6 +1,7 @@
 // Deletes threads: runs are cancelled first, files are deleted last.
 import { fail } from '../base/errors.ts'
 import { Removals } from '../jobs/removals.ts'
+import { refuseHeld } from '../thread/holds.ts'
 import type { Op } from '../store/store.ts'
 import type { JsonObject } from '../base/types.ts'
 import type { Services } from './services.ts'
@@ -17,7 +18,7 @@ interface RemovalClaim {
   readonly owner: string
 }
 
-/** Deletes one thread of the caller. True: it had files. @throws Failure when there is no such thread */
+/** Deletes one thread of the caller. True: it had files. @throws Failure when there is no such thread, or it is held */
 export async function removeThread(
   services: RemovalServices,
   threadId: string,
@@ -25,6 +26,8 @@ export async function removeThread(
   claim: RemovalClaim | null = null
 ): Promise<boolean> {
   const { store, writeAll, registry, removeFiles, webhooks } = services
+  // Before its runs are ended.
+  await refuseHeld(store, 'thread', threadId)
   if (!claim) await registry.cancelThread(threadId, DELETE_WAIT_MS)
   const owner = await store.threads.ownerOf(threadId)
   const kept = await webhooks.kept(threadId)

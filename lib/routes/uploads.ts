@@ -6,6 +6,7 @@ import { UploadError } from '../files/upload-receiver.ts'
 import type { Received, Upload } from '../files/publication.ts'
 import { type Reply, type Route, route, type UserCall } from '../http/route.ts'
 import { askForBody } from '../http/body.ts'
+import { refuseHeld } from '../thread/holds.ts'
 import { issue } from '../http/schema.ts'
 import { anything, arrayOf, int, one, ref, shaped, success, text, yesNo } from './answers.ts'
 import type { Services } from './services.ts'
@@ -36,6 +37,9 @@ export function uploadRoutes({ uploads, store, isValid }: Pick<Services, 'upload
 
   const remove = async (call: UserCall): Promise<Reply> => {
     const filename = call.params.filename!
+    await refuseHeld(store, 'thread', call.params.thread_id!)
+    // The thread may have no record.
+    await refuseHeld(store, 'user', call.user.id)
     const isRemoved = await uploads.remove(call.params.thread_id!, call.user.id, filename).catch(refused)
     if (!isRemoved) throw fail('file_not_found', { name: filename })
     return { json: { success: true, message: `Deleted ${filename}` } }

@@ -39,7 +39,9 @@ type ScopedNouns = {
 }
 
 /** What handlers read from: an omitted user is the current one. */
-export interface ScopedStore extends Pick<Store, 'users' | 'frames' | 'checkpoints' | 'jobs' | 'audit'>, ScopedNouns {}
+export interface ScopedStore
+  extends Pick<Store, 'users' | 'frames' | 'checkpoints' | 'jobs' | 'audit' | 'holds'>,
+    ScopedNouns {}
 
 /** An op as handlers write it. `name` is separate: the compiler infers K from it. */
 type AskedOp<K extends OpName> = {
@@ -54,10 +56,10 @@ export interface ScopedWriter {
 }
 
 export function scopedStore(store: Store): ScopedStore {
-  const { users, frames, checkpoints, jobs, audit } = store
+  const { users, frames, checkpoints, jobs, audit, holds } = store
   // The table has every method of these nouns, or it would not compile.
   const nouns = Object.keys(USER_AT).map((noun) => [noun, scoped(store, noun as keyof ScopedNouns)])
-  return { users, frames, checkpoints, jobs, audit, ...(Object.fromEntries(nouns) as ScopedNouns) }
+  return { users, frames, checkpoints, jobs, audit, holds, ...(Object.fromEntries(nouns) as ScopedNouns) }
 }
 
 /** Each method is called on its own object, because a store may be made of class instances. */

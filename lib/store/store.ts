@@ -25,6 +25,10 @@
 // 12. The state of a graph that is changed without a run (`graph.update`) changes whole, and only from the version the change was made
 //     of: otherwise it answers `conflict`, while a run is in flight `busy`, and nothing is written. Heads are read and copied as of one
 //     moment with everything they name.
+// 13. While a hold keeps a thread or user, ops that would delete something of it are refused (thread.remove, run.remove, state.prune,
+//     feedback.remove and removeById, user.remove and user.forget, item.remove, cron.remove, assistant.remove), and the refusal has
+//     `isHeld`; what is swept or counted as old (frames.sweep, retention.sweep, items that have expired, old versions of assistants) is
+//     without it. Of a hold and a deletion at the same time one comes first.
 import type { ApiTokenReads, UserReads } from './ports/users.ts'
 import type { AssistantReads, CronReads } from './ports/assistants.ts'
 import type { AliasReads } from './ports/aliases.ts'
@@ -32,6 +36,7 @@ import type { AuditReads } from './ports/audit.ts'
 import type { CheckpointReads, GraphStateReads } from './ports/checkpoints.ts'
 import type { EventReads, EventStore } from './ports/events.ts'
 import type { FeedbackReads, FrameReads, RunReads } from './ports/runs.ts'
+import type { HoldReads } from './ports/holds.ts'
 import type { ItemReads } from './ports/items.ts'
 import type { JobReads } from './ports/jobs.ts'
 import type { Group, Outcome } from './ports/ops.ts'
@@ -49,6 +54,7 @@ export type * from './ports/audit.ts'
 export type * from './ports/checkpoints.ts'
 export type * from './ports/events.ts'
 export type * from './ports/runs.ts'
+export type * from './ports/holds.ts'
 export type * from './ports/items.ts'
 export type * from './ports/jobs.ts'
 export type * from './ports/ops.ts'
@@ -78,6 +84,7 @@ export interface Store {
   readonly crons: CronReads
   readonly jobs: JobReads
   readonly audit: AuditReads
+  readonly holds: HoldReads
   readonly aliases: AliasReads
   readonly retention: RetentionReads
   readonly usage: UsageReads

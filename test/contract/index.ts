@@ -29,6 +29,7 @@ import { feedbackStoreContract } from './feedback.ts'
 import { frameUpkeepContract } from './frame-upkeep.ts'
 import { frameStoreContract } from './frames.ts'
 import type { Open } from './harness.ts'
+import { holdContract } from './holds.ts'
 import { itemStoreContract } from './items.ts'
 import { jobStoreContract } from './jobs.ts'
 import { limitContract } from './limits.ts'
@@ -55,6 +56,7 @@ export {
   feedbackStoreContract,
   frameStoreContract,
   frameUpkeepContract,
+  holdContract,
   itemStoreContract,
   cronStoreContract,
   peerContract,
@@ -91,6 +93,7 @@ export const SUITES: Readonly<Record<string, (t: Test, open: Open) => void | Pro
   items: itemStoreContract,
   crons: cronStoreContract,
   aliases: aliasStoreContract,
+  holds: holdContract,
   retention: retentionContract,
   feedback: feedbackStoreContract,
   search: searchContract,

@@ -34,6 +34,7 @@ const NAMELESS: Readonly<Record<string, string>> = {
   writers: 'processes',
   former_writers: 'processes that have lost their lease',
   denied_sessions: 'digests of sessions that were logged out, until they would have ended',
+  holds: 'legal holds, under which nothing is deleted',
   search_queue: 'threads whose texts have just changed, until they are indexed',
   removed_threads: 'threads that are too long to be removed at once, until they are gone'
 }

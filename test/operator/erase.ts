@@ -136,6 +136,7 @@ t.test('the line of the audit is written with the end of the job: both or neithe
   const groups: (readonly Op[])[] = []
   const entry = { at: '', action: 'account_erased', actor: 'operator', target: null, address: null, request_id: null }
   const deed = departureDeed({
+    isHeld: async () => false,
     threadsOf: async () => [],
     removeThread: async () => {},
     forget: async () => false,

@@ -153,6 +153,7 @@ export class Committer implements Writer {
   /**
    * Writes one op and answers its result after the commit.
    * @throws WriteRefused when the store refuses it
+   * @throws Failure `held` when it would delete what a legal hold keeps
    * @throws Failure `store_unavailable` with a limited wait, when the store is stuck: then it is not written
    */
   async write<K extends OpName>(op: OpOf<K>, waitForStore: WaitForStore = 'endless'): Promise<Result<K>> {
@@ -168,7 +169,9 @@ export class Committer implements Writer {
     if (stuck !== null && waitForStore === 'limited') return Promise.reject(unavailable(stuck))
     return new Promise((resolve, reject) => {
       const done = (outcome: Outcome) =>
-        outcome.ok ? resolve(outcome.results) : reject(new WriteRefused(outcome.message))
+        outcome.ok
+          ? resolve(outcome.results)
+          : reject(outcome.isHeld ? new Failure('held') : new WriteRefused(outcome.message))
       const group: Group = { ops, ...(owner !== undefined && { owner }) }
       this.#calls.push({ group, isCall: true, done, ...(waitForStore === 'limited' && { rejectPending: reject }) })
       this.#flushSoon()

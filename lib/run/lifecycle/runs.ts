@@ -4,6 +4,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import type { StatePort } from '../../agent/states.ts'
 import { Failure, fail } from '../../base/errors.ts'
 import type { Admission, Alias, NewJob, NewRun, Op, Store, Writer } from '../../store/store.ts'
+import { refuseHeld } from '../../thread/holds.ts'
 import { newThread } from '../../thread/thread.ts'
 import type { UserLimits } from '../../thread/user-limits.ts'
 import { isInFlight, type JsonObject, type Run, type Thread, timestamp, UNPLACED, uuidOf } from '../../base/types.ts'
@@ -17,7 +18,7 @@ const CANCEL_WAIT_MS = 5000
 const RETRY_AFTER = { 'Retry-After': '5' }
 
 interface RunsDeps {
-  readonly store: Pick<Store, 'runs' | 'threads'>
+  readonly store: Pick<Store, 'runs' | 'threads' | 'holds'>
   readonly states: Pick<StatePort, 'has'>
   readonly writer: Writer
   readonly registry: Registry
@@ -109,7 +110,9 @@ export class Runs {
     atOnce: number,
     also?: AlsoWritten
   ): Promise<Run> {
-    const { registry, states } = this.#deps
+    const { registry, states, store } = this.#deps
+    // It would undo what is in flight.
+    if (run.multitask_strategy === 'rollback') await refuseHeld(store, 'thread', threadId)
     const base = run.kwargs.checkpoint_id
     if (typeof base === 'string' && !(await states.has(threadId, base)))
       throw fail('checkpoint_not_found', { id: base })
@@ -173,11 +176,12 @@ export class Runs {
 
   /**
    * Cancels a run.
-   * @throws Failure when it has ended, unless a cancel has ended it.
+   * @throws Failure when it has ended, unless a cancel has ended it; or is to be undone, and held.
    */
   async cancel(run: Run, how: CancelAction, untilEnded: boolean): Promise<void> {
     const { registry, store } = this.#deps
     const { run_id: id } = run
+    if (how === 'rollback') await refuseHeld(store, 'thread', run.thread_id)
     await registry.admitted(id)
     const isDone = registry.cancel(id, how)
     // Resent to its process until the run has ended.
@@ -193,8 +197,9 @@ export class Runs {
 
   /** Removes a run; one in flight is cancelled first. False: it was removed meanwhile. */
   async remove(run: Run): Promise<boolean> {
-    const { registry } = this.#deps
+    const { registry, store } = this.#deps
     const { run_id, thread_id } = run
+    await refuseHeld(store, 'thread', thread_id)
     await registry.admitted(run_id)
     const isTold = registry.cancel(run_id, 'interrupt') || (await registry.cancelElsewhere(run_id, 'interrupt'))
     if (isTold && !(await registry.settled(run_id)))

@@ -5,6 +5,7 @@ import type {
   AuditEntry,
   Cron,
   Feedback,
+  Hold,
   JsonObject,
   ProviderSession,
   Quota,
@@ -89,6 +90,10 @@ export interface Ops {
   }
   /** Gives back what was taken and not used. */
   'quota.give': { in: { user_id: string; measure: QuotaMeasure; period: string; count: number }; out: null }
+  /** Keeps a thread or user. False: there is no such one. [Store 13] */
+  'hold.put': { in: { hold: Hold }; out: boolean }
+  /** Lifts a hold; null: there is none of this id. */
+  'hold.remove': { in: { hold_id: string }; out: Hold | null }
   'audit.add': { in: { entry: Omit<AuditEntry, 'audit_id'> }; out: null }
   /** too_many: the user already has `max` tokens; of a link: `max` links to that thread. */
   'apiToken.create': { in: { token: ApiToken; max: number }; out: 'created' | 'too_many' }
@@ -283,7 +288,8 @@ export interface Group {
 }
 export type Outcome =
   | { readonly ok: true; readonly results: readonly unknown[] }
-  | { readonly ok: false; readonly message: string }
+  /** `isHeld`: a legal hold keeps what would have been deleted [Store 13]. */
+  | { readonly ok: false; readonly message: string; readonly isHeld?: true }
 
 /** Ops that only touch rows of their user, which the caller has resolved [Auth 7]. */
 export const OWNED_OPS: ReadonlySet<OpName> = new Set<OwnedOp>([
@@ -312,6 +318,10 @@ export interface Writer {
 
 export class Refused extends Error {}
 
+/** What would be deleted is kept by a legal hold [Store 13]. */
+export class Held extends Refused {}
+
 export function refusal(error: unknown): Outcome & { ok: false } {
-  return { ok: false, message: error instanceof Error ? error.message : String(error) }
+  const message = error instanceof Error ? error.message : String(error)
+  return { ok: false, message, ...(error instanceof Held && { isHeld: true }) }
 }

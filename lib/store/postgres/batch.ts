@@ -32,6 +32,7 @@ function threadsOfOp(op: Op): readonly string[] {
   if (op.name === 'run.create') return [op.run.thread_id]
   if (op.name === 'feedback.upsert') return [op.feedback.thread_id]
   if (op.name === 'job.put') return op.job.thread_id === null ? [] : [op.job.thread_id]
+  if (op.name === 'hold.put') return op.hold.kind === 'thread' ? [op.hold.target] : []
   // What is copied must not change meanwhile, neither by other groups nor by other processes.
   if (op.name === 'state.copy') return [op.from, op.thread_id]
   return 'thread_id' in op && op.thread_id !== null ? [op.thread_id] : []

@@ -1,6 +1,7 @@
 // Frames in PostgreSQL: the bytes joiners were sent.
 import { BLOCK_BYTES, blockOf, Format, type FrameRow, pack, toSegment } from '../packing.ts'
 import { Refused } from '../ports/ops.ts'
+import { UNHELD } from '../sql/holds.ts'
 import { isRunPresent, runBodiesRemoval, SWEPT_RUNS } from '../sql/removal.ts'
 import type { FrameReads } from '../store.ts'
 import { type Db, numbers } from './db.ts'
@@ -75,7 +76,7 @@ export const frameWrites: Writers<'frames.append' | 'frames.compact' | 'frames.s
   'frames.sweep': async ({ before, after, limit }, batch) => {
     // Runs another process is sweeping are skipped.
     const ended = await batch.rows<{ key: number }>(
-      `SELECT key FROM runs WHERE NOT is_swept AND status NOT IN ('pending', 'running') AND updated_at < $1
+      `SELECT key FROM runs WHERE NOT is_swept AND status NOT IN ('pending', 'running') AND updated_at < $1 AND ${UNHELD}
         ORDER BY updated_at LIMIT ${SWEPT_RUNS} FOR UPDATE SKIP LOCKED`,
       [before]
     )

@@ -1,5 +1,6 @@
 // Every write by name, as a batch runs it.
 import { type EventReads, type Op, type OpName, StoreUnavailable, type ThreadReads } from '../store.ts'
+import { needsNoHold } from '../sql/holds.ts'
 import { SQL_WRITES } from '../sql/nouns.ts'
 import { type AnyWriter, type Batch, stepWriters, type Writers } from './batch.ts'
 import { checkpointPut, checkpointWrites } from './checkpoints.ts'
@@ -233,6 +234,7 @@ const threadWrites: Writers<'thread.create' | 'thread.patch' | 'thread.remove'> 
 
   'thread.remove': async ({ thread_id, user, ifIdle = false, files }, batch) => {
     if ((await batch.rows(GET_THREAD, [user, thread_id])).length === 0) return false
+    await runSteps(batch, needsNoHold('thread', thread_id))
     if (ifIdle && (await runSteps(batch, hasRunInFlight(thread_id))))
       throw new Refused(`thread ${thread_id} has a run in flight`)
     await batch.flush()

@@ -50,6 +50,7 @@ export const BESIDE_EVENTS = [
   'crons',
   'jobs',
   'audit',
+  'holds',
   'aliases',
   'retention',
   'usage',

@@ -1,6 +1,7 @@
 // Assistants as rows of both databases: the current version in one table, all versions in another.
 import type { Assistant, AssistantContent } from '../../base/types.ts'
 import type { AssistantPatch, AssistantReads, AssistantVersion } from '../store.ts'
+import { needsNoHold } from './holds.ts'
 import { ask, ownedBy, places, type StepReads, type Steps, type StepWrites, withObjects } from './steps.ts'
 
 interface ContentRow {
@@ -79,7 +80,8 @@ export const assistantWrites: StepWrites<AssistantOps> = {
     const content = patched(toContent(row), set)
     yield* setContent(assistant_id, content)
     yield* addVersion(assistant_id, row.version, content, now)
-    const forget = 'DELETE FROM assistant_versions WHERE assistant_id = $1 AND version <= $2'
+    const forget = `DELETE FROM assistant_versions WHERE assistant_id = $1 AND version <= $2 AND NOT EXISTS (
+      SELECT 1 FROM holds JOIN assistants AS a ON a.user_id = holds.target WHERE holds.kind = 'user' AND a.assistant_id = $1)`
     yield* ask(forget, assistant_id, row.version - keep)
     return { ...toContent(row), ...content }
   },
@@ -98,6 +100,7 @@ export const assistantWrites: StepWrites<AssistantOps> = {
   },
 
   *'assistant.remove'({ assistant_id, user }) {
+    yield* needsNoHold('user', user)
     const sql = `DELETE FROM assistants WHERE assistant_id = $2 AND ${ownedBy(1)} RETURNING assistant_id`
     if ((yield* ask(sql, user, assistant_id)).length === 0) return false
     yield* ask('DELETE FROM assistant_versions WHERE assistant_id = $1', assistant_id)

@@ -2,6 +2,7 @@
 import type { Json, JsonObject } from '../../base/types.ts'
 import type { BodyRange, CheckpointHead, CheckpointWrite, OpOf, StoredCheckpoint } from '../store.ts'
 import { GRAPH_COPIES, pruneGraphs } from './graph-states.ts'
+import { needsNoHold } from './holds.ts'
 import { queueTexts } from './search.ts'
 import { ask, askOne, parseObject, places, type Statement, type Steps, type StepWrites } from './steps.ts'
 import { needsThread } from './threads.ts'
@@ -122,6 +123,7 @@ export function stateWrites(insertBodies: InsertBodies): StepWrites<StateOps> {
 
     *'state.prune'({ thread_id }) {
       yield* needsThread(thread_id)
+      yield* needsNoHold('thread', thread_id)
       if (yield* hasRunInFlight(thread_id)) return false
       yield* pruneStates(thread_id)
       yield* pruneGraphs(thread_id)

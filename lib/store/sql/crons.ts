@@ -2,6 +2,7 @@
 import type { Owner } from '../../base/scope.ts'
 import type { Cron } from '../../base/types.ts'
 import type { CronReads } from '../store.ts'
+import { needsNoHold } from './holds.ts'
 import { putJob, removeJob } from './jobs.ts'
 import { ask, ownedBy, places, type StepReads, type Steps, type StepWrites, withObjects } from './steps.ts'
 
@@ -64,6 +65,7 @@ export const cronWrites: StepWrites<CronOps> = {
   },
 
   *'cron.remove'({ cron_id, user }) {
+    yield* needsNoHold('user', user)
     const sql = `DELETE FROM crons WHERE cron_id = $2 AND ${ownedBy(1)} RETURNING cron_id`
     if ((yield* ask(sql, user, cron_id)).length === 0) return false
     yield* removeJob('turn', cron_id)

@@ -2,6 +2,7 @@
 import type { Owner } from '../../base/scope.ts'
 import { type StoreItem, type Timestamp, timestamp, isObject, type Json, type JsonObject } from '../../base/types.ts'
 import type { ItemQuery, ItemReads, Namespace, NamespaceQuery } from '../store.ts'
+import { needsNoHold, UNHELD_USER } from './holds.ts'
 import { ask, parseObject, type RunSteps, type Statement, type Steps, type StepWrites } from './steps.ts'
 import { isDeepStrictEqual } from 'node:util'
 
@@ -166,7 +167,7 @@ function* addToTotals(user: string, items: number, bytes: number): Steps<void> {
 /** Deletes some expired items; returns how much that freed. */
 function* sweep(user: string, now: Timestamp): Steps<{ readonly items: number; readonly bytes: number }> {
   const sql = `DELETE FROM store_items WHERE user_id = $1 AND (namespace, key) IN (
-      SELECT namespace, key FROM store_items WHERE user_id = $1 AND expires_at <= $2 LIMIT ${SWEPT_AT_ONCE})
+      SELECT namespace, key FROM store_items WHERE user_id = $1 AND expires_at <= $2 AND ${UNHELD_USER} LIMIT ${SWEPT_AT_ONCE})
     RETURNING bytes`
   const gone = yield* ask<{ bytes: number }>(sql, user, now)
   return { items: gone.length, bytes: gone.reduce((sum, { bytes }) => sum + bytes, 0) }
@@ -198,6 +199,7 @@ export const itemWrites: StepWrites<'item.put' | 'item.remove'> = {
   },
 
   *'item.remove'({ namespace, key, user }) {
+    yield* needsNoHold('user', user)
     // Locks the totals first, as every writer of items does: another order could deadlock.
     if (user !== null) yield* totalsOf(user)
     const sql = 'DELETE FROM store_items WHERE namespace = $1 AND key = $2'

@@ -9,6 +9,7 @@ import { type EventDialect, eventReads } from './events.ts'
 import { feedbackReads, feedbackWrites, runReads, runRemoval } from './runs.ts'
 import { graphStateReads, graphWrites } from './graph-states.ts'
 import { quotaWrites } from './quotas.ts'
+import { holdReads, holdWrites } from './holds.ts'
 import { itemReads, itemWrites } from './items.ts'
 import { jobReads, jobWrites } from './jobs.ts'
 import { searchReads, type WordDialect } from './search.ts'
@@ -38,6 +39,7 @@ export function sqlReads(run: RunSteps, dialect: ReadDialect) {
     crons: readsBy(run, cronReads),
     jobs: readsBy(run, jobReads),
     audit: readsBy(run, auditReads),
+    holds: readsBy(run, holdReads),
     aliases: readsBy(run, aliasReads),
     // A common word is in many texts.
     search: readsBy(dialect.beside, searchReads(dialect.words)),
@@ -58,6 +60,7 @@ export const SQL_WRITES = {
   ...cronWrites,
   ...jobWrites,
   ...auditWrites,
+  ...holdWrites,
   ...aliasWrites,
   ...retentionWrites,
   ...quotaWrites,

@@ -1,5 +1,6 @@
 // Retention as rows of both databases: each step takes a few of the oldest, found by an index.
 import type { Retained, RetentionReads } from '../store.ts'
+import { UNHELD, UNHELD_AUDIT } from './holds.ts'
 import { putJob } from './jobs.ts'
 import { PRESENT, runBodiesRemoval } from './removal.ts'
 import { ask, askOne, type StepReads, type Steps, type StepWrites } from './steps.ts'
@@ -7,14 +8,14 @@ import { ask, askOne, type StepReads, type Steps, type StepWrites } from './step
 const ENDED = "status NOT IN ('pending', 'running')"
 const TRACE = "category <> 'message'"
 /** A thread with a removal of its own goes by that: it is going already, or has a time to live, which would be lost. */
-const UNUSED = `is_temporary = 0 AND updated_at < $1 AND ${PRESENT}
+const UNUSED = `is_temporary = 0 AND updated_at < $1 AND ${PRESENT} AND ${UNHELD}
   AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = 'removal' AND key = threads_meta.thread_id)`
 
 const OLD: Readonly<Record<Retained, string>> = {
-  events: `FROM run_events WHERE ${TRACE} AND created_at < $1`,
-  runs: `FROM runs WHERE ${ENDED} AND updated_at < $1 AND ${PRESENT}`,
+  events: `FROM run_events WHERE ${TRACE} AND created_at < $1 AND ${UNHELD}`,
+  runs: `FROM runs WHERE ${ENDED} AND updated_at < $1 AND ${PRESENT} AND ${UNHELD}`,
   threads: `FROM threads_meta WHERE ${UNUSED}`,
-  audit: 'FROM audit WHERE at < $1'
+  audit: `FROM audit WHERE at < $1 AND ${UNHELD_AUDIT}`
 }
 
 export const retentionReads: StepReads<RetentionReads> = {

@@ -16,6 +16,7 @@ import {
   type StepWrites,
   visibleTo
 } from './steps.ts'
+import { needsNoHold } from './holds.ts'
 import { needsThread } from './threads.ts'
 import { PRESENT } from './removal.ts'
 
@@ -147,6 +148,7 @@ export function* hasRuns(userId: string | null, max: number): Steps<boolean> {
 /** Removes one run: its row, frames and feedback. Its messages stay in the thread. */
 export const runRemoval: StepWrites<'run.remove'> = {
   *'run.remove'({ run_id, thread_id, user }) {
+    yield* needsNoHold('thread', thread_id)
     const sql = `DELETE FROM runs WHERE run_id = $2 AND thread_id = $3 AND status NOT IN ('pending', 'running')
       AND ${ownedBy(1)} RETURNING key`
     const [row] = yield* ask<{ key: number }>(sql, user, run_id, thread_id)
@@ -273,11 +275,13 @@ export const feedbackWrites: StepWrites<'feedback.upsert' | 'feedback.remove' | 
   },
 
   *'feedback.remove'({ thread_id, run_id, user }) {
+    yield* needsNoHold('thread', thread_id)
     const sql = `DELETE FROM feedback WHERE thread_id = $2 AND run_id = $3 AND ${OWN} RETURNING 1`
     return (yield* ask(sql, user, thread_id, run_id)).length > 0
   },
 
   *'feedback.removeById'({ feedback_id, thread_id, run_id, user }) {
+    yield* needsNoHold('thread', thread_id)
     const sql = `DELETE FROM feedback WHERE feedback_id = $4 AND thread_id = $2 AND run_id = $3 AND ${OWN} RETURNING 1`
     return (yield* ask(sql, user, thread_id, run_id, feedback_id)).length > 0
   }

@@ -1,6 +1,7 @@
 // Users as rows of both databases, and their denied sessions.
 import type { ApiToken, Permission, ProviderSession, Quota, Session, User } from '../../base/types.ts'
 import type { ApiTokenReads, ListedUser, StoredOfUser, UserReads, UserSearch } from '../store.ts'
+import { needsNoHold } from './holds.ts'
 import { needsThread } from './threads.ts'
 import { putJob } from './jobs.ts'
 import { runBodiesRemoval } from './removal.ts'
@@ -256,6 +257,7 @@ export const userWrites: StepWrites<UserOps> = {
     const found = yield* find('id = $1 FOR UPDATE', id)
     if (!found) return null
     if (yield* isLastAdmin(found)) return 'last_admin'
+    yield* needsNoHold('account', id)
     for (const sql of [
       'DELETE FROM users WHERE id = $1',
       'DELETE FROM api_tokens WHERE user_id = $1',
@@ -268,6 +270,7 @@ export const userWrites: StepWrites<UserOps> = {
   },
 
   *'user.forget'({ user_id }) {
+    yield* needsNoHold('account', user_id)
     for (const sql of FORGET) yield* ask(sql, user_id)
     return null
   },

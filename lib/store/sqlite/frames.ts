@@ -3,6 +3,7 @@ import type Database from 'better-sqlite3'
 import { Sqlite } from '../../base/sqlite-driver.ts'
 import { blockOf, Format, type FrameRow, packSync, toSegment } from '../packing.ts'
 import { Refused } from '../ports/ops.ts'
+import { UNHELD } from '../sql/holds.ts'
 import { isRunPresent, runBodiesRemoval, SWEPT_RUNS } from '../sql/removal.ts'
 import type { FrameReads, Segment } from '../store.ts'
 import type { Writers } from './batch-codec.ts'
@@ -48,7 +49,8 @@ export function frameWrites(db: Database.Database): Writers<'frames.append' | 'f
     VALUES ((SELECT key FROM runs WHERE key = ? AND thread_id = ?), ?, ?, ?, ${Format.plain}, ?, ?)`)
   const ended = db
     .prepare<[string], number>(`SELECT key FROM runs INDEXED BY ix_runs_to_sweep
-      WHERE is_swept = 0 AND status NOT IN ('pending', 'running') AND updated_at < ? ORDER BY updated_at LIMIT ${SWEPT_RUNS}`)
+      WHERE is_swept = 0 AND status NOT IN ('pending', 'running') AND updated_at < ?
+      AND ${UNHELD} ORDER BY updated_at LIMIT ${SWEPT_RUNS}`)
     .pluck()
   const removeSome = db.prepare('DELETE FROM frames WHERE id IN (SELECT id FROM frames WHERE run_key = ? LIMIT ?)')
   const removeBodies = db.prepare(runBodiesRemoval('key = ?'))

@@ -1,6 +1,7 @@
 // Every write by name, as the writer thread runs it.
 import type Database from 'better-sqlite3'
 import type { OpName } from '../store.ts'
+import { needsNoHold } from '../sql/holds.ts'
 import { SQL_WRITES } from '../sql/nouns.ts'
 import { checkpointWrites, insertBodies } from './checkpoints.ts'
 import { frameWrites } from './frames.ts'
@@ -176,6 +177,7 @@ function threadWrites(db: Database.Database): Writers<'thread.create' | 'thread.
     'thread.remove': ({ thread_id, user, ifIdle = false, files }) => {
       const row = owned.get({ 1: user, 2: thread_id })
       if (!row) return false
+      run(needsNoHold('thread', thread_id))
       if (ifIdle && run(hasRunInFlight(thread_id))) throw new Refused(`thread ${thread_id} has a run in flight`)
       removeJobs.run({ 1: thread_id })
       removeLinks.run({ 1: thread_id })
