@@ -77,7 +77,7 @@ const OF_OTHERS: Readonly<Record<string, string>> = {
 }
 
 /** The variable of an option: `auth.oidc.recheck_s` is COLLOQUY_AUTH__OIDC__RECHECK_S. */
-function variableOf(path: string): string {
+export function variableOf(path: string): string {
   return `COLLOQUY_${path.toUpperCase().replaceAll('.', '__')}`
 }
 

@@ -64,6 +64,7 @@ const tracing = section({
 const metrics = section({
   // Port for GET /metrics without an account; 0: none, so only administrators can read them. Anyone who reaches the port can.
   port: whole(0, 0, 65_535),
+  // Interface of that port. 0.0.0.0 shows the figures to the network.
   host: text('127.0.0.1')
 })
 
@@ -81,7 +82,7 @@ const database = section({
 
 const run_events = section({
   // null: db, or memory with a memory database, so that events live as long as everything else. { module: ./events.js }
-  // is your own store. Events in another backend are not migrated.
+  // is your own store. jsonl: a file a run beside the thread's other files in the home, for other tools. Events in another backend are not migrated.
   backend: v.nullish(oneOfOrModule(['memory', 'db', 'jsonl']), null),
   // Bytes of a trace event's content; longer ones are truncated and marked. Without it prompts fill the disk with every model call.
   max_trace_content: whole(10_240, 0),
@@ -115,12 +116,15 @@ const streams = section({
   coalesce_ms: whole(0, 0, 50),
   // The older name of coalesce_ms; wins where it is given.
   gather_ms: v.nullish(whole(0, 0, 50), null),
-  // Milliseconds without progress on a joiner's full socket before it is reset; its client resumes by position.
+  // Milliseconds without progress on a joiner's full socket before it is reset; its client resumes by position. Without it a client that
+  // never reads holds its socket for ever.
   stall_ms: whole(30_000, 0, DAY_MS),
-  // Hours a run can be replayed frame by frame after its end; its messages and state stay.
+  // Hours a run can be replayed frame by frame after its end; its messages and state stay, and a late reader gets a `gap` and the final
+  // values. 0: for ever, and frames fill the disk.
   retention_hours: number(24, 0),
-  // Open streams per user, and in total. Without them one leaky client takes every file descriptor.
+  // Open streams per user. Without it one leaky client takes every file descriptor.
   per_user: whole(256, 0),
+  // Open streams in total. Without it all users together take every file descriptor.
   total: whole(20_000, 0)
 })
 
@@ -138,7 +142,7 @@ const retention = section({
 })
 
 const runs = section({
-  // What happens to a run whose creating request disconnects, unless the request says.
+  // What happens to a run whose creating request disconnects, unless the request says. cancel: closing the tab ends it.
   on_disconnect: choice(['continue', 'cancel'], 'continue'),
   // Milliseconds it has to reconnect before `cancel` acts: a network blip must not kill its run.
   disconnect_grace_ms: whole(3_000, 0, DAY_MS),
@@ -153,11 +157,12 @@ const runs = section({
   on_restart: choice(['auto', 'error', 'resume'], 'auto'),
   // Milliseconds the thread of a stateless run is kept after its run and its last reader, for a client that was cut off.
   temporary_grace_ms: whole(60_000, 1, DAY_MS),
-  // Timeout of one run in seconds.
+  // Timeout of one run in seconds. Without it a run that hangs holds its thread.
   timeout_s: whole(3_600, 0, 2_000_000),
   // Pending and running runs per user. Without it one user's runs take the model, the memory and the disk from all.
   active_per_user: whole(100, 0),
-  // Milliseconds after which another process may take over the runs of a dead one.
+  // Milliseconds after which another process may take over the runs of a dead one. Too short: a pause of the machine loses its runs; too
+  // long: those of a dead process hang for as long.
   lease_ms: whole(15_000, 1_000, DAY_MS)
 })
 
@@ -187,14 +192,19 @@ const model = v.object(
     name: filled(),
     // The chat-completions protocol, which nearly every model server supports.
     provider: choice(['openai'], 'openai'),
+    // Address of the model server, with its /v1.
     base_url: v.nullish(webAddress(), 'https://api.openai.com/v1'),
     // Never shown or logged. null: the server needs none.
     api_key: nullable(),
     // The model server's name for it.
     model: filled(),
+    // What pages show. null: the name.
     display_name: nullable(),
+    // A sentence for whoever chooses one.
     description: nullable(),
+    // It shows its reasoning: pages offer a switch for it.
     supports_thinking: flag(false),
+    // It takes reasoning_effort: pages offer its levels.
     supports_reasoning_effort: flag(false),
     // How a broken answer is continued. prefix: the server continues a trailing assistant message; ask: it is asked to, with an
     // instruction nobody sees; none: not at all. Without it a cut answer can only be asked for anew.
@@ -206,7 +216,9 @@ const model = v.object(
     // Money for a million tokens, in the currency of `usage`. null: its calls cost nothing.
     price: v.nullish(
       v.object({
+        // For input tokens.
         input: number(0, 0, PRICE_MAX),
+        // For output tokens.
         output: number(0, 0, PRICE_MAX),
         // Of input tokens that the provider has in its cache; null: as others.
         cached_input: v.nullish(number(0, 0, PRICE_MAX), null)
@@ -256,6 +268,7 @@ export const Options = v.object({
     // lead is the built-in agent. module: the file `path`, relative to this file, which exports start(input, sink, signal) or a
     // compiled LangGraph.js graph. graphs: those of the langgraph.json at `config`. langgraph: the LangGraph server at `url`.
     runtime: choice(['lead', 'langgraph', 'module', 'graphs'], 'lead'),
+    // The file of `module`, relative to this file.
     path: nullable(),
     // langgraph.json or its folder, relative to this file.
     config: nullable(),
@@ -300,17 +313,23 @@ export const Options = v.object({
   // A title for a thread after its first answer. model_name null: the run's own model.
   title: section({
     enabled: flag(true),
+    // Words of a title.
     max_words: whole(6, 1, 50),
+    // Characters of a title; longer ones are cut.
     max_chars: whole(60, 1, 256),
+    // Name of the model that writes it. null: the run's own.
     model_name: nullable()
   }),
   // Replaces old messages by a summary and keeps the newest `keep_messages`. Off: a conversation ends at the model's context window.
   summarization: section({
     enabled: flag(false),
+    // The newest messages, which stay as they are.
     keep_messages: whole(20, 1, 1_000),
-    // Happens above this many messages, or about this many tokens.
+    // Happens above this many messages; 0: not by their number.
     trigger_messages: whole(60, 0, 100_000),
+    // Happens above about this many tokens; 0: not by them.
     trigger_tokens: whole(60_000, 0),
+    // Name of the model that writes the summary. null: the run's own.
     model_name: nullable()
   }),
   // What is remembered about a user across threads.
@@ -320,10 +339,13 @@ export const Options = v.object({
     storage_path: v.nullish(v.string('must be a text'), ''),
     // Seconds without messages before a conversation is searched for facts.
     debounce_seconds: whole(30, 1, 300),
+    // Name of the model that searches. null: the first one.
     model_name: nullable(),
+    // Facts per user; the least certain go first.
     max_facts: whole(100, 10, 500),
     // Confidence, 0 to 1, below which facts are dropped.
     fact_confidence_threshold: number(0.7, 0, 1),
+    // The memory is part of the prompt. Off: it is kept, and no model sees it.
     injection_enabled: flag(true),
     // Tokens of memory in a prompt.
     max_injection_tokens: whole(2_000, 100, 8_000)
@@ -338,6 +360,7 @@ export const Options = v.object({
   }),
   // Items LangGraph's clients and graphs keep for a user across threads. Without limits one user fills the disk.
   items: section({
+    // Items per user.
     per_user: whole(10_000, 0),
     // Total bytes of their values as JSON.
     user_bytes: whole(64 * MIB, 0),
@@ -363,12 +386,25 @@ export const Options = v.object({
     timeout_ms: whole(10_000, 100, DAY_MS),
     // Delay from the first try to the second in ms; quadruples each time.
     retry_ms: whole(5_000, 10, DAY_MS),
+    // Tries in all; after them the job is dead.
     attempts: whole(8, 1, 100)
   }),
-  // Follow-up questions that a page may offer.
   // Rewriting drafts by a model. It costs a model call each.
-  input_polish: section({ enabled: flag(true), max_chars: whole(4000, 1, 100_000), model_name: nullable() }),
-  suggestions: section({ enabled: flag(true), max_suggestions: whole(3, 1, 5), model_name: nullable() }),
+  input_polish: section({
+    enabled: flag(true),
+    // Characters of a draft; longer ones are refused.
+    max_chars: whole(4000, 1, 100_000),
+    // Name of the model. null: the first one.
+    model_name: nullable()
+  }),
+  // Follow-up questions that a page may offer. They cost a model call after each answer.
+  suggestions: section({
+    enabled: flag(true),
+    // Questions offered at most.
+    max_suggestions: whole(3, 1, 5),
+    // Name of the model. null: the first one.
+    model_name: nullable()
+  }),
   files: section({
     // All processes on one PostgreSQL database have one home, and one with another home is refused at its start. false: they may
     // have homes of their own; then uploads, artifacts, memories and skills of one are missing in the others.
@@ -377,9 +413,11 @@ export const Options = v.object({
   uploads: section({
     // A Markdown file beside every uploaded PDF, DOCX, XLSX and PPTX, made before the upload is answered.
     auto_convert_documents: flag(false),
-    // Limits of one request; sizes in bytes.
+    // Files of one request.
     max_files: whole(10, 0),
+    // Bytes of one file.
     max_file_size: whole(50 * MIB, 0),
+    // Bytes of all files of one request.
     max_total_size: whole(100 * MIB, 0),
     // Total bytes of a user's uploads. Without it one user fills the disk.
     user_bytes: whole(5 * 1024 * MIB, 0)
@@ -393,8 +431,10 @@ export const Options = v.object({
     // First questions that an empty conversation offers. None by default; the demo model has its own, for only it answers them.
     starters: texts()
   }),
-  // What is shown of money: a name, for nothing is converted.
-  usage: section({ currency: text('USD') }),
+  usage: section({
+    // What money is called; nothing is converted. Wrong: it is shown under another name than it is paid in.
+    currency: text('USD')
+  }),
   // Whether pages show token counts.
   token_usage: section({ enabled: flag(true) }),
   a2a: section({
@@ -412,12 +452,17 @@ export const Options = v.object({
     // Encrypts the tool servers in <home>/extensions_config.json, whose environment and headers have secrets; at least 32 bytes, and the same
     // for all processes. null: they are plain there, for the owner of the home alone.
     secrets_key: nullable(),
-    // Timeouts in ms: connecting, and one call.
+    // Timeout of connecting to a server.
     connect_timeout_ms: whole(10_000, 100, DAY_MS),
+    // Timeout of one call. Without it a tool that hangs holds its run.
     call_timeout_ms: whole(60_000, 100, DAY_MS)
   }),
-  // Folder of bundled skills, relative to this file; null: none.
-  skills: section({ enabled: flag(true), path: nullable() })
+  // Skills, bundled and installed ones.
+  skills: section({
+    enabled: flag(true),
+    // Folder of bundled skills, relative to this file; null: none.
+    path: nullable()
+  })
 })
 
 /** The options as they come out of the schema: defaults are filled in, nothing else. */

@@ -9,12 +9,17 @@ const quotaOfGroup = v.object(
     name: filled(),
     // Id of the provider; null: of any.
     provider: nullable(),
-    // As above; null: what everybody has, 0: no limit.
+    // Runs a day; null: what everybody has, 0: no limit.
     runs_per_day: v.nullish(whole(0, 0), null),
+    // Tokens a day, likewise.
     tokens_per_day: v.nullish(whole(0, 0), null),
+    // Money a month, likewise.
     money_per_month: v.nullish(number(0, 0, MONEY_MAX), null),
+    // Bytes, likewise.
     bytes: v.nullish(whole(0, 0), null),
+    // Runs at once, likewise.
     runs_at_once: v.nullish(whole(0, 0), null),
+    // Requests a second, likewise.
     requests_per_second: v.nullish(whole(0, 0), null)
   },
   'is missing'

@@ -10,8 +10,9 @@ const group = v.object(
     name: filled(),
     // Role of its people. Where any group has one, the provider decides over roles at every sign-in, and who is in none is a user.
     role: v.nullish(v.picklist(['admin', 'auditor'], 'must be admin or auditor'), null),
-    // Models and agents for this group alone, and for others that name them; administrators have all. What no group names is everybody's.
+    // Models for this group alone, and for others that name them; administrators have all. What no group names is everybody's.
     models: texts(),
+    // Agents, likewise.
     agents: texts()
   },
   'is missing'
@@ -28,6 +29,7 @@ const provider = v.object(
     display_name: nullable(),
     // <issuer>/.well-known/openid-configuration describes it.
     issuer: webAddress(),
+    // What the provider calls this service.
     client_id: filled(),
     // Never shown or logged. null: a public client, by PKCE alone.
     client_secret: nullable(),
@@ -37,9 +39,11 @@ const provider = v.object(
     prompt: nullable(),
     // Where the groups of somebody stand, in the ID token or in what the provider says of its user.
     groups_claim: text('groups'),
+    // Groups that have a role, or models and agents of their own.
     groups: v.nullish(v.array(group, 'must be a list'), []),
-    // Who may come in: groups, and domains of confirmed e-mail addresses. Empty: everybody whom the provider knows.
+    // Groups that may come in. Empty: everybody whom the provider knows.
     allowed_groups: texts(),
+    // Domains of confirmed e-mail addresses that may come in. Empty: any.
     allowed_domains: texts(),
     // The first sign-in makes an account. Off: who has none here is refused.
     create_users: flag(true),
@@ -54,5 +58,6 @@ export const oidc = section({
   // Seconds in which a session ends whose refresh the provider refuses. Too short: one request a session and half of it; too long: who has
   // left the company stays in.
   recheck_s: whole(300, 4, DAY_S),
+  // Providers, each with what it calls this service. None: nobody signs in by one.
   providers: v.nullish(v.array(provider, 'must be a list'), [])
 })
