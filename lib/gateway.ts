@@ -205,8 +205,11 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   })
   const policy = agentServices.rules && new AccessPolicy(agentServices.rules)
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent
-  const states: StatePort = agent.states ?? new StoredStates(store, writer, agent.graphs)
-  const runStates = agent.states ? new WrittenStates(store, agent.states) : new BuiltStates(store, options)
+  const stored = new StoredStates(store, writer, agent.graphs)
+  const states: StatePort = agent.states ?? agent.statesOver?.(stored) ?? stored
+  const runStates = agent.states
+    ? new WrittenStates(store, agent.states)
+    : new BuiltStates(store, options, states.elsewhere?.bind(states))
   const registry = new Registry({ store, states: runStates, committer, agent, options, log })
 
   const removeFiles = async (threadId: string, owner: string | null): Promise<boolean> => {

@@ -13,7 +13,7 @@ import type {
 } from '../base/types.ts'
 import type { GROWN, GrowingMessage } from '../conversation/chunk.ts'
 import type { GraphWrite, StoredGraphCheckpoint } from '../conversation/state.ts'
-import type { GraphDescriptions, StatePort } from './states.ts'
+import type { GraphDescriptions, KeptStates, StatePort } from './states.ts'
 
 /** Who called the model: the lead agent, a subagent, or a middleware (title, summary). */
 export type Caller = 'lead_agent' | `subagent:${string}` | `middleware:${string}`
@@ -242,6 +242,8 @@ export interface Agent {
   start(input: AgentInput, sink: Sink, signal: AbortSignal): Promise<void>
   /** Present if it keeps its threads' states itself; otherwise our checkpoints do. */
   readonly states?: StatePort
+  /** Of one whose states our checkpoints keep, and others with them: shows both. */
+  statesOver?(kept: KeptStates): StatePort
   /** Of one with graphs whose states our checkpoints keep: they take breakpoints, and say themselves what they are. */
   readonly graphs?: GraphDescriptions
   /** Its runs go on elsewhere when this process is gone: another attempt follows them from where the last one was [runs.on_restart]. */

@@ -1,6 +1,6 @@
 // The port for states of threads: from our checkpoints for the built-in agent and agents in files, from LangGraph's for graphs.
 // Results are JSON text, which is mostly only passed on.
-import type { Json, JsonObject } from '../base/types.ts'
+import type { Interrupt, Json, JsonObject, Message } from '../base/types.ts'
 
 /** Selects a state of a thread. */
 export interface StatePlace {
@@ -55,6 +55,32 @@ export interface StateValues {
   readonly isPartial?: boolean
 }
 
+/** A state as one of our checkpoints keeps it. */
+export interface KeptState {
+  readonly checkpointId: string
+  /** As an entry of a history. */
+  readonly json: string
+  /** Including channels that clients do not see. */
+  state(): { readonly messages: readonly Message[]; readonly channels: Readonly<Record<string, Json>> }
+}
+
+/** Those of our checkpoints. */
+export interface KeptStates extends StatePort {
+  /** Newest first; `before`: a checkpoint, only older ones. */
+  kept(threadId: string, page: Pick<HistoryQuery, 'limit' | 'before' | 'user'>): Promise<KeptState[]>
+}
+
+/** A state that others keep. */
+export interface StateAt {
+  readonly messages: readonly Message[]
+  readonly channels: Readonly<Record<string, Json>>
+  /** Channels that clients do not see, by which its agent finds it. */
+  readonly own: Readonly<Record<string, Json>>
+  readonly interrupts: readonly Interrupt[]
+  /** Nodes that would run next. */
+  readonly next: readonly string[]
+}
+
 /** A graph a run can name; for the built-in agent, the lead agent is the only one. */
 export interface GraphInfo {
   readonly id: string
@@ -88,6 +114,8 @@ export interface StatePort {
     graphId: string | null,
     supersteps: readonly (readonly StateUpdate[])[]
   ): Promise<StateChanged>
+  /** A state that our checkpoints do not keep, for a run that starts from it; null: there is none. Absent: there are no others. */
+  elsewhere?(threadId: string, checkpointId: string): Promise<StateAt | null>
   /** Copies all checkpoints of a thread to another one just created. */
   copy(fromId: string, toId: string): Promise<void>
 

@@ -5,7 +5,8 @@ import { LRUCache } from 'lru-cache'
 import { ofHeap } from '../base/budget.ts'
 import { readTurns } from '../base/loop-turns.ts'
 import type { Store } from '../store/store.ts'
-import { type OpenCall, openCallsIn } from '../thread/interrupts.ts'
+import { INTERRUPTS, type OpenCall, openCallsIn } from '../thread/interrupts.ts'
+import type { StatePort } from '../agent/states.ts'
 import { type SavedState, savedState, State, streamedJson } from '../thread/state.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'
 import type { AiMessage, HumanMessage, Interrupt, Message, Run, RunEvent, ToolMessage } from '../base/types.ts'
@@ -233,10 +234,17 @@ export class BuiltStates implements RunStates {
   readonly #store: Pick<Store, 'checkpoints' | 'graphStates'>
   readonly #options: BuiltStateOptions
   readonly #cache: StateCache
+  readonly #elsewhere: StatePort['elsewhere']
 
-  constructor(store: Pick<Store, 'checkpoints' | 'graphStates'>, options: BuiltStateOptions) {
+  /** @param elsewhere see StatePort */
+  constructor(
+    store: Pick<Store, 'checkpoints' | 'graphStates'>,
+    options: BuiltStateOptions,
+    elsewhere?: StatePort['elsewhere']
+  ) {
     this.#store = store
     this.#options = options
+    this.#elsewhere = elsewhere
     this.#cache = new StateCache(store)
   }
 
@@ -250,7 +258,7 @@ export class BuiltStates implements RunStates {
   async before(run: Run): Promise<StateBefore | null> {
     const base = baseOf(run)
     const newest = await this.#cache.newest(run.thread_id)
-    const saved = base === null ? newest : await this.#cache.at(run.thread_id, base)
+    const saved = base === null ? newest : await this.#base(run.thread_id, base, newest)
     return base !== null && !saved ? null : { saved, newest }
   }
 
@@ -263,10 +271,24 @@ export class BuiltStates implements RunStates {
     if (!begun || !reached) return null
     const { whole, offset } = await rebuildPartial(store, run, head, given.journal, given.events)
     return {
-      saved: base === null ? null : await this.#cache.at(run.thread_id, base),
+      saved: base === null ? null : await this.#base(run.thread_id, base, reached),
       newest: newest === null ? null : await this.#cache.at(run.thread_id, newest),
       earlier: { begun, newest: reached, whole, offset }
     }
+  }
+
+  /** The state a run starts from, ours or not; its texts are numbered behind those of `newest`. */
+  async #base(threadId: string, id: string, newest: SavedState | null): Promise<SavedState | null> {
+    const own = await this.#cache.at(threadId, id)
+    const other = own ? null : await this.#elsewhere?.(threadId, id)
+    if (!other) return own
+    const { messages, channels, interrupts, next } = other
+    const asked = interrupts.map((one) => ({ ...one }))
+    const state = State.empty
+      .following(newest?.state ?? State.empty)
+      .withMessages(messages)
+      .withChannels({ ...channels, ...other.own, [INTERRUPTS]: asked })
+    return { state, checkpointId: newest?.checkpointId ?? id, step: newest?.step ?? -1, next }
   }
 
   /** The first and the last of a run that has not ended, and the thread's newest before it. */

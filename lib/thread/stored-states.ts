@@ -4,10 +4,11 @@ import type {
   GraphDescriptions,
   GraphInfo,
   HistoryQuery,
+  KeptState,
+  KeptStates,
   StateChange,
   StateChanged,
   StatePlace,
-  StatePort,
   StateUpdate,
   StateValues
 } from '../agent/states.ts'
@@ -16,7 +17,7 @@ import { type JsonObject, timestamp, type Json, isObject } from '../base/types.t
 import { decorated, headView, historyView, messageIds, stateView, waitingIn } from './checkpoint.ts'
 import { checkpointId } from './ids.ts'
 import { MessageInvalid, readMessages } from '../conversation/message.ts'
-import { isInternal, storedJson, streamedJson } from './state.ts'
+import { isInternal, State, storedJson, streamedJson } from './state.ts'
 import { displayName } from './title.ts'
 
 /** Maximum characters of a history page. */
@@ -25,7 +26,7 @@ const HISTORY_LENGTH = 16 * 1024 * 1024
 /** Name of the only graph. */
 const GRAPH = 'lead_agent'
 
-export class StoredStates implements StatePort {
+export class StoredStates implements KeptStates {
   readonly isOfGraphs = false
   readonly #store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>
   readonly #writer: Writer
@@ -62,11 +63,27 @@ export class StoredStates implements StatePort {
   }
 
   async history(threadId: string, query: HistoryQuery): Promise<string[]> {
-    const { limit, before, user } = query
-    const page = { limit, channels: null, ...(before !== null && { before }) }
-    const entries = await historyPage(this.#store.checkpoints, threadId, page, HISTORY_LENGTH)
-    const found = entries.filter(({ metadata }) => holds(metadata, query.metadata))
+    const { user } = query
+    const found = (await this.#page(threadId, query)).filter(({ metadata }) => holds(metadata, query.metadata))
     return (await this.#decorated(threadId, found, user)).map(historyView)
+  }
+
+  async kept(threadId: string, query: Pick<HistoryQuery, 'limit' | 'before' | 'user'>): Promise<KeptState[]> {
+    const page = await this.#page(threadId, query)
+    const shown = await this.#decorated(threadId, page, query.user)
+    return page.map((stored, at) => ({
+      checkpointId: stored.checkpoint_id,
+      json: historyView(shown[at]!),
+      state: () => {
+        const state = State.fromStored(stored)
+        return { messages: state.messages(), channels: state.channels() }
+      }
+    }))
+  }
+
+  #page(threadId: string, { limit, before }: Pick<HistoryQuery, 'limit' | 'before'>): Promise<StoredCheckpoint[]> {
+    const page = { limit, channels: null, ...(before !== null && { before }) }
+    return historyPage(this.#store.checkpoints, threadId, page, HISTORY_LENGTH)
   }
 
   async update(threadId: string, change: StateChange): Promise<StateChanged> {

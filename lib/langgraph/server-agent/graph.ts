@@ -1,6 +1,9 @@
 // A graph on a LangGraph server in plain data: what a run sends to it, the parts of its stream, and its state.
 import type { Interrupt, Json, JsonObject } from '../../base/types.ts'
 
+/** Servers accept only such ids of threads and checkpoints. */
+export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
 /** Input of a graph run. */
 export interface GraphInput {
   /** Written into its state first; null: it continues where it is. */

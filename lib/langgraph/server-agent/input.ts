@@ -40,8 +40,16 @@ async function positionOf(ref: GraphCheckpointRef, thread: ServerThread): Promis
   return old ? { state: old, checkpointId: ref.checkpointId } : { state: newest, checkpointId: null }
 }
 
+/** Whether a state of ours says what one of the graph's says. */
+export function isSameState(ours: Pick<AgentInput, 'messages' | 'channels'>, theirs: GraphState | null): boolean {
+  return theirs !== null && differences(ours, theirs) === null
+}
+
 /** Updates for the graph's state; null: none. */
-function differences({ messages, channels }: AgentInput, state: GraphState | null): JsonObject | null {
+function differences(
+  { messages, channels }: Pick<AgentInput, 'messages' | 'channels'>,
+  state: GraphState | null
+): JsonObject | null {
   const values = state?.values ?? {}
   const changed = Object.entries(channels).filter(
     ([name, value]) => isGraphs(name, values) && !isDeepStrictEqual(value, values[name])

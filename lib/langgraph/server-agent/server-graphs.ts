@@ -92,6 +92,6 @@ export class ServerGraphs implements GraphDescriptions {
 }
 
 /** It has refused, cannot be reached, or takes too long. */
-function isOfServer(error: unknown): error is Error {
+export function isOfServer(error: unknown): error is Error {
   return error instanceof AgentError || (error instanceof DOMException && error.name === 'TimeoutError')
 }

@@ -262,7 +262,7 @@ export function isActive(status: string): boolean {
 }
 
 /** null: nothing was written yet. */
-function stateIn(given: Json): GraphState | null {
+export function stateIn(given: Json): GraphState | null {
   const { checkpoint, values, next, tasks, metadata, created_at } = objectOr(given)
   const checkpointId = textOr(objectOr(checkpoint).checkpoint_id)
   // For an unknown checkpoint some servers return its id and nothing else.

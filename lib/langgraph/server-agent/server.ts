@@ -4,10 +4,13 @@ import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../base/types.ts'
 import { objectOr, objectsIn, textOr } from '../../base/json.ts'
 import type { AgentInput } from '../../agent/runtime.ts'
+import type { KeptStates } from '../../agent/states.ts'
 import type { GraphCheckpointRef } from './checkpoint-ref.ts'
 import { passedOn } from '../graph/config.ts'
 import { Requests, type ServerOptions } from './requests.ts'
 import { ServerGraphs } from './server-graphs.ts'
+import { ServerStates } from './server-states.ts'
+import { UUID } from './graph.ts'
 import { FROM_START, type StreamOffset } from './offset.ts'
 import { isActive, ServerThread } from './server-thread.ts'
 
@@ -16,8 +19,6 @@ const FORGET_MS = 60_000
 const MODES = ['messages-tuple', 'values', 'updates', 'custom']
 /** Page size for listing threads [Auth 12]. */
 const PAGE = 500
-/** Servers accept only UUIDs as thread ids. */
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 export class ServerGraph {
   /** What its assistants say of its graphs. */
@@ -82,6 +83,11 @@ export class ServerGraph {
 
   get #limits(): { readonly idleMs: number; readonly eventCharacters: number | undefined } {
     return { idleMs: this.#idleMs, eventCharacters: this.#eventCharacters }
+  }
+
+  /** The states of its threads, over those that we keep. */
+  statesOver(kept: KeptStates): ServerStates {
+    return new ServerStates(kept, this.#requests)
   }
 
   /** Deletes what the server has of a thread. @throws Error if it cannot */
