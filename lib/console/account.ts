@@ -3,6 +3,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { call, textOf } from './api.ts'
 import { Dialog } from './dialog.ts'
 import { html, Icon } from './html.ts'
+import { keepsThreads, setKeepsThreads } from './kept-threads.ts'
 import { copyText } from './markdown.ts'
 import { changePassword, endOthers, me, PASSWORD_RULES, signOut } from './session.ts'
 import { EndOfAccount, Files, Sessions, Sure } from './own-account.ts'
@@ -37,6 +38,7 @@ export function View({ onClose }: { readonly onClose: () => void }) {
     <${Appearance} />
     <${Password} />
     ${canNotify() && html`<${Notifications} />`}
+    <${OnDevice} />
     <${Memory} />
     <${Sessions} />
     <${Tokens} />
@@ -106,6 +108,14 @@ function Notifications() {
   return html`<section>
     <h3>Notifications</h3>
     <label class="check"><input type="checkbox" checked=${notifies.value} onChange=${(event: Event) => void setNotifies((event.currentTarget as HTMLInputElement).checked)} /> Tell me when an answer is done, or asks me something, while this page is hidden</label>
+  </section>`
+}
+
+function OnDevice() {
+  return html`<section>
+    <h3>On this device</h3>
+    <label class="check"><input type="checkbox" defaultChecked=${keepsThreads()} onChange=${(event: Event) => void setKeepsThreads((event.currentTarget as HTMLInputElement).checked)} /> Keep conversations on this device, to read them without the server</label>
+    <p class="hint">Those that you open from now on, until you sign out. Drafts and messages that wait to be sent are kept until then in any case.</p>
   </section>`
 }
 

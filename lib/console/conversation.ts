@@ -14,6 +14,7 @@ import { call, colloquy, isMissing, link, textOf } from './api.ts'
 import { Away } from './away.ts'
 import { Branches } from './branches.ts'
 import { RunConnection } from './connecting.ts'
+import { forgetThread, keepThread, keptThread } from './kept-threads.ts'
 import { Outbox } from './outbox.ts'
 import { currentOf, messagesOf, Queue } from './queue.ts'
 import {
@@ -151,6 +152,7 @@ export class Conversation {
       if (newest) await this.#findOrigins(newest)
       if (newest && !this.isReadOnly) await this.branches.find(runs, this.#runsIn(newest))
       if (isOld()) return
+      if (newest && !this.isReadOnly) keepThread(this.threadId, { runs, newest })
       batch(() => {
         this.runs.value = runs
         if (newest) this.#showStored(newest)
@@ -171,8 +173,21 @@ export class Conversation {
       if (isMissing(error) && unsent && this.active.value === null)
         return void this.outbox.resend(unsent).catch(notifyFailure)
       if (isMissing(error)) this.state.value = this.outbox.waiting.length > 0 ? 'ready' : this.#missing
-      else if (this.state.value === 'loading') this.state.value = 'broken'
+      if (isMissing(error)) return forgetThread(this.threadId)
+      if (this.state.value !== 'loading') return
+      if (!this.isReadOnly && !(error instanceof ApiError)) await this.#showKept(isOld)
+      if (!isOld()) this.state.value = 'broken'
     }
+  }
+
+  /** What this device has of it, until the server is there. */
+  async #showKept(isOld: () => boolean): Promise<void> {
+    const kept = await keptThread(this.threadId)
+    if (!kept || isOld()) return
+    batch(() => {
+      this.runs.value = kept.runs
+      this.#showStored(kept.newest)
+    })
   }
 
   /** The newest state, or none. A link opens nothing that is asked by POST. */

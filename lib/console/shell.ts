@@ -16,7 +16,7 @@ import { ThreadList } from './thread-list.ts'
 import { keepDelivering, unsent, unsentCount } from './unsent.ts'
 import { askingCount, watchHidden } from './waiting.ts'
 import './theme.ts'
-import { find, query, refresh, refreshSoon, threads, titleOf } from './threads.ts'
+import { find, query, refresh, refreshSoon, showKeptThreads, threads, titleOf } from './threads.ts'
 
 const REFRESH_MS = 10_000
 
@@ -73,7 +73,7 @@ export function Shell() {
 
   useEffect(() => {
     if (me.value?.system_role === 'admin') watchFigures()
-    void refresh().catch(() => {})
+    void refresh().catch(showKeptThreads)
     const timer = setInterval(() => document.hidden || isLive.value || void refresh().catch(() => {}), REFRESH_MS)
     const offNews = onNews(refreshSoon)
     goLive()

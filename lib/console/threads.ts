@@ -2,6 +2,7 @@
 import { batch, computed, signal } from '@preact/signals'
 import { ApiError, csrfToken } from '../client/colloquy.ts'
 import { call, colloquy } from './api.ts'
+import { forgetThread, keepThreadList, keptThreadList } from './kept-threads.ts'
 import { notify, notifyFailure, UNDO_MS } from './toast.ts'
 
 export interface Thread {
@@ -59,12 +60,18 @@ export async function refresh(): Promise<void> {
   const fresh = new Set(page.list.map(({ thread_id }) => thread_id))
   const behind = newest.value.slice(PAGE).filter(({ thread_id }) => !fresh.has(thread_id))
   onRefreshed()
+  keepThreadList(page.list)
   batch(() => {
     newest.value = [...page.list, ...behind]
     pinned.value = pins.list
     total.value = page.total
     hasMore.value = newest.value.length < page.total
   })
+}
+
+/** Until the server is there, the list as this device has it. */
+export function showKeptThreads(): void {
+  if (newest.value.length === 0) newest.value = keptThreadList<Thread>()
 }
 
 /** News come in bursts: a run that begins changes its thread several times. */
@@ -187,6 +194,7 @@ export function remove(threadId: string): void {
         if (!response.ok && response.status !== 404)
           throw new ApiError(response.status, (await response.json()).detail, null)
         change(threadId, () => null)
+        forgetThread(threadId)
         if (total.value !== null) total.value--
         spare()
       })

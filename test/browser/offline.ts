@@ -189,3 +189,39 @@ for (const [how, end] of Object.entries({
     }, 'nothing is kept any more')
     t.same(await asked(person, thread).catch(() => []), how === 'refused with a 401' ? [] : ['/demo deltas=3 rate=0'])
   })
+
+browserTest(
+  'conversations are on the device only where their user has ticked it, and go when it is unticked',
+  async (t) => {
+    const { proxy, visitor } = await overProxy(t)
+    const { page } = visitor
+    await visitor.say('/demo deltas=3 rate=0')
+    await visitor.answered()
+    const threadId = await visitor.threadId()
+    const said = 'w0000 w0001 w0002'
+    t.notOk((await everythingKept(visitor)).includes('w0001'), 'nothing of what was said')
+    const tick = async () => {
+      await page.getByRole('button', { name: 'ada@example.com', exact: true }).click()
+      await page.getByLabel('Keep conversations on this device').click()
+      await page.getByRole('button', { name: 'Close' }).click()
+    }
+    await tick()
+    await page.reload()
+    await visitor.answered()
+    await until(async () => (await everythingKept(visitor)).includes('w0001'), 'it is kept')
+    proxy.down()
+    await page.reload()
+    await visitor.hasWords(said)
+    await page.locator(`[data-thread="${threadId}"]`).waitFor()
+    await page.getByText('The server does not answer').first().waitFor()
+    proxy.up()
+    await page.getByText('The server does not answer').waitFor({ state: 'detached' })
+    await visitor.answered()
+    await tick()
+    await until(async () => !(await everythingKept(visitor)).includes('w0001'), 'it is gone')
+    proxy.down()
+    await page.reload()
+    await page.getByText('The server does not answer').first().waitFor()
+    t.equal(await page.locator('.message').count(), 0)
+  }
+)
