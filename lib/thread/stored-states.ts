@@ -87,7 +87,7 @@ export class StoredStates implements KeptStates {
   }
 
   async update(threadId: string, change: StateChange): Promise<StateChanged> {
-    const { place, values, asNode } = change
+    const { place, values, asNode, expected } = change
     let changes: Changes
     try {
       changes = changesOf(isObject(values) ? values : {})
@@ -100,6 +100,7 @@ export class StoredStates implements KeptStates {
       name: 'state.update',
       thread_id: threadId,
       base: place.checkpointId,
+      ...(expected !== undefined && { expected }),
       checkpoint_id: checkpointId(newest?.checkpoint_id),
       now: timestamp(),
       as_node: asNode,

@@ -89,6 +89,16 @@ export function stateContract(t: Test, open: Open): void {
     t.match(await store.threads.get(thread_id, null), { display_name: null, updated_at: time(0) })
   })
 
+  test('state.update of a state that was read is a conflict, and writes nothing, when there is a newer one', async (t, store) => {
+    const thread_id = await addConversation(store)
+    const [newest] = await store.checkpoints.history(thread_id, { limit: 1 })
+    const update = (n: number) =>
+      anUpdate(thread_id, { expected: newest!.checkpoint_id, checkpoint_id: checkpointId(n), channels: { n: `${n}` } })
+    const answers = await Promise.all([100, 101].map((n) => write(store, update(n))))
+    t.strictSame(answers.map(({ outcome }) => outcome).toSorted(), ['conflict', 'written'])
+    t.equal((await store.checkpoints.history(thread_id, { limit: 9 })).length, 4)
+  })
+
   test('state.update is answered busy while a run is in flight, and writes nothing', async (t, store) => {
     const thread_id = await addConversation(store)
     await addEndedRun(store, thread_id)

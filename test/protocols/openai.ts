@@ -1,5 +1,6 @@
 // OpenAI's API over HTTP: what its clients send, recorded, by plain fetch. A response is a run, a conversation is a thread.
 import t, { type Test } from 'tap'
+import { openBackend } from '../fixtures/backends.ts'
 import { type Answer, at, listIn, openSite, Person, signIn, type Site, textIn, until } from '../fixtures/gateway.ts'
 import type { Stream } from '../fixtures/stream.ts'
 
@@ -22,10 +23,14 @@ async function open(t: Test): Promise<{ site: Site; person: Person; client: Clie
   return { site, person, client: await clientOf(site, person) }
 }
 
-/** A client with an API token as its key, as the libraries send it. */
 async function clientOf(site: Site, person: Person): Promise<Client> {
+  return new Client(new Person(site.url), await headersOf(person))
+}
+
+/** With an API token as the key, as the libraries send it. */
+async function headersOf(person: Person): Promise<Record<string, string>> {
   const token = textIn((await person.post('/api/v1/auth/tokens', { scopes: SCOPES })).body, 'token')
-  return new Client(new Person(site.url), { authorization: `Bearer ${token}`, accept: 'application/json' })
+  return { authorization: `Bearer ${token}`, accept: 'application/json' }
 }
 
 class Client {
@@ -230,6 +235,22 @@ t.test('what is unknown or cannot be honoured is refused in its own form, by nam
   t.match(await other.ask('POST', '/v1/responses', { input: 'x', previous_response_id: id }), { status: 400 })
   t.match(await other.ask('POST', '/v1/responses', { input: 'x', conversation }), { status: 404 })
   t.equal((await answersOf(person, conversation)).length, 1)
+})
+
+t.test('items that two processes add at once all stay', async (t) => {
+  const store = await openBackend(t, 'memory')
+  const sites = [await openSite(t, { store }), await openSite(t, { store })]
+  const headers = await headersOf(await signIn(sites[0]!))
+  const clients = sites.map(({ url }) => new Client(new Person(url), headers))
+  const path = `/v1/conversations/${textIn((await clients[0]!.ask('POST', '/v1/conversations', {})).body, 'id')}/items`
+  const said = Array.from({ length: 12 }, (_, i) => `word ${i}`)
+  const adding = said.map((content, i) =>
+    clients[i % 2]!.ask('POST', path, { items: [{ type: 'message', role: 'user', content }] })
+  )
+  for (const { status, text } of await Promise.all(adding)) t.equal(status, 200, text)
+  const { body } = await clients[1]!.ask('GET', `${path}?order=asc`)
+  const texts = listIn(body, 'data').map((item) => textIn(item, 'content', 0, 'text'))
+  t.strictSame(texts.toSorted(), said.toSorted())
 })
 
 t.test('a conversation has items, metadata and an end', async (t) => {

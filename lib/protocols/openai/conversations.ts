@@ -21,10 +21,19 @@ const METADATA = 'openai_metadata'
 /** Items of one request, as its clients know it. */
 const ITEMS_MAX = 20
 const CREATED = ['items', 'metadata']
+/** Of each that fails another change was made. */
+const ATTEMPTS_MAX = 100
+const NEWEST = { checkpointId: null, namespace: '' }
+
+/** The state that a change is made of. */
+interface Newest {
+  readonly messages: readonly JsonObject[]
+  readonly id?: string
+}
 
 export class Conversations {
   readonly #services: Services
-  /** A state of ours is read and written as a whole: changes of a thread, one after the other. Of another process one can still be lost. */
+  /** A state of ours is read and written as a whole: changes of a thread, one after the other; those of other processes come between. */
   readonly #changes = new KeyedMutex({ all: Number.POSITIVE_INFINITY, each: 1 })
 
   constructor(services: Services) {
@@ -100,41 +109,57 @@ export class Conversations {
     const { thread_id } = thread
     const id = call.params.item_id!
     const { isOfGraphs } = this.#services.states
-    await this.#changes.run(thread_id, async () => {
-      const all = await this.#messagesOf(thread_id)
+    await this.#change(call, thread_id, ({ messages: all }) => {
       const message = all.find((one) => itemsOf([one]).some((item) => item.id === id))
       if (!message) throw fail('item_not_found')
-      const left = all.filter((one) => one !== message)
-      await this.#write(call, thread_id, isOfGraphs ? [{ type: 'remove', id: message.id! }] : left)
+      return isOfGraphs ? [{ type: 'remove', id: message.id! }] : all.filter((one) => one !== message)
     })
     return { json: viewOf(thread) }
   }
 
   async #itemsOf(threadId: string): Promise<JsonObject[]> {
-    return itemsOf(await this.#messagesOf(threadId))
+    return itemsOf((await this.#state(threadId)).messages)
   }
 
-  async #messagesOf(threadId: string): Promise<JsonObject[]> {
-    const values = await this.#services.states.values(threadId, null)
-    const { messages } = values === null ? {} : (JSON.parse(values.json) as JsonObject)
-    return Array.isArray(messages) ? messages.filter(isObject) : []
+  async #state(threadId: string): Promise<Newest> {
+    const text = await this.#services.states.get(threadId, NEWEST)
+    // Serialised from an object.
+    const { values = null, checkpoint_id: id } = text === null ? {} : (JSON.parse(text) as JsonObject)
+    const messages = isObject(values) && Array.isArray(values.messages) ? values.messages.filter(isObject) : []
+    return { messages, ...(typeof id === 'string' && { id }) }
   }
 
   async #add(call: UserCall, threadId: string, messages: readonly JsonObject[]): Promise<void> {
     // Refused with their place, before the thread's state is looked at.
     readInput([...messages], 'items')
-    await this.#changes.run(threadId, async () => {
-      const before = this.#services.states.isOfGraphs ? [] : await this.#messagesOf(threadId)
-      await this.#write(call, threadId, [...before, ...messages])
-    })
+    // Graphs add to their messages; a state of ours gets them as they are.
+    const { isOfGraphs } = this.#services.states
+    await this.#change(call, threadId, (before) => (isOfGraphs ? messages : [...before.messages, ...messages]))
   }
 
-  /** Graphs add to their messages; a state of ours gets them as they are. */
-  async #write({ user }: UserCall, threadId: string, messages: readonly JsonObject[]): Promise<void> {
+  /** Changes the newest messages, again where another process has changed them meanwhile. */
+  async #change(
+    { user }: UserCall,
+    threadId: string,
+    changed: (newest: Newest) => readonly JsonObject[]
+  ): Promise<void> {
     const { states } = this.#services
-    const place = { checkpointId: null, namespace: '' }
-    const change = { place, values: { messages: [...messages] }, asNode: null, user: user.id }
-    writtenState(await states.update(threadId, change), threadId, null)
+    await this.#changes.run(threadId, async () => {
+      for (let attempt = 1; ; attempt++) {
+        const newest = await this.#state(threadId)
+        const values = { messages: [...changed(newest)] }
+        const expected = newest.id === undefined ? {} : { expected: newest.id }
+        const written = await states.update(threadId, {
+          place: NEWEST,
+          values,
+          asNode: null,
+          user: user.id,
+          ...expected
+        })
+        if (written.outcome !== 'conflict' || attempt === ATTEMPTS_MAX)
+          return void writtenState(written, threadId, null)
+      }
+    })
   }
 
   /** @throws Failure thread_not_found, also for one of somebody else */

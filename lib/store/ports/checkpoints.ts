@@ -52,7 +52,7 @@ export interface CheckpointReads {
 
 export type StateUpdate =
   | { readonly outcome: 'written'; readonly checkpoint: CheckpointHead }
-  | { readonly outcome: 'busy' | 'checkpoint_missing' }
+  | { readonly outcome: 'busy' | 'conflict' | 'checkpoint_missing' }
 
 export type * from '../../conversation/state.ts'
 

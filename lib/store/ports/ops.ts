@@ -193,11 +193,16 @@ export interface Ops {
    */
   'seq.move': { in: { thread_id: string; from: number; to: number }; out: null }
   'checkpoint.put': { in: CheckpointWrite; out: null }
-  /** Adds a checkpoint: a base (null: the newest) with some channels replaced. Not made while a run is in flight. */
+  /**
+   * Adds a checkpoint: a base (null: the newest) with some channels replaced. Not made while a run is in flight, nor, as a `conflict`, when
+   * the newest one is not the `expected` any more.
+   */
   'state.update': {
     in: {
       thread_id: string
       base: string | null
+      /** Id of the newest checkpoint; absent: any. */
+      expected?: string
       checkpoint_id: string
       now: Timestamp
       /** Replaces the messages: their JSON texts, in order. */

@@ -104,9 +104,11 @@ export function stateWrites(insertBodies: InsertBodies): StepWrites<StateOps> {
     },
 
     *'state.update'(update) {
-      const { thread_id, base, now, title } = update
+      const { thread_id, base, expected, now, title } = update
       yield* needsThread(thread_id)
       if (yield* hasRunInFlight(thread_id)) return { outcome: 'busy' }
+      if (expected !== undefined && (yield* findHead(thread_id, null))?.checkpoint_id !== expected)
+        return { outcome: 'conflict' }
       const parent = yield* findHead(thread_id, base)
       if (!parent) return { outcome: 'checkpoint_missing' }
       const next = 'SELECT max(no) + 1 AS no FROM checkpoint_bodies WHERE thread_id = $1'
