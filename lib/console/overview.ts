@@ -1,10 +1,12 @@
-// The administrator's overview: metrics of the last hour, models, invitations, tool servers, skills, and the own memory.
+// The administrator's overview: metrics of the last hour, the last backup, models, people, invitations, tool servers, skills, and the own memory.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type uPlot from 'uplot'
+import { useAnswer } from './answer.ts'
 import { call, colloquy, textOf } from './api.ts'
 import { BASE } from './base.ts'
 import { type Sample, samples, total, watchFigures } from './figures.ts'
 import { classes, html, Icon } from './html.ts'
+import { Backup, People } from './people.ts'
 import { newId } from './records.ts'
 import { bytes, count, duration } from './time.ts'
 import { notifyFailure } from './toast.ts'
@@ -64,6 +66,7 @@ export function View() {
     <h1>Overview</h1>
     <div class="charts">${FIGURES.filter(isThere).map((figure) => html`<${Chart} key=${figure.name} ...${figure} />`)}</div>
     <p class="hint">The last hour, from when an administrator first looked. Scrape /metrics to keep more.</p>
+    <${Backup} />
     <${Models} />
     <${Usage} />
     <${People} />
@@ -149,15 +152,6 @@ function rangeUpTo(high: number): [number, number] {
 
 // ----------------------------------------------------------------------------------------------------- lists
 
-/** The response of a route, or an error. */
-function useAnswer<T>(path: string): { answer: T | null; problem: string | null; reload: () => void } {
-  const [answer, setAnswer] = useState<T | null>(null)
-  const [problem, setProblem] = useState<string | null>(null)
-  const reload = () => void call<T>('GET', path).then(setAnswer, (error) => setProblem(textOf(error)))
-  useEffect(reload, [])
-  return { answer, problem, reload }
-}
-
 interface Model {
   readonly name: string
   readonly model: string
@@ -205,51 +199,6 @@ function ModelCard({ name, model, display_name, description }: Model) {
     <small>${model === name ? description : `${model}. ${description ?? ''}`}</small>
     ${state && html`<span class=${classes('badge', state.isGood ? 'good' : 'bad')} role="status">${state.text}</span>`}
   </li>`
-}
-
-interface ListedUser {
-  readonly id: string
-  readonly email: string
-  readonly system_role: string
-  readonly disabled_at: string | null
-  readonly last_seen_at: string | null
-}
-
-const USERS = '/api/v1/admin/users'
-
-function People() {
-  const { answer, problem, reload } = useAnswer<{ users: ListedUser[]; total: number }>(USERS)
-  const [link, setLink] = useState<string | null>(null)
-  const change = (user: ListedUser, set: object) =>
-    call('PATCH', `${USERS}/${user.id}`, set).then(reload, notifyFailure)
-  const reset = (user: ListedUser) =>
-    call<{ url: string }>('POST', `${USERS}/${user.id}/password-link`).then(({ url }) => setLink(url), notifyFailure)
-  const remove = (user: ListedUser) =>
-    confirm(`Delete ${user.email}, with everything that belongs to it?`) &&
-    call('DELETE', `${USERS}/${user.id}`).then(reload, notifyFailure)
-  return html`<h2>People</h2>
-    ${problem && html`<p class="problem">${problem}</p>`}
-    ${link && html`<div class="secret" role="status"><code>${link}</code><p class="hint">Send this address to its person: it sets a password, once within a day.</p></div>`}
-    <ul class="cards">
-      ${answer?.users.map(
-        (user) => html`<li key=${user.id}>
-          <div class="row"><b>${user.email}</b><span class=${classes('badge', user.disabled_at && 'bad')}>${user.disabled_at ? 'disabled' : user.system_role}</span></div>
-          <small>${user.last_seen_at ? `seen ${new Date(user.last_seen_at).toLocaleString()}` : 'not signed in'}</small>
-          <div class="row">
-            ${
-              user.system_role !== 'service' &&
-              html`<select aria-label=${`Role of ${user.email}`} value=${user.system_role} onChange=${(event: Event) => change(user, { system_role: (event.currentTarget as HTMLSelectElement).value })}>
-                ${['user', 'auditor', 'admin'].map((role) => html`<option value=${role}>${role}</option>`)}
-              </select>
-              <button class="plain" onClick=${() => reset(user)}>Password link</button>`
-            }
-            <button class="plain" onClick=${() => change(user, { disabled: user.disabled_at === null })}>${user.disabled_at ? 'Enable' : 'Disable'}</button>
-            <button class="quiet" aria-label=${`Delete ${user.email}`} onClick=${() => remove(user)}><${Icon} name="bin" /></button>
-          </div>
-        </li>`
-      )}
-    </ul>
-    ${answer && answer.total > answer.users.length && html`<p class="hint">${count(answer.total)} in all: colloquy user list has them.</p>`}`
 }
 
 interface AuditEntry {

@@ -156,10 +156,10 @@ export class UserLimits {
 
   /** What quotas let a user use, and what is used: by every process, of runs that have ended, and of runs also those in flight. */
   async quotaView(user: User): Promise<QuotaView> {
-    const { usage, users, quotas, currency } = this.#deps
+    const { usage, quotas, currency } = this.#deps
     const now = this.#now()
     const limits = quotas.of(user)
-    const [use, stored] = await Promise.all([usage.quotaUse(user.id, dayOf(now)), users.stored(user.id)])
+    const use = await usage.quotaUse(user.id, dayOf(now))
     const unused = this.#deps.blocks.left(user.id, 'runs')
     const one = (used: number, name: keyof QuotaLimits) => ({ used, max: limits[name] || null })
     const until = (measure: QuotaMeasure) => ({ resets_at: new Date(resetOf(measure, now)).toISOString() })
@@ -167,7 +167,7 @@ export class UserLimits {
       runs_per_day: { ...one(Math.max(0, use.runs - unused), 'runs_per_day'), ...until('runs') },
       tokens_per_day: { ...one(use.tokens, 'tokens_per_day'), ...until('tokens') },
       money_per_month: { ...one(use.money_micros / MICROS, 'money_per_month'), ...until('money'), currency },
-      bytes: one(stored.bytes, 'bytes'),
+      bytes: one(use.bytes, 'bytes'),
       runs_at_once: one(use.runs_at_once, 'runs_at_once'),
       requests_per_second: { max: limits.requests_per_second || null }
     }

@@ -108,10 +108,10 @@ export function usageContract(t: Test, open: Open): void {
     await write(store, { name: 'quota.give', user_id: 'ann', measure: 'tokens', period: TODAY, count: 3 })
     t.strictSame([await take(6, 10), await take(2, 20), await take(9, 11)], [3, 2, 0])
     await addThread(store, { thread_id: 't', user_id: 'ann' })
-    await addEndedRun(store, 't', by('ann', took('big', 14)))
+    await addEndedRun(store, 't', { ...by('ann', took('big', 14)), stored_bytes: 70 })
     t.strictSame([await take(9, 15), await take(9, 16)], [0, 1], 'runs have used 15 by now')
     t.equal(await take(9, 5, time(86_400).slice(0, 10)), 5, 'the next day begins anew')
-    t.match(await store.usage.quotaUse('ann', TODAY), { runs: 1, tokens: 15, runs_at_once: 0 })
+    t.match(await store.usage.quotaUse('ann', TODAY), { runs: 1, tokens: 15, runs_at_once: 0, bytes: 70 })
   })
 
   test('with `max` a run is admitted while its user has fewer in flight', async (t, store) => {

@@ -1,6 +1,7 @@
 // Quotas: what each user may use, on all processes together. A run that has begun is never cut; the next is a 429 with the time of the reset.
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
+import { quotaUse } from '../../lib/store/sql/quotas.ts'
 import type { QuotaLimits } from '../../lib/base/types.ts'
 import { type GroupQuota, Quotas } from '../../lib/thread/quotas.ts'
 import { command } from '../fixtures/child.ts'
@@ -207,4 +208,13 @@ t.test('two processes share what a user may use, also after one of them was stop
   t.equal((await ask(onA)).status, 429)
   t.match(await quotaOf(onA, 'runs_per_day'), { max: 40 })
   await a.stop()
+})
+
+t.test('what an account has used is asked for in one statement, whoever looks at it', (t) => {
+  const steps = quotaUse('ann', '2026-01-31')
+  t.match(steps.next(), { done: false, value: { params: ['ann', '2026-01-31', '2026-01-01', '2026-01-31'] } })
+  const row = { ended: 2, taken: 3, tokens: '15', money_micros: '7', runs_at_once: '1', bytes: '70' }
+  const value = { runs: 3, tokens: 15, money_micros: 7, runs_at_once: 1, bytes: 70 }
+  t.strictSame(steps.next([row]), { done: true, value })
+  t.end()
 })

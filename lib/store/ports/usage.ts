@@ -74,4 +74,6 @@ export interface QuotaUse {
   readonly money_micros: number
   /** Runs in flight, on every process. */
   readonly runs_at_once: number
+  /** What their threads have stored, as `users.stored` counts it. */
+  readonly bytes: number
 }

@@ -1,0 +1,58 @@
+// The administrator's overview: people, their quotas and legal holds, what cannot be undone, and the age of the last backup.
+import { account, browserTest, visit } from '../fixtures/browser.ts'
+import { command } from '../fixtures/child.ts'
+import { homeOf, openSite, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
+
+browserTest('an administrator sets a quota, holds, and erases an account whose address he types', async (t) => {
+  const home = homeOf(t)
+  const site = await openSite(t, { home })
+  const admin = new Person(site.url)
+  await admin.post('/api/v1/auth/initialize', { email: 'boss@example.com', password: PASSWORD })
+  const email = 'ann@example.com'
+  const ann = await account(site.url, email)
+  const { body } = await ann.get('/api/v1/auth/me')
+  const path = `/api/v1/admin/users/${textIn(body, 'id')}`
+  const visitor = await visit(t, site.url, { person: admin })
+  const { page } = visitor
+  await visitor.open('#/overview')
+  visitor.expect(/status of 409/)
+  await page.getByText('No backup has been made yet').waitFor()
+
+  await page.getByLabel(`Quota of ${email}`).click()
+  await page.getByLabel('Runs a day').fill('7')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  t.match(await admin.get(path), { body: { quota: { runs_per_day: 7 } } })
+  await page.getByLabel(`Quota of ${email}`).click()
+  await until(async () => (await page.getByLabel('Runs a day').inputValue()) === '7', 'the quota is shown')
+  await page.keyboard.press('Escape')
+
+  await page.getByLabel(`Hold of ${email}`).click()
+  await page.getByRole('dialog').getByLabel('Why').fill('Case 42')
+  await page.getByRole('dialog').getByRole('button', { name: 'Hold', exact: true }).click()
+  await page.getByText('under a legal hold').waitFor()
+  await page.getByText('Case 42, since').waitFor()
+
+  const erase = async () => {
+    await page.getByLabel(`Erase of ${email}`).click()
+    const button = page.getByRole('dialog').getByRole('button', { name: 'Erase', exact: true })
+    await page.getByLabel('Type its address').fill('ann@example.co')
+    t.equal(await button.isDisabled(), true, 'another address is not enough')
+    await page.getByLabel('Type its address').fill(email)
+    await button.click()
+  }
+  await erase()
+  await page.getByRole('alert').getByText('legal hold').waitFor()
+  t.equal((await admin.get(path)).status, 200)
+  await page.keyboard.press('Escape')
+  page.once('dialog', (question) => void question.accept())
+  await page.getByLabel(`Lift the hold of ${email}`).click()
+  await page.getByText('under a legal hold').waitFor({ state: 'detached' })
+  await erase()
+  await page.getByText('is being erased').first().waitFor()
+  t.equal((await admin.get(path)).status, 404)
+
+  t.equal((await command(home, 'backup', `${home}/all.zip`)).code, 0)
+  await page.reload()
+  await page.getByText(/The last backup is .* old/).waitFor()
+})
