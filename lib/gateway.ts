@@ -209,7 +209,10 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const states: StatePort = agent.states ?? agent.statesOver?.(stored) ?? stored
   const runStates = agent.states
     ? new WrittenStates(store, agent.states)
-    : new BuiltStates(store, options, states.elsewhere?.bind(states))
+    : new BuiltStates(store, options, {
+        ...(states.elsewhere && { elsewhere: states.elsewhere.bind(states) }),
+        showsDetails: agent.showsDetails === true
+      })
   const registry = new Registry({ store, states: runStates, committer, agent, options, log })
 
   const removeFiles = async (threadId: string, owner: string | null): Promise<boolean> => {

@@ -248,6 +248,8 @@ export interface Agent {
   readonly graphs?: GraphDescriptions
   /** Its runs go on elsewhere when this process is gone: another attempt follows them from where the last one was [runs.on_restart]. */
   readonly canRejoin?: boolean
+  /** Frames of `tasks`, `checkpoints` and `debug` are its own; otherwise they are made of the steps it records. */
+  readonly showsDetails?: boolean
   /** It takes messages while it works, from its `inbox`. */
   readonly takesInput?: boolean
   /** It honours what clients put into the run's context: see client-context.ts. */

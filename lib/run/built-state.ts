@@ -1,5 +1,5 @@
 // The state of a thread that a run builds from what its agent records: messages and channels, a checkpoint a step, kept by our store.
-import type { AgentRecord, ShownBesides } from '../agent/runtime.ts'
+import type { Agent, AgentRecord, ShownBesides } from '../agent/runtime.ts'
 import { lastChunkJson, shortChunk, shortWhole, wholeJson } from '../conversation/wire.ts'
 import { LRUCache } from 'lru-cache'
 import { ofHeap } from '../base/budget.ts'
@@ -31,6 +31,9 @@ export interface BuiltStateOptions {
   readonly replyAnswers: boolean
 }
 
+/** What the agent of these states has of its own. */
+export interface AgentStates extends Pick<Agent, 'showsDetails'>, Pick<StatePort, 'elsewhere'> {}
+
 const LONG_MESSAGES = 1_000
 /** Checkpoints read at a time. */
 const CHECKPOINTS_READ = 100
@@ -42,11 +45,12 @@ class BuiltState implements RunState {
   readonly #options: BuiltStateOptions
   readonly #builder: StateBuilder
 
-  constructor(records: StateRecords, options: BuiltStateOptions) {
+  constructor(records: StateRecords, options: BuiltStateOptions, { showsDetails = false }: AgentStates) {
     const { run, log } = records
     this.#records = records
     this.#options = options
-    this.#builder = new StateBuilder(run, log, extraKinds(modesOf(run)), records.put)
+    const made = modesOf(run).filter((mode) => mode === 'updates' || !showsDetails)
+    this.#builder = new StateBuilder(run, log, extraKinds(made), records.put)
   }
 
   get hasBegun(): boolean {
@@ -234,17 +238,12 @@ export class BuiltStates implements RunStates {
   readonly #store: Pick<Store, 'checkpoints' | 'graphStates'>
   readonly #options: BuiltStateOptions
   readonly #cache: StateCache
-  readonly #elsewhere: StatePort['elsewhere']
+  readonly #agent: AgentStates
 
-  /** @param elsewhere see StatePort */
-  constructor(
-    store: Pick<Store, 'checkpoints' | 'graphStates'>,
-    options: BuiltStateOptions,
-    elsewhere?: StatePort['elsewhere']
-  ) {
+  constructor(store: Pick<Store, 'checkpoints' | 'graphStates'>, options: BuiltStateOptions, agent: AgentStates = {}) {
     this.#store = store
     this.#options = options
-    this.#elsewhere = elsewhere
+    this.#agent = agent
     this.#cache = new StateCache(store)
   }
 
@@ -280,7 +279,7 @@ export class BuiltStates implements RunStates {
   /** The state a run starts from, ours or not; its texts are numbered behind those of `newest`. */
   async #base(threadId: string, id: string, newest: SavedState | null): Promise<SavedState | null> {
     const own = await this.#cache.at(threadId, id)
-    const other = own ? null : await this.#elsewhere?.(threadId, id)
+    const other = own ? null : await this.#agent.elsewhere?.(threadId, id)
     if (!other) return own
     const { messages, channels, interrupts, next } = other
     const asked = interrupts.map((one) => ({ ...one }))
@@ -310,7 +309,7 @@ export class BuiltStates implements RunStates {
   }
 
   of(records: StateRecords): RunState {
-    return new BuiltState(records, this.#options)
+    return new BuiltState(records, this.#options, this.#agent)
   }
 
   async resumed(
@@ -320,7 +319,7 @@ export class BuiltStates implements RunStates {
     events: readonly RunEvent[]
   ): Promise<RunState> {
     const { run, journal } = records
-    const state = new BuiltState(records, this.#options)
+    const state = new BuiltState(records, this.#options, this.#agent)
     const stored = await this.#store.checkpoints.load(run.thread_id, null)
     state.resume(stored && savedState(stored), (await rebuildPartial(store, run, head, journal, events)).whole)
     return state

@@ -1,5 +1,6 @@
 // States and history of threads behind a LangGraph server, against the real one: its checkpoints under our runs, and ours in front where
-// they say more.
+// they say more; and the modes that show them while a run works.
+import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { asked, at, listIn, openSite, type Site, textIn } from '../fixtures/gateway.ts'
 import { saidIn, Talk } from '../fixtures/graph-journey.ts'
@@ -142,3 +143,53 @@ t.test('a server that is away: the history is 503 with the reason, and the state
     ['ai', 'one ']
   ])
 })
+
+/** Frames of a stream, by event, without what is of one run alone. */
+function shapesOf(frames: readonly { readonly event: string; readonly data: string }[]): string[] {
+  return frames
+    .filter(({ event }) => /^(tasks|checkpoints|debug)/.test(event))
+    .map(({ event, data }) => {
+      const { type, payload, ...rest } = JSON.parse(data) as Record<string, unknown>
+      const shown = (payload ?? rest) as Record<string, unknown>
+      return `${event.replace(/:[0-9a-f-]+/g, '')} ${type ?? ''} ${shown.name ?? ''} ${Object.keys(shown).sort()}`
+    })
+}
+
+for (const subgraphs of [false, true])
+  t.test(
+    `tasks, checkpoints and debug are what the server sends, ${subgraphs ? 'with' : 'without'} subgraphs`,
+    { skip },
+    async (t) => {
+      const talk = await Talk.begin(await siteOf(t, shared!))
+      const content = planned({ nested: true, text: 'in there' })
+      const stream_mode = ['tasks', 'checkpoints', 'debug', 'values', 'updates', 'custom', 'messages-tuple']
+      const more = { stream_mode, stream_subgraphs: subgraphs }
+      const ours = await (await talk.person.stream(talk.thread, content, more)).whole()
+      const input = { messages: [{ role: 'user', content }] }
+      const body = JSON.stringify({ assistant_id: 'agent', input, ...more, if_not_exists: 'create' })
+      const headers = { 'content-type': 'application/json' }
+      const answer = await fetch(`${shared!.url}/threads/${randomUUID()}/runs/stream`, {
+        method: 'POST',
+        headers,
+        body
+      })
+      const theirs = (await answer.text()).split(/\r?\n\r?\n/).flatMap((text) => {
+        const [, event] = /^event: (.*?)\r?$/m.exec(text) ?? []
+        const [, data] = /^data: (.*?)\r?$/m.exec(text) ?? []
+        return event && data ? [{ event, data }] : []
+      })
+      // What names a checkpoint before its values is no checkpoint.
+      const isShown = ({ event, data }: { event: string; data: string }) =>
+        !event.startsWith('checkpoints') || data.includes('"values"')
+      t.strictSame(shapesOf(ours), shapesOf(theirs.filter(isShown)))
+      t.ok(shapesOf(ours).length > 9)
+      t.equal(
+        shapesOf(ours).some((shape) => shape.includes('|nested')),
+        subgraphs
+      )
+      const joined = await (
+        await talk.person.join(`${talk.path}/runs/${textIn((await talk.runs())[0], 'run_id')}`, null, stream_mode)
+      ).whole()
+      t.strictSame(shapesOf(joined), shapesOf(ours), 'also to whoever comes later')
+    }
+  )

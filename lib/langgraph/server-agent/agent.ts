@@ -43,6 +43,7 @@ export function createServerAgent(options: ServerAgentOptions): ListedAgent {
     // A graph chooses its models: a run's model_name is passed on as it is.
     models: () => [],
     graphs: graph.graphs,
+    showsDetails: true,
     statesOver: (kept) => graph.statesOver(kept),
     forget: (threadId) => graph.forget(threadId),
     abandon: (threadId, runId) => graph.abandon(threadId, runId),

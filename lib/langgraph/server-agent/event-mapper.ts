@@ -15,7 +15,7 @@ import {
   type Sink,
   type StreamPart
 } from '../../agent/runtime.ts'
-import type { GraphState, Part } from './graph.ts'
+import { DETAILS, type GraphState, type Part } from './graph.ts'
 import { REF_CHANNEL, type GraphCheckpointRef, refJson } from './checkpoint-ref.ts'
 import { readMessage, sayTheSame } from '../graph/message.ts'
 import { Conversation } from '../graph/conversation.ts'
@@ -23,7 +23,7 @@ import { isHidden, type Listener } from '../graph/message-streams.ts'
 
 const INTERRUPT = '__interrupt__'
 /** Modes in which a subgraph's parts are frames. */
-const FRAMED = ['messages', 'values', 'updates', 'custom'] as const
+const FRAMED = ['messages', 'values', 'updates', 'custom', ...DETAILS] as const
 type FramedMode = (typeof FRAMED)[number]
 /** Maximum characters of an error's message and name. */
 const ERROR_MAX = 2000
@@ -35,6 +35,8 @@ export class GraphEventMapper implements Listener {
   readonly #withSubgraphs: boolean
   /** The creator reads updates: they are passed on node by node. */
   readonly #withUpdates: boolean
+  /** What of the modes that say more the creator reads. */
+  readonly #details: ReadonlySet<string>
   readonly #conversation: Conversation
   /** The messages are those of the graph's own state. */
   #isItsList = false
@@ -67,7 +69,9 @@ export class GraphEventMapper implements Listener {
   ) {
     this.#sink = sink
     this.#withSubgraphs = input.request.stream_subgraphs === true
-    this.#withUpdates = textsIn(input.request.stream_mode).includes('updates')
+    const modes = textsIn(input.request.stream_mode)
+    this.#withUpdates = modes.includes('updates')
+    this.#details = new Set(DETAILS.filter((mode) => modes.includes(mode)))
     this.#conversation = new Conversation(this, limits)
     this.#conversation.messages = [...input.messages]
     this.#channels = input.channels
@@ -94,9 +98,15 @@ export class GraphEventMapper implements Listener {
   }
 
   #isShownApart(mode: FramedMode, namespace: readonly string[], data: Json): boolean {
+    if (isOneOf(mode, DETAILS)) return this.#isDetail(mode, namespace, data)
     if (!this.#withSubgraphs || namespace.length === 0) return false
     if (mode === 'messages') return !isOfOwnNode(namespace, data)
     return mode !== 'updates' || this.#withUpdates
+  }
+
+  #isDetail(mode: string, namespace: readonly string[], data: Json): boolean {
+    const isShown = namespace.length === 0 || this.#withSubgraphs
+    return isShown && this.#details.has(mode) && !(mode === 'checkpoints' && isEnvelope(data))
   }
 
   /** The graph is done; `state`: its final state. */
@@ -143,7 +153,7 @@ export class GraphEventMapper implements Listener {
 
   #onOwn(mode: string, data: Json): void {
     if (mode === 'metadata') this.#ref = { ...this.#ref, runId: textOr(objectOr(data).run_id) }
-    else if (mode === 'checkpoints') this.#onCheckpoint(objectOr(data))
+    else if (mode === 'checkpoints' && isEnvelope(data)) this.#onCheckpoint(objectOr(data))
     else if (mode === 'updates') this.#onUpdates(objectOr(data))
     else if (mode === 'values') this.#onState(objectOr(data))
   }
@@ -264,6 +274,11 @@ function changesIn(state: JsonObject, before: Readonly<Record<string, Json>>): J
 
 function isRecorded(message: Message, recorded: Message | undefined): boolean {
   return recorded !== undefined && sayTheSame(message, recorded)
+}
+
+/** Names the checkpoint of the values that follow, and has none itself. */
+function isEnvelope(data: Json): boolean {
+  return !isObject(data) || data.values === undefined
 }
 
 function isOneOf(mode: string, modes: readonly FramedMode[]): mode is FramedMode {

@@ -4,6 +4,9 @@ import type { Interrupt, Json, JsonObject } from '../../base/types.ts'
 /** Servers accept only such ids of threads and checkpoints. */
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
+/** Stream modes that a run has only where its creator asks: they cost much and say nothing of the answer. */
+export const DETAILS = ['tasks', 'checkpoints', 'debug'] as const
+
 /** Input of a graph run. */
 export interface GraphInput {
   /** Written into its state first; null: it continues where it is. */

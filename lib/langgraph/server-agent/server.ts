@@ -2,7 +2,7 @@
 // connections and are cancelled with ours.
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../base/types.ts'
-import { objectOr, objectsIn, textOr } from '../../base/json.ts'
+import { objectOr, objectsIn, textOr, textsIn } from '../../base/json.ts'
 import type { AgentInput } from '../../agent/runtime.ts'
 import type { KeptStates } from '../../agent/states.ts'
 import type { GraphCheckpointRef } from './checkpoint-ref.ts'
@@ -10,7 +10,7 @@ import { passedOn } from '../graph/config.ts'
 import { Requests, type ServerOptions } from './requests.ts'
 import { ServerGraphs } from './server-graphs.ts'
 import { ServerStates } from './server-states.ts'
-import { UUID } from './graph.ts'
+import { DETAILS, UUID } from './graph.ts'
 import { FROM_START, type StreamOffset } from './offset.ts'
 import { isActive, ServerThread } from './server-thread.ts'
 
@@ -56,7 +56,7 @@ export class ServerGraph {
     const creation: JsonObject = {
       assistant_id: this.#assistantId ?? assistantId,
       metadata: { ...owner, gateway_run_id: input.runId },
-      stream_mode: MODES,
+      stream_mode: [...MODES, ...DETAILS.filter((mode) => textsIn(input.request.stream_mode).includes(mode))],
       stream_subgraphs: true,
       // So that a broken stream can be resumed.
       stream_resumable: true,
