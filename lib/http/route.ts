@@ -36,6 +36,8 @@ export interface Call<Body = unknown, Query = unknown> {
   readonly share: Share
   /** What the caller's kind of client expects. */
   readonly dialect: Dialect
+  /** How refusals are written: as its row says, or else its dialect; null: as the contract says. */
+  readonly errors: ErrorForm | null
   readonly req: IncomingMessage
   readonly res: ServerResponse
 }

@@ -351,6 +351,7 @@ export class HttpServer {
       credential: cookieOf(req, SESSION_COOKIE) ?? null,
       share,
       dialect,
+      errors: this.#router.errorsOf(match) ?? dialect.errors,
       req,
       res
     }

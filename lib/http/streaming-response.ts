@@ -104,7 +104,7 @@ export function deferredJson(call: Call, options: OpenOptions & { readonly heldM
     end,
     fail(failure, jsonText) {
       if (res.headersSent) end(jsonText)
-      else sendFailure(req, res, failure)
+      else sendFailure(req, res, failure, [], call.errors)
     },
     reset: writer.reset,
     onClose: writer.onClose

@@ -82,3 +82,25 @@ t.test('a token that is revoked resets every stream of every protocol', async (t
   for (const { name, text } of opened) t.equal(await text, 'reset', name)
   await until(() => site.sizes().streams === 0, 'none is left')
 })
+
+t.test('an answer that waits is refused in its form when its credential ends', async (t) => {
+  const site = await openSite(t)
+  const person = await signIn(site)
+  const { token } = await programOf(person, ...PERMISSIONS)
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+  const messages = [{ role: 'user', content: LONG }]
+  const ofOpenai = { error: { type: 'authentication_error', code: 'invalid_api_key' } }
+  const asked: readonly [path: string, body: JsonObject, refusal: object][] = [
+    ['/v1/responses', { input: LONG }, ofOpenai],
+    ['/v1/chat/completions', { messages }, ofOpenai],
+    ['/api/runs/wait', { input: { messages } }, { detail: { code: 'token_invalid' } }]
+  ]
+  const answers = asked.map(([path, body]) =>
+    fetch(site.url + path, { method: 'POST', headers, body: JSON.stringify(body) })
+  )
+  await until(() => site.sizes().streams === asked.length, 'all are waiting')
+  const [own] = listIn((await person.get('/api/v1/auth/tokens')).body, 'tokens')
+  await person.ask('DELETE', `/api/v1/auth/tokens/${textIn(own, 'token_id')}`)
+  for (const [i, answer] of (await Promise.all(answers)).entries())
+    t.match({ status: answer.status, body: await answer.json() }, { status: 401, body: asked[i]![2] }, asked[i]![0])
+})
