@@ -29,9 +29,11 @@ const LIBRARIES: Readonly<Record<string, string>> = {
   '@preact/signals-core': '@preact/signals-core/dist/signals-core.mjs',
   '@preact/signals': '@preact/signals/dist/signals.mjs',
   marked: 'marked/lib/marked.esm.js',
-  dompurify: 'dompurify/dist/purify.es.mjs',
+  dompurify: 'dompurify/dist/purify.min.js',
   uplot: 'uplot/dist/uPlot.esm.js'
 }
+/** Libraries whose short form is no module: what they set becomes what the module exports. */
+const GLOBALS: Readonly<Record<string, string>> = { dompurify: 'DOMPurify' }
 /** What the first code and the first formula of an answer load: languages of highlight.js, and KaTeX, which is no module yet. */
 const HIGHLIGHT = '@highlightjs/cdn-assets/es'
 const LANGUAGES = 'bash cpp css go java javascript json python sql typescript xml yaml'.split(' ')
@@ -63,7 +65,7 @@ function assets(): Map<string, string> {
     files.set(CLIENT, inlined(files.get(CLIENT) ?? '', name, readFileSync(join(ROOT, 'dist/lib', file), 'utf8')))
   }
   for (const [name, file] of Object.entries(LIBRARIES))
-    files.set(vendorPath(name), withoutMap(readFileSync(join(MODULES, file), 'utf8')))
+    files.set(vendorPath(name), moduleOf(name, withoutMap(readFileSync(join(MODULES, file), 'utf8'))))
   for (const [path, text] of loadedLater()) files.set(path, text)
   for (const name of list(FROM, '.css')) files.set(`console/${name}`, readFileSync(join(FROM, name), 'utf8'))
   for (const name of list(FROM, '.svg')) files.set(`console/${name}`, readFileSync(join(FROM, name), 'utf8'))
@@ -84,6 +86,10 @@ function loadedLater(): [string, string][] {
     ['vendor/katex.js', `${read(KATEX)}\nexport default self.katex\n`]
   ]
 }
+
+/** A library as a module. */
+const moduleOf = (name: string, text: string): string =>
+  name in GLOBALS ? `${text}\nexport default globalThis.${GLOBALS[name]}\n` : text
 
 /** The styles of each page in one file: it is what the first picture waits for. */
 function withStyles(files: Map<string, string>): Map<string, string> {

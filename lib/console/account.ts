@@ -11,6 +11,7 @@ import { setTheme, type Theme, theme } from './theme.ts'
 import { ago } from './time.ts'
 import { notify, notifyFailure } from './toast.ts'
 import { canNotify, notifies, setNotifies } from './waiting.ts'
+import { LANGUAGES, language, setLanguage, t } from './words.ts'
 
 interface Token {
   readonly token_id: string
@@ -22,19 +23,19 @@ interface Token {
 }
 
 const SCOPES: Readonly<Record<string, string>> = {
-  'threads:read': 'read conversations, files and settings',
-  'threads:write': 'create and change conversations, upload files',
-  'threads:delete': 'delete conversations and files',
-  'runs:create': 'start runs',
-  'runs:read': 'watch runs and read their events',
-  'runs:cancel': 'stop runs',
-  'store:read': 'read stored items',
-  'store:write': 'change stored items'
+  'threads:read': t('read conversations, files and settings'),
+  'threads:write': t('create and change conversations, upload files'),
+  'threads:delete': t('delete conversations and files'),
+  'runs:create': t('start runs'),
+  'runs:read': t('watch runs and read their events'),
+  'runs:cancel': t('stop runs'),
+  'store:read': t('read stored items'),
+  'store:write': t('change stored items')
 }
 
 export function View({ onClose }: { readonly onClose: () => void }) {
   return html`<${Dialog} title="Account" onClose=${onClose} isWide>
-    <p class="lead">Signed in as <b>${me.value?.email}</b>${me.value?.system_role === 'admin' ? ', administrator' : ''}.</p>
+    <p class="lead">Signed in as <b>${me.value?.email}</b>${me.value?.system_role === 'admin' ? `, ${t('administrator')}` : ''}.</p>
     <${Appearance} />
     <${Password} />
     ${canNotify() && html`<${Notifications} />`}
@@ -74,7 +75,7 @@ function Password() {
       <label>New<input name="next" type="password" required minlength="8" autocomplete="new-password" aria-describedby="new-rules" /></label>
       <button class="plain">Change</button>
     </form>
-    <p class="hint" id="new-rules">${PASSWORD_RULES} Changing it signs out every other device.</p>
+    <p class="hint" id="new-rules">${t(PASSWORD_RULES)} Changing it signs out every other device.</p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <p><button class="plain" onClick=${() => void signOutElsewhere()}><${Icon} name="out" /> Sign out everywhere else</button></p>
   </section>`
@@ -90,9 +91,9 @@ async function signOutElsewhere(): Promise<void> {
 }
 
 const THEMES: readonly (readonly [Theme, string])[] = [
-  ['system', 'As the system'],
-  ['light', 'Light'],
-  ['dark', 'Dark']
+  ['system', t('As the system')],
+  ['light', t('Light')],
+  ['dark', t('Dark')]
 ]
 
 function Appearance() {
@@ -100,6 +101,9 @@ function Appearance() {
     <h3>Appearance</h3>
     <div class="options" role="group" aria-label="Theme">
       ${THEMES.map(([name, label]) => html`<button key=${name} class="plain" aria-pressed=${theme.value === name} onClick=${() => setTheme(name)}>${label}</button>`)}
+    </div>
+    <div class="options" role="group" aria-label="Language">
+      ${Object.entries(LANGUAGES).map(([name, label]) => html`<button key=${name} class="plain" lang=${name} aria-pressed=${language === name} onClick=${() => setLanguage(name)}>${label}</button>`)}
     </div>
   </section>`
 }
@@ -138,7 +142,7 @@ function Memory() {
     <h3>What is remembered of you</h3>
     ${facts?.length === 0 && html`<p class="hint">Nothing yet.</p>`}
     <ul class="tokens">
-      ${(facts ?? []).map(({ id, content }) => html`<li key=${id}><div dir="auto">${content}</div><button class="quiet" aria-label=${`Forget: ${content}`} onClick=${() => void forget(id)}><${Icon} name="bin" /></button></li>`)}
+      ${(facts ?? []).map(({ id, content }) => html`<li key=${id}><div dir="auto">${content}</div><button class="quiet" aria-label=${t('Forget: {}', content)} onClick=${() => void forget(id)}><${Icon} name="bin" /></button></li>`)}
     </ul>
   </section>`
 }
@@ -158,7 +162,7 @@ function Tokens() {
     const data = new FormData(form)
     const scopes = data.getAll('scope').map(String)
     const days = Number(data.get('days'))
-    if (scopes.length === 0) return setProblem('Choose what the token may do: without a scope it may do nothing.')
+    if (scopes.length === 0) return setProblem(t('Choose what the token may do: without a scope it may do nothing.'))
     try {
       const made = await call<{ token: string }>('POST', '/api/v1/auth/tokens', {
         name: String(data.get('name')) || 'unnamed',
@@ -193,9 +197,9 @@ function Tokens() {
     <ul class="tokens">
       ${tokens.map(
         (token) => html`<li key=${token.token_id}>
-          <div><b>${token.name}</b><small>${token.scopes.join(', ') || 'no scopes'}</small></div>
-          <small>${token.last_used_at ? `used ${ago(token.last_used_at)}` : 'never used'}</small>
-          <${Sure} name=${`Revoke ${token.name}`} label="Revoke it" onSure=${() => void revoke(token.token_id)} />
+          <div><b>${token.name}</b><small>${token.scopes.join(', ') || t('no scopes')}</small></div>
+          <small>${token.last_used_at ? t('used {}', ago(token.last_used_at)) : t('never used')}</small>
+          <${Sure} name=${t('Revoke {}', token.name)} label="Revoke it" onSure=${() => void revoke(token.token_id)} />
         </li>`
       )}
     </ul>

@@ -1,5 +1,6 @@
 // Announcements for screen readers: sentences as they are read on the page, never tokens and never Markdown.
 import { signal } from '@preact/signals'
+import { t } from './words.ts'
 
 export const spoken = signal('')
 
@@ -10,7 +11,7 @@ let waiting: string[] = []
 let isDue = false
 
 export function say(text: string): void {
-  waiting.push(text)
+  waiting.push(t(text))
   speakIn(50)
 }
 
@@ -46,7 +47,7 @@ export function isKnown(id: string): void {
 
 /** A block as it is read aloud: code is announced and not spelled, and cells of a table are kept apart. */
 function wordsOf(block: Element): string {
-  if (block.querySelector(':scope > .code')) return 'A block of code.'
+  if (block.querySelector(':scope > .code')) return t('A block of code.')
   const cells = [...block.querySelectorAll('tr')].map((row) =>
     [...row.children].map(({ textContent }) => textContent).join(', ')
   )

@@ -3,6 +3,7 @@ import { ApiError, Colloquy, csrfToken, type Sending } from '../client/colloquy.
 import { BASE } from './base.ts'
 import { duration } from './time.ts'
 import { liveStream } from './live.ts'
+import { t } from './words.ts'
 
 let onSignedOut: () => void = () => {}
 
@@ -48,11 +49,11 @@ export function call<T>(method: string, path: string, body?: unknown, signal?: A
 /** An error as a sentence for the user. */
 export function textOf(error: unknown): string {
   if (error instanceof ApiError && error.status === 403 && /^Permission denied\b/.test(error.message))
-    return 'You have no right to do this. An administrator of this installation can give it.'
+    return t('You have no right to do this. An administrator of this installation can give it.')
   if (error instanceof ApiError && error.status === 429 && error.retryAfterMs)
-    return `${error.message.replace(/[.!]?$/, '.')} It can be tried again in ${duration(error.retryAfterMs)}.`
+    return `${error.message.replace(/[.!]?$/, '.')} ${t('It can be tried again in {}.', duration(error.retryAfterMs))}`
   if (error instanceof ApiError) return error.message
-  return navigator.onLine ? 'The server does not answer.' : 'You are offline.'
+  return navigator.onLine ? t('The server does not answer.') : t('You are offline.')
 }
 
 /** Whether this installation does not have what was asked for. */

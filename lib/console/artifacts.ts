@@ -6,6 +6,7 @@ import { html, Icon } from './html.ts'
 import { copyText, Markdown } from './markdown.ts'
 import { Sandbox } from './sandbox.ts'
 import { notify } from './toast.ts'
+import { t } from './words.ts'
 
 interface ArtifactProps {
   readonly threadId: string
@@ -35,7 +36,7 @@ export function View({ threadId, path, versions, onClose }: ArtifactProps) {
   }, [path, newest])
   const text = version === null ? stored : versions[version]!
   const at = version ?? versions.length - 1
-  return html`<aside class="panel artifact" aria-label=${`File ${nameOf(path)}`}>
+  return html`<aside class="panel artifact" aria-label=${t('File {}', nameOf(path))}>
     <header>
       <h2><${Icon} name="file" /> ${nameOf(path)}</h2>
       ${

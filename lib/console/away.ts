@@ -4,6 +4,7 @@ import type { TranscriptMessage } from '../client/colloquy.ts'
 import { say } from './announce.ts'
 import { plainText } from './records.ts'
 import { keep, kept } from './tab-storage.ts'
+import { t } from './words.ts'
 
 /** Fewer words are no reason for a mark: a reload takes a moment. */
 const WORDS_MIN = 25
@@ -70,4 +71,4 @@ export class Away {
   }
 }
 
-export const awayWords = (words: number): string => `${words.toLocaleString()} words came while you were away`
+export const awayWords = (words: number): string => t('{} words came while you were away', words.toLocaleString())

@@ -21,6 +21,7 @@ import { count } from './time.ts'
 import { notifyFailure } from './toast.ts'
 import { Uploads } from './uploads.ts'
 import type { ComponentChildren, RefObject } from 'preact'
+import { t } from './words.ts'
 
 const GROUP = 20
 
@@ -167,7 +168,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
             <${Composer} key=${conversation.threadId} ...${{ conversation, uploads, onSent }} />`
         }
         <p class="hint foot">
-          ${conversation.active.value && !isReadOnly ? 'Goes on when you close this page. Enter queues, Ctrl Enter tells the agent at work.' : 'Answers can be wrong. Check what matters.'}
+          ${conversation.active.value && !isReadOnly ? t('Goes on when you close this page. Enter queues, Ctrl Enter tells the agent at work.') : t('Answers can be wrong. Check what matters.')}
           ${conversation.tokens.value ? html`<span class="total">${count(conversation.tokens.value)} tokens</span>` : null}
         </p>
       </div>
@@ -203,7 +204,7 @@ function Silence({ conversation }: { readonly conversation: Conversation }) {
   if (seconds < SILENCE_S) return null
   const tool = rowsOf(messages).at(-1)
   const open = tool?.message.calls.find((_, i) => !tool.results[i])
-  return html`<p class="hint">Waiting for ${open ? open.name : 'the agent'}: nothing for ${seconds} s.</p>`
+  return html`<p class="hint">Waiting for ${open ? open.name : t('the agent')}: nothing for ${seconds} s.</p>`
 }
 
 function Failed({ conversation }: { readonly conversation: Conversation }) {

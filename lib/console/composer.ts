@@ -9,6 +9,7 @@ import { keepDraft, keptDraft } from './tab-storage.ts'
 import { bytes } from './time.ts'
 import { notifyFailure } from './toast.ts'
 import type { Uploads } from './uploads.ts'
+import { t } from './words.ts'
 
 const draftKey = (threadId: string) => `colloquy.draft.${threadId}`
 
@@ -115,8 +116,8 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
           ({ id, name, size, progress, file, picture, isWaiting }) => html`<li key=${id}>
             <span>${picture ? html`<img class="thumb" src=${picture} alt="" />` : html`<${Icon} name="file" />`} ${name} <small>${bytes(size)}</small></span>
             ${isWaiting && html`<small>waits for the server</small>`}
-            ${file === null && !isWaiting && html`<progress value=${progress} max="1" aria-label=${`Uploading ${name}`}></progress>`}
-            <button type="button" class="quiet" aria-label=${`Remove ${name}`} onClick=${() => uploads.remove(id)}><${Icon} name="close" /></button>
+            ${file === null && !isWaiting && html`<progress value=${progress} max="1" aria-label=${t('Uploading {}', name)}></progress>`}
+            <button type="button" class="quiet" aria-label=${t('Remove {}', name)} onClick=${() => uploads.remove(id)}><${Icon} name="close" /></button>
           </li>`
         )}
       </ul>`
@@ -128,7 +129,7 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
       rows="1"
       value=${text}
       readOnly=${isWaiting}
-      placeholder=${isRunning ? 'Write what comes next' : 'Write a message'}
+      placeholder=${isRunning ? t('Write what comes next') : t('Write a message')}
       aria-label="Message"
       onInput=${(event: InputEvent) => setText((event.currentTarget as HTMLTextAreaElement).value)}
       onKeyDown=${onKeyDown}

@@ -7,6 +7,7 @@ import { BASE } from './base.ts'
 import { html } from './html.ts'
 import { isAway, reach } from './session.ts'
 import { notifyFailure } from './toast.ts'
+import { t } from './words.ts'
 
 /** Delay before a cancel is sent again, in ms. */
 const CANCEL_AGAIN_MS = 1000
@@ -92,12 +93,12 @@ const OLD_SIGN_S = 5
 
 type Trouble = 'offline' | 'not-ready' | 'silent' | 'unreachable'
 
-const TROUBLES: Readonly<Record<Trouble, string>> = {
-  offline: 'You are offline',
-  'not-ready': 'The server is there, but not ready: it is starting, or its database is away',
-  silent: 'The server is there, but this connection is silent',
-  unreachable: 'The connection is lost'
-}
+const troubles = (): Readonly<Record<Trouble, string>> => ({
+  offline: t('You are offline'),
+  'not-ready': t('The server is there, but not ready: it is starting, or its database is away'),
+  silent: t('The server is there, but this connection is silent'),
+  unreachable: t('The connection is lost')
+})
 
 /** What is wrong, as far as it can be seen from here. */
 async function lookAround(): Promise<Trouble> {
@@ -144,21 +145,25 @@ export function Connecting({ conversation }: { readonly conversation: Connected 
   if (!isLost && !isBroken && !isUnseen) return null
   const seconds = Math.max(0, Math.ceil((retryAt - now) / 1000))
   const lost = conversation.active.value
-    ? `${TROUBLES[trouble]}. The answer goes on without it`
-    : `${TROUBLES[trouble]}. Your message is not sent yet`
+    ? t('{}. The answer goes on without it', troubles()[trouble])
+    : t('{}. Your message is not sent yet', troubles()[trouble])
   const words = isUnseen
-    ? `${trouble === 'unreachable' ? 'The server does not answer' : TROUBLES[trouble]}. What you write is kept, and sent when it is back.`
+    ? t(
+        '{}. What you write is kept, and sent when it is back.',
+        trouble === 'unreachable' ? t('The server does not answer') : troubles()[trouble]
+      )
     : isBroken
       ? trouble === 'unreachable' || trouble === 'silent'
-        ? 'The server cannot be reached.'
-        : `${TROUBLES[trouble]}.`
+        ? t('The server cannot be reached.')
+        : `${troubles()[trouble]}.`
       : state === 'waiting' && seconds > 0
-        ? `${lost}; trying again in ${seconds} s.`
-        : `${lost}. Trying again…`
+        ? t('{}; trying again in {} s.', lost, seconds)
+        : t('{}. Trying again…', lost)
   const signAge = Math.round((now - conversation.connection.lastSign) / 1000)
-  const sign = isLost && conversation.active.value && signAge >= OLD_SIGN_S ? ` Last sign ${signAge} s ago.` : ''
+  const sign =
+    isLost && conversation.active.value && signAge >= OLD_SIGN_S ? ` ${t('Last sign {} s ago.', signAge)}` : ''
   return html`<div class="lost" role="status">
-    <span>${words}${sign}${isLost && conversation.connection.isStopping.value && ' Stop is sent as soon as it is back.'}</span>
+    <span>${words}${sign}${isLost && conversation.connection.isStopping.value && ` ${t('Stop is sent as soon as it is back.')}`}</span>
     <button class="link" onClick=${() => {
       void reach()
       conversation.retryNow()

@@ -31,6 +31,7 @@ import { refresh } from './threads.ts'
 import { isLive, onNews } from './live.ts'
 import { notifyFailure } from './toast.ts'
 import { onDelivered } from './unsent.ts'
+import { t } from './words.ts'
 
 const MODES = ['messages-tuple', 'custom']
 const RUNS_MAX = 100
@@ -158,7 +159,7 @@ export class Conversation {
         if (newest) this.#showStored(newest)
         this.state.value = newest || runs.length > 0 || this.outbox.waiting.length > 0 ? 'ready' : this.#missing
         const last = runs[0]
-        this.failure.value = last && isFailed(last) ? (last.error ?? 'The run failed') : null
+        this.failure.value = last && isFailed(last) ? (last.error ?? t('The run failed')) : null
       })
       const { unsent } = this.outbox
       if (unsent && this.active.value === null) return void this.outbox.resend(unsent).catch(notifyFailure)
@@ -351,7 +352,7 @@ export class Conversation {
 
   #take(frame: Frame, runId: string): void {
     this.connection.heard()
-    if (frame.event === 'error') this.failure.value = String(frame.data?.message ?? 'The run failed')
+    if (frame.event === 'error') this.failure.value = String(frame.data?.message ?? t('The run failed'))
     if (frame.event === 'custom') this.progress.value = progressIn(frame.data) ?? this.progress.value
     if (!this.#transcript.apply(frame)) return
     const last = this.#transcript.messages.at(-1)

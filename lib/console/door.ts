@@ -17,18 +17,23 @@ import {
   signUp,
   stage
 } from './session.ts'
+import { t } from './words.ts'
 
 type Form = 'setup' | 'sign-in' | 'sign-up' | 'password'
 
 const WORDS: Readonly<Record<Form, { title: string; lead: string; button: string }>> = {
   setup: {
-    title: 'Welcome to Colloquy',
-    lead: 'Nobody has used this installation yet. The account you make now is its administrator.',
-    button: 'Create the administrator'
+    title: t('Welcome to Colloquy'),
+    lead: t('Nobody has used this installation yet. The account you make now is its administrator.'),
+    button: t('Create the administrator')
   },
-  'sign-in': { title: 'Welcome back', lead: 'Sign in to go on with your conversations.', button: 'Sign in' },
-  password: { title: 'Choose a password', lead: 'This link is good once.', button: 'Set the password' },
-  'sign-up': { title: 'Create an account', lead: 'Your conversations are yours alone.', button: 'Create account' }
+  'sign-in': { title: t('Welcome back'), lead: t('Sign in to go on with your conversations.'), button: t('Sign in') },
+  password: { title: t('Choose a password'), lead: t('This link is good once.'), button: t('Set the password') },
+  'sign-up': {
+    title: t('Create an account'),
+    lead: t('Your conversations are yours alone.'),
+    button: t('Create account')
+  }
 }
 
 export function View() {
@@ -67,7 +72,7 @@ export function View() {
     <form class="card" onSubmit=${submit}>
       <img class="mark" src=${new URL('icon.svg', import.meta.url).href} alt="" width="44" height="44" />
       <h1>${title}</h1>
-      <p class="lead">${hasEnded.value && form === 'sign-in' ? 'Your session has ended. Sign in, and you are back where you were.' : lead}</p>
+      <p class="lead">${hasEnded.value && form === 'sign-in' ? t('Your session has ended. Sign in, and you are back where you were.') : lead}</p>
       <label>E-mail<input name="email" type="email" required autocomplete="username" autofocus=${known === ''} defaultValue=${known} placeholder="you@example.com" /></label>
       <label>
         Password
@@ -81,9 +86,9 @@ export function View() {
           aria-describedby=${isNew ? 'rules' : undefined}
         />
       </label>
-      <button type="button" class="link" aria-pressed=${isShown} onClick=${() => setShown(!isShown)}>${isShown ? 'Hide what is typed' : 'Show what is typed'}</button>
+      <button type="button" class="link" aria-pressed=${isShown} onClick=${() => setShown(!isShown)}>${isShown ? t('Hide what is typed') : t('Show what is typed')}</button>
       ${form === 'sign-up' && needsInvitation.value && html`<label>Invitation<input name="invitation" required autocomplete="off" defaultValue=${invitation} placeholder="clq_…" /></label>`}
-      ${isNew && html`<p class="hint" id="rules">${PASSWORD_RULES}</p>`}
+      ${isNew && html`<p class="hint" id="rules">${t(PASSWORD_RULES)}</p>`}
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       ${problem && form === 'sign-in' && html`<p class="hint">Forgotten your password? An administrator can send you a link to set a new one.</p>`}
       <button class="primary wide" disabled=${isBusy}>${button}</button>
@@ -93,11 +98,11 @@ export function View() {
         form !== 'password' &&
         (canRegister.value || form === 'sign-up') &&
         html`<p class="hint other">
-          ${form === 'sign-in' ? 'No account yet? ' : 'You have an account? '}
+          ${form === 'sign-in' ? `${t('No account yet?')} ` : `${t('You have an account?')} `}
           <button type="button" class="link" onClick=${() => {
             setProblem(null)
             choose(other)
-          }}>${form === 'sign-in' ? 'Create one' : 'Sign in'}</button>
+          }}>${form === 'sign-in' ? t('Create one') : t('Sign in')}</button>
         </p>`
       }
     </form>

@@ -3,6 +3,7 @@ import { signal } from '@preact/signals'
 import { call, isUnavailable } from './api.ts'
 import { classes, html } from './html.ts'
 import { threadLink } from './router.ts'
+import { t } from './words.ts'
 
 export interface Hit {
   readonly thread_id: string
@@ -74,7 +75,7 @@ export function View({ known }: { readonly known: ReadonlySet<string> }) {
   const shown = hitsBeside(known)
   if (shown.length === 0) return null
   return html`<section aria-label="Messages found">
-    <p class="when">In messages: ${hits.length < total ? `${hits.length} of ${total}` : total}</p>
+    <p class="when">In messages: ${hits.length < total ? t('{} of {}', hits.length, total) : total}</p>
     <ul>${shown.map((hit) => html`<li key=${`${hit.thread_id} ${hit.message_id}`} class=${classes('thread', 'found')}><a href=${linkOf(hit)}><span class="title" dir="auto">${nameOfHit(hit)}</span><${Snippet} hit=${hit} /></a></li>`)}</ul>
     ${hits.length < total && html`<button class="plain wide" onClick=${() => void moreTexts()}>More</button>`}
     ${waiting > 0 && html`<p class="hint">${waiting} older conversations are yet to be read.</p>`}

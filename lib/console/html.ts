@@ -1,8 +1,14 @@
 // HTML templates, and helpers every view needs.
 import { type ComponentChildren, h } from 'preact'
 import htm from 'htm'
+import { localized } from './words.ts'
 
-export const html = htm.bind(h) as (strings: TemplateStringsArray, ...values: unknown[]) => ComponentChildren
+const made = htm.bind(h) as (strings: TemplateStringsArray, ...values: unknown[]) => ComponentChildren
+
+/** A template of the page; its own words are shown in the reader's language. */
+export function html(strings: TemplateStringsArray, ...values: unknown[]): ComponentChildren {
+  return made(localized(strings), ...values)
+}
 
 /** Brings the focus to the composer, from controls that go away. */
 export function focusComposer(): void {

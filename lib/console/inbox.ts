@@ -9,13 +9,14 @@ import { titleOf, type Thread } from './threads.ts'
 import { ago } from './time.ts'
 import { notify, notifyFailure } from './toast.ts'
 import { asking, refreshAsking } from './waiting.ts'
+import { t } from './words.ts'
 
 export function View() {
   useEffect(() => void refreshAsking().catch(notifyFailure), [])
   return html`<main class="chat inbox">
     <div class="scroller" tabindex="-1"><div class="column">
       <h1>Waits for you</h1>
-      <p class="lead">${asking.value.length === 0 ? 'No agent asks you anything.' : 'Your agents go on when you have answered.'}</p>
+      <p class="lead">${asking.value.length === 0 ? t('No agent asks you anything.') : t('Your agents go on when you have answered.')}</p>
       ${asking.value.map((thread) => html`<${Entry} key=${thread.thread_id} thread=${thread} />`)}
     </div></div>
   </main>`

@@ -9,6 +9,8 @@ import { Toasts } from './toast.ts'
 import { useEffect } from 'preact/hooks'
 import { link } from './api.ts'
 import { Later } from './later.ts'
+import { keepWords, loadWords } from './words.ts'
+import { t } from './words.ts'
 
 function Page() {
   return html`<${View} />
@@ -37,8 +39,9 @@ function View() {
 
 // Only where the page is a secure one; without it the page is as it is.
 if ('serviceWorker' in navigator)
-  addEventListener('load', () => void navigator.serviceWorker.register(`${BASE}/sw.js`).catch(() => {}))
+  addEventListener('load', () => void navigator.serviceWorker.register(`${BASE}/sw.js`).then(keepWords, () => {}))
 
+await loadWords()
 render(html`<${Page} />`, document.getElementById('app')!)
 if (link === null) void begin()
 
@@ -50,5 +53,5 @@ function Unreachable() {
     const timer = setInterval(() => void begin(), AGAIN_MS)
     return () => clearInterval(timer)
   }, [])
-  return html`<main class="door"><div class="card"><h1>The server does not answer</h1><p class="lead">${navigator.onLine ? 'It may be starting.' : 'You are offline.'} This page goes on as soon as it is back, with what you have written.</p><button class="primary wide" onClick=${() => void begin()}>Try now</button></div></main>`
+  return html`<main class="door"><div class="card"><h1>The server does not answer</h1><p class="lead">${navigator.onLine ? t('It may be starting.') : t('You are offline.')} This page goes on as soon as it is back, with what you have written.</p><button class="primary wide" onClick=${() => void begin()}>Try now</button></div></main>`
 }

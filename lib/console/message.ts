@@ -14,6 +14,7 @@ import { Sources, sourcesOf } from './sources.ts'
 import { bytes, clock, count, duration } from './time.ts'
 import { notify } from './toast.ts'
 import { Component, type ComponentChildren, h } from 'preact'
+import { t } from './words.ts'
 
 interface MessageProps {
   readonly message: TranscriptMessage
@@ -160,7 +161,7 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
     ${
       reasoning &&
       html`<details class="fold reasoning">
-        <summary><${Icon} name="bulb" /> ${isThinking ? html`<span class="shimmer">Thinking…</span>` : 'Thoughts'}</summary>
+        <summary><${Icon} name="bulb" /> ${isThinking ? html`<span class="shimmer">Thinking…</span>` : t('Thoughts')}</summary>
         <div class="inside"><${Markdown} text=${reasoning} /></div>
       </details>`
     }
@@ -204,12 +205,12 @@ function Call({ call, result, isRunning }: CallProps) {
     <summary>
       <${Icon} name="tool" />
       <span class=${mark === 'running' ? 'shimmer' : ''}>${call.name}</span>
-      <small>${mark === 'failed' ? 'failed' : mark === 'done' ? short(call.args) : mark === 'running' ? 'working…' : 'waits'}</small>
+      <small>${mark === 'failed' ? t('failed') : mark === 'done' ? short(call.args) : mark === 'running' ? t('working…') : t('waits')}</small>
     </summary>
     <div class="inside">
       <h4>Arguments</h4>
       <pre tabindex="0">${pretty(call.args)}</pre>
-      ${result && html`<h4>${hasFailed ? 'Error' : 'Result'}</h4><pre tabindex="0">${plainText(result.content)}</pre>`}
+      ${result && html`<h4>${hasFailed ? t('Error') : t('Result')}</h4><pre tabindex="0">${plainText(result.content)}</pre>`}
     </div>
   </details>`
 }
@@ -295,7 +296,7 @@ function Actions({ conversation, message, runId, text, usage }: ActionsProps) {
     asksWhy.value &&
     given !== null &&
     html`<form class="why row" onSubmit=${explain}>
-      <input name="why" aria-label="A word about it" placeholder=${given === 1 ? 'What was good? (optional)' : 'What was wrong? (optional)'} maxlength="1000" autocomplete="off" />
+      <input name="why" aria-label="A word about it" placeholder=${given === 1 ? t('What was good? (optional)') : t('What was wrong? (optional)')} maxlength="1000" autocomplete="off" />
       <button class="plain">Send</button>
     </form>`
   }`
@@ -309,7 +310,7 @@ function Copy({ text }: { readonly text: string }) {
       isDone.value = true
       setTimeout(() => (isDone.value = false), 1500)
     })
-  return html`<button class="quiet" title="Copy" aria-label=${isDone.value ? 'Copied' : 'Copy'} onClick=${copy}><${Icon} name=${isDone.value ? 'check' : 'copy'} /></button>`
+  return html`<button class="quiet" title="Copy" aria-label=${isDone.value ? t('Copied') : t('Copy')} onClick=${copy}><${Icon} name=${isDone.value ? 'check' : 'copy'} /></button>`
 }
 
 /** A system message, or a tool result whose call is missing. */

@@ -7,6 +7,7 @@ import { go, threadLink } from './router.ts'
 import { keepFor } from './tab-storage.ts'
 import { ago } from './time.ts'
 import { notify, notifyFailure } from './toast.ts'
+import { t } from './words.ts'
 
 interface Session {
   readonly session_id: string
@@ -28,7 +29,7 @@ export function Sure({
 }) {
   const [isAsked, setAsked] = useState(false)
   return isAsked
-    ? html`<button class="danger" aria-label=${`${name}, really`} onClick=${onSure} onBlur=${() => setAsked(false)}>${label}?</button>`
+    ? html`<button class="danger" aria-label=${t('{}, really', name)} onClick=${onSure} onBlur=${() => setAsked(false)}>${label}?</button>`
     : html`<button class="quiet" aria-label=${name} onClick=${() => setAsked(true)}><${Icon} name="bin" /></button>`
 }
 
@@ -47,7 +48,7 @@ export function Sessions() {
       ${sessions.map(
         ({ session_id, device, address, last_used_at, is_current }) => html`<li key=${session_id}>
           <div><b>${deviceOf(device)}</b><small>${[address, is_current ? 'this one' : `used ${ago(last_used_at)}`].filter(Boolean).join(' · ')}</small></div>
-          ${!is_current && html`<${Sure} name=${`End the session of ${deviceOf(device)}`} label="End it" onSure=${() => void end(session_id)} />`}
+          ${!is_current && html`<${Sure} name=${t('End the session of {}', deviceOf(device))} label="End it" onSure=${() => void end(session_id)} />`}
         </li>`
       )}
     </ul>

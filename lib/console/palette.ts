@@ -8,6 +8,7 @@ import { go, threadLink } from './router.ts'
 import { me } from './session.ts'
 import { setTheme } from './theme.ts'
 import { find, found, isSearching, query, threads, titleOf } from './threads.ts'
+import { t } from './words.ts'
 
 interface Entry {
   readonly id: string
@@ -91,7 +92,7 @@ export function View({ onClose, isAccountOpen, areKeysShown }: PaletteProps) {
           </li>`
         )}
       </ul>
-      ${entries.length === 0 && html`<p class="hint">${isSearching.value ? 'Searching…' : 'Nothing has these letters.'}</p>`}
+      ${entries.length === 0 && html`<p class="hint">${isSearching.value ? t('Searching…') : t('Nothing has these letters.')}</p>`}
     </div>
   <//>`
 }

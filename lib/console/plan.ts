@@ -1,6 +1,7 @@
 // The plan of an agent that keeps one: what is done, what is under way, what is left.
 import type { TranscriptMessage } from '../client/colloquy.ts'
 import { classes, html, Icon } from './html.ts'
+import { t } from './words.ts'
 
 interface Todo {
   readonly content: string
@@ -56,7 +57,7 @@ export function Plan({ todos }: { readonly todos: readonly Todo[] }) {
     <summary>
       <${Icon} name=${now ? 'queue' : 'check'} />
       <b>${done} of ${todos.length}</b>
-      <span dir="auto">${now?.content ?? 'All done'}</span>
+      <span dir="auto">${now?.content ?? t('All done')}</span>
       <progress value=${done} max=${todos.length} aria-label="Done of the plan"></progress>
     </summary>
     <ol>

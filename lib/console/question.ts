@@ -4,6 +4,7 @@ import { say } from './announce.ts'
 import { html } from './html.ts'
 import type { Question } from './records.ts'
 import { ReviewCards, reviewIn } from './review.ts'
+import { t } from './words.ts'
 
 interface QuestionProps {
   readonly question: Question
@@ -54,7 +55,7 @@ export function View({ question, onAnswer, isQuiet }: QuestionProps) {
   }
   if (review)
     return html`<form class="question" ref=${form} onSubmit=${(event: Event) => event.preventDefault()} aria-label="A question for you">
-      <p>${review.calls.length === 1 ? 'May this tool be called?' : `May these ${review.calls.length} tools be called?`}</p>
+      <p>${review.calls.length === 1 ? t('May this tool be called?') : t('May these {} tools be called?', review.calls.length)}</p>
       <${ReviewCards} review=${review} isSent=${isSent} onAnswer=${answer} />
     </form>`
   return html`<form class="question" ref=${form} onSubmit=${submit} aria-label="A question for you">

@@ -7,6 +7,7 @@ import { html, Icon } from './html.ts'
 import { type Attached, filesIn, isInFlight, newId, plainText, type Run } from './records.ts'
 import { notifyFailure } from './toast.ts'
 import type { Message, Unsent } from './unsent.ts'
+import { t } from './words.ts'
 
 const LISTED = 20
 
@@ -136,7 +137,7 @@ export function QueueList({ queue, outbox, isLost, onInterrupt }: QueueListProps
     ${unsent.map(
       (one) => html`<li key=${one.key} class=${one.refusal ? 'refused' : ''}>
         <${Icon} name="queue" /><span dir="auto">${[textOf(one.message), ...(one.names ?? [])].filter(Boolean).join(' · ')}</span>
-        <small>${one.refusal ?? 'not sent yet'}</small>
+        <small>${one.refusal ?? t('not sent yet')}</small>
         <button class="quiet" title="Edit" aria-label="Edit the unsent message" onClick=${() => void outbox.recall(one)}><${Icon} name="pen" /></button>
         <button class="quiet" title="Remove" aria-label="Remove the unsent message" onClick=${() => void outbox.remove(one)}><${Icon} name="close" /></button>
       </li>`

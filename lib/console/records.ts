@@ -1,5 +1,6 @@
 // Records of the API as the page reads them: runs, checkpoints, questions, messages.
 import type { TranscriptMessage } from '../client/colloquy.ts'
+import { t } from './words.ts'
 
 export interface Run {
   readonly run_id: string
@@ -136,15 +137,16 @@ export function cutOf({ raw }: TranscriptMessage, run: Run | undefined): string 
   const { finish_reason, stop_reason } = (raw.response_metadata ?? {}) as Record<string, unknown>
   const reason = String(finish_reason ?? stop_reason)
   if (/^(length|max_tokens|MAX_TOKENS)$/.test(reason))
-    return 'The answer is cut off: it reached the limit of its length.'
-  if (/^(content_filter|refusal|SAFETY)$/.test(reason)) return 'The answer is cut off: the model’s provider stopped it.'
+    return t('The answer is cut off: it reached the limit of its length.')
+  if (/^(content_filter|refusal|SAFETY)$/.test(reason))
+    return t('The answer is cut off: the model’s provider stopped it.')
   return run ? stopOf(run) : null
 }
 
 /** How a run was stopped before its end, as a sentence; null: it was not. */
 export function stopOf({ status, stop_reason }: Run): string | null {
   if (status !== 'interrupted' || stop_reason === 'asked_user') return null
-  return stop_reason === 'shutdown' ? 'The server was stopped before the answer was complete.' : 'Stopped.'
+  return stop_reason === 'shutdown' ? t('The server was stopped before the answer was complete.') : t('Stopped.')
 }
 
 export const isInFlight = ({ status }: Run): boolean => status === 'pending' || status === 'running'

@@ -2,6 +2,7 @@
 // human-in-the-loop requests and those of agent-inbox, and answers in their own form.
 import { useState } from 'preact/hooks'
 import { html } from './html.ts'
+import { t } from './words.ts'
 
 type Json = unknown
 type Args = Readonly<Record<string, Json>>
@@ -119,7 +120,7 @@ export function ReviewCards({ review, isSent, onAnswer }: CardsProps) {
     ${
       review.calls.length > 1 &&
       html`<div class="row end">
-        <small>${left === 0 ? 'All decided' : `${left} of ${review.calls.length} to decide`}</small>
+        <small>${left === 0 ? t('All decided') : t('{} of {} to decide', left, review.calls.length)}</small>
         <button type="button" class="plain" disabled=${isSent || left === 0} onClick=${() =>
           setDecisions(
             decisions.map(
@@ -169,7 +170,7 @@ function Card({ call, decision, isSent, onDecide }: CardProps) {
     }
     ${
       (open === 'reject' || open === 'respond') &&
-      html`<label>${open === 'reject' ? 'Why not' : 'Your answer'}<textarea rows="2" dir="auto" value=${reason} onInput=${(event: InputEvent) => setReason((event.currentTarget as HTMLTextAreaElement).value)}></textarea></label>`
+      html`<label>${open === 'reject' ? t('Why not') : t('Your answer')}<textarea rows="2" dir="auto" value=${reason} onInput=${(event: InputEvent) => setReason((event.currentTarget as HTMLTextAreaElement).value)}></textarea></label>`
     }
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <div class="options">

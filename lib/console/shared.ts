@@ -10,6 +10,7 @@ import { html } from './html.ts'
 import { place } from './router.ts'
 import { beginSignedOut, wantsSession } from './session.ts'
 import { notify } from './toast.ts'
+import { t } from './words.ts'
 
 const ENDED = 'This link does not exist, has expired, or was taken back by whoever made it.'
 
@@ -76,7 +77,7 @@ export function View() {
   if (problem.value)
     return html`<main class="door"><div class="card"><h1>There is nothing here</h1><p class="lead" role="alert">${problem.value}</p></div></main>`
   return html`<div class="shared">
-    <header class="shared-head"><b dir="auto">${conversation.title.value ?? 'A conversation'}</b><span class="hint">Read only</span></header>
+    <header class="shared-head"><b dir="auto">${conversation.title.value ?? t('A conversation')}</b><span class="hint">Read only</span></header>
     <${Chat} conversation=${conversation} onSent=${() => {}} />
   </div>`
 }

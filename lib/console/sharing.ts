@@ -8,6 +8,7 @@ import { Sure } from './own-account.ts'
 import type { Thread } from './threads.ts'
 import { ago } from './time.ts'
 import { notify } from './toast.ts'
+import { t } from './words.ts'
 
 interface Link {
   readonly link_id: string
@@ -38,7 +39,7 @@ export function View({ thread, onClose }: { readonly thread: Thread; readonly on
   return html`<${Dialog} title="Share" onClose=${onClose}>
     <p>Whoever has a link reads this conversation as it is and as it goes on, and changes nothing.</p>
     <form class="stack" onSubmit=${create}>
-      <label>Good for<select name="days">${DAYS.map((days) => html`<option value=${days} selected=${days === 7}>${days === 1 ? 'a day' : days === 365 ? 'a year' : `${days} days`}</option>`)}</select></label>
+      <label>Good for<select name="days">${DAYS.map((days) => html`<option value=${days} selected=${days === 7}>${days === 1 ? t('a day') : days === 365 ? t('a year') : t('{} days', days)}</option>`)}</select></label>
       <label class="check"><input type="checkbox" name="files" /> With its files</label>
       <footer><button class="primary">Make a link</button></footer>
     </form>
@@ -50,7 +51,7 @@ export function View({ thread, onClose }: { readonly thread: Thread; readonly on
         <ul class="tokens">
           ${links.map(
             ({ link_id, files, created_at, expires_at }) => html`<li key=${link_id}>
-              <div><b>${files ? 'With files' : 'Without files'}</b><small>made ${ago(created_at)} · ${endOf(expires_at)}</small></div>
+              <div><b>${files ? t('With files') : t('Without files')}</b><small>made ${ago(created_at)} · ${endOf(expires_at)}</small></div>
               <${Sure} name=${`Take back the link made ${ago(created_at)}`} label="Take it back" onSure=${() => void revoke(link_id)} />
             </li>`
           )}

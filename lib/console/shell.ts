@@ -17,19 +17,20 @@ import { keepDelivering, unsent, unsentCount } from './unsent.ts'
 import { askingCount, watchHidden } from './waiting.ts'
 import './theme.ts'
 import { find, query, refresh, refreshSoon, showKeptThreads, threads, titleOf } from './threads.ts'
+import { t } from './words.ts'
 
 const REFRESH_MS = 10_000
 
-const KEYS: readonly (readonly [string, string])[] = [
-  ['Enter', 'send; during an answer: queue'],
-  ['Ctrl Enter', 'tell the agent at work'],
-  ['Shift Enter', 'new line'],
-  ['Esc', 'stop the answer'],
-  ['Ctrl K', 'search, and commands'],
-  ['Ctrl Shift O', 'new conversation'],
-  ['Alt ↑ ↓', 'previous and next conversation'],
-  ['/', 'write'],
-  ['?', 'this list']
+const keys = (): readonly (readonly [string, string])[] => [
+  ['Enter', t('send; during an answer: queue')],
+  ['Ctrl Enter', t('tell the agent at work')],
+  ['Shift Enter', t('new line')],
+  ['Esc', t('stop the answer')],
+  ['Ctrl K', t('search, and commands')],
+  ['Ctrl Shift O', t('new conversation')],
+  ['Alt ↑ ↓', t('previous and next conversation')],
+  ['/', t('write')],
+  ['?', t('this list')]
 ]
 
 /** The open conversation. A new one gets its thread id at once, so that files can be uploaded to it. */
@@ -114,7 +115,7 @@ export function Shell() {
   }, [isDrawer])
   useEffect(() => {
     const title = conversation?.title.value
-    const name = view === 'overview' ? 'Overview' : view === 'inbox' ? 'Waits for you' : title
+    const name = view === 'overview' ? t('Overview') : view === 'inbox' ? t('Waits for you') : title
     document.title = `${waits > 0 ? `(${waits}) ` : ''}${name ? `${name} · ` : ''}Colloquy`
   })
 
@@ -122,7 +123,7 @@ export function Shell() {
     <${Skip} />
     <header class="top">
       <button class="quiet" aria-label="Conversations" aria-expanded=${isSideOpen.value} onClick=${() => (isSideOpen.value = !isSideOpen.value)}><${Icon} name="menu" /></button>
-      <b>${view === 'overview' ? 'Overview' : view === 'inbox' ? 'Waits for you' : (conversation?.title.value ?? 'Colloquy')}</b>
+      <b>${view === 'overview' ? t('Overview') : view === 'inbox' ? t('Waits for you') : (conversation?.title.value ?? 'Colloquy')}</b>
       <a class="quiet button" href="#/" aria-label="New conversation"><${Icon} name="plus" /></a>
     </header>
     <div class="veil" onClick=${() => (isSideOpen.value = false)}></div>
@@ -150,7 +151,7 @@ export function Shell() {
     ${
       areKeysShown.value &&
       html`<${Dialog} title="Keys" onClose=${() => (areKeysShown.value = false)}>
-        <dl class="keys">${KEYS.map(([key, what]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}</dl>
+        <dl class="keys">${keys().map(([key, what]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}</dl>
       <//>`
     }
   </div>`

@@ -27,6 +27,7 @@ import {
 } from './threads.ts'
 import { ago, dayOf } from './time.ts'
 import { notifyFailure } from './toast.ts'
+import { t } from './words.ts'
 
 export function ThreadList() {
   const list = useRef<HTMLElement>(null)
@@ -68,7 +69,7 @@ export function ThreadList() {
   }
 
   return html`<nav class="threads" ref=${list} onScroll=${onScroll} onKeyDown=${onKeyDown} onFocusCapture=${onFocus} aria-label="Conversations">
-      ${query.value && html`<p class="hint">${isSearching.value ? 'Searching…' : `${found.value.length} found`}</p>`}
+      ${query.value && html`<p class="hint">${isSearching.value ? t('Searching…') : t('{} found', found.value.length)}</p>`}
       ${!query.value && shown.length === 0 && total.value === 0 && html`<p class="hint">Your conversations will be listed here.</p>`}
       <ul>
         ${shown.map(
@@ -111,7 +112,7 @@ const sharing = () => import('./sharing.ts')
 /** The heading under which a thread stands. */
 function groupOf(thread: Thread | undefined): string {
   if (!thread) return ''
-  return isPinned(thread) ? 'Pinned' : dayOf(thread.updated_at)
+  return isPinned(thread) ? t('Pinned') : dayOf(thread.updated_at)
 }
 
 interface ItemProps {
@@ -171,7 +172,7 @@ function Item({ thread, isOpen, isStop, menu, onRename, onShare, onDelete }: Ite
             : html`<time datetime=${thread.updated_at}>${ago(thread.updated_at)}</time>`
       }
     </a>
-    <button class="quiet more" tabindex=${tabindex} aria-label=${`Actions for ${title}`} aria-haspopup="menu" aria-expanded=${isMenuOpen} onClick=${(
+    <button class="quiet more" tabindex=${tabindex} aria-label=${t('Actions for {}', title)} aria-haspopup="menu" aria-expanded=${isMenuOpen} onClick=${(
       event: MouseEvent
     ) => {
       event.stopPropagation()
@@ -180,9 +181,9 @@ function Item({ thread, isOpen, isStop, menu, onRename, onShare, onDelete }: Ite
     ${
       isMenuOpen &&
       html`<div class="menu" role="menu">
-        <button role="menuitem" onClick=${choose(() => void pin(thread, !isPinned(thread)).catch(notifyFailure))}><${Icon} name="pin" /> ${isPinned(thread) ? 'Unpin' : 'Pin'}</button>
+        <button role="menuitem" onClick=${choose(() => void pin(thread, !isPinned(thread)).catch(notifyFailure))}><${Icon} name="pin" /> ${isPinned(thread) ? t('Unpin') : t('Pin')}</button>
         <button role="menuitem" onClick=${choose(onRename)}><${Icon} name="pen" /> Rename</button>
-        <button role="menuitem" onClick=${choose(() => void archive(thread, !isArchived(thread)).catch(notifyFailure))}><${Icon} name="box" /> ${isArchived(thread) ? 'Take out of the archive' : 'Archive'}</button>
+        <button role="menuitem" onClick=${choose(() => void archive(thread, !isArchived(thread)).catch(notifyFailure))}><${Icon} name="box" /> ${isArchived(thread) ? t('Take out of the archive') : t('Archive')}</button>
         ${canShare.value && html`<button role="menuitem" onClick=${choose(onShare)}><${Icon} name="open" /> Share</button>`}
         <button role="menuitem" onClick=${choose(() => toFile(thread, 'markdown'))}><${Icon} name="save" /> Export as Markdown</button>
         <button role="menuitem" onClick=${choose(() => toFile(thread, 'json'))}><${Icon} name="save" /> Export as JSON</button>

@@ -4,6 +4,7 @@ import { ApiError, csrfToken } from '../client/colloquy.ts'
 import { call, colloquy } from './api.ts'
 import { forgetThread, keepThreadList, keptThreadList } from './kept-threads.ts'
 import { notify, notifyFailure, UNDO_MS } from './toast.ts'
+import { t } from './words.ts'
 
 export interface Thread {
   readonly thread_id: string
@@ -40,7 +41,7 @@ export const shownFound = computed(() => found.value.filter(({ thread_id }) => !
 
 export const isArchived = ({ metadata }: Thread): boolean => metadata.archived === true
 export const isPinned = ({ metadata }: Thread): boolean => metadata.pinned === true
-export const titleOf = ({ values }: Pick<Thread, 'values'>): string => values.title || 'New conversation'
+export const titleOf = ({ values }: Pick<Thread, 'values'>): string => values.title || t('New conversation')
 
 async function search(body: object, signal?: AbortSignal): Promise<{ list: Thread[]; total: number }> {
   const response = await colloquy.send('POST', '/api/threads/search', { body, ...(signal && { signal }) })

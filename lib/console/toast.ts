@@ -3,6 +3,7 @@ import { signal } from '@preact/signals'
 import { say } from './announce.ts'
 import { textOf } from './api.ts'
 import { html } from './html.ts'
+import { t } from './words.ts'
 
 interface Notice {
   readonly id: number
@@ -19,8 +20,9 @@ let count = 0
 /** `undo`: offered for as long as it is shown. */
 export function notify(text: string, isError = false, undo: (() => void) | null = null): void {
   const id = count++
-  notices.value = [...notices.value, { id, text, isError, undo }]
-  say(text)
+  const words = t(text)
+  notices.value = [...notices.value, { id, text: words, isError, undo }]
+  say(words)
   setTimeout(() => close(id), undo ? UNDO_MS : SHOWN_MS)
 }
 

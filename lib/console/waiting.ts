@@ -3,6 +3,7 @@ import { computed, signal } from '@preact/signals'
 import { call } from './api.ts'
 import { threadLink } from './router.ts'
 import { type Thread, titleOf, whenRefreshed } from './threads.ts'
+import { t } from './words.ts'
 
 export const asking = signal<readonly Thread[]>([])
 export const askingCount = computed(() => asking.value.length)
@@ -44,7 +45,7 @@ async function look(): Promise<void> {
 }
 
 function announce(thread: Thread): void {
-  const words = thread.status === 'interrupted' ? 'The agent asks you something.' : 'The answer is there.'
+  const words = thread.status === 'interrupted' ? t('The agent asks you something.') : t('The answer is there.')
   const notification = new Notification(titleOf(thread), { body: words, tag: thread.thread_id })
   notification.onclick = () => {
     focus()
