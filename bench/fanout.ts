@@ -3,7 +3,7 @@ import type { Script } from './agent.ts'
 import type { Floor } from './floors.ts'
 import type { Options } from './options.ts'
 import { type Measure, median, quantile, type Row, report, short } from './report.ts'
-import type { Asked, ReadOrder } from './readers.ts'
+import type { Asked } from './readers.ts'
 import { Readers, Server } from './rig.ts'
 import { mean, roundsOf, type Sample } from './rounds.ts'
 import type { TargetName } from './targets.ts'
@@ -11,13 +11,15 @@ import type { TargetName } from './targets.ts'
 const SIZE = 60
 const RATE = 100
 
-/** How readers read: a run as a stream, or its thread in the words of protocol v2, by either transport. */
-export type Transport = 'run' | 'events' | 'websocket'
+/** How readers read: a run as a stream, its thread in the words of protocol v2, by either transport, or the run as other protocols say it. */
+export type Transport = 'run' | 'events' | 'websocket' | 'responses' | 'chat' | 'ag-ui'
 
 export interface Candidate {
   readonly floor?: Floor
-  /** Default: a run. */
-  readonly transport?: Transport
+  /** Default: a run. Several: readers of each in turn. */
+  readonly transport?: Transport | readonly Transport[]
+  /** Only what is stored is shown. */
+  readonly isSync?: boolean
   readonly tickMs?: number
   /** Of the gateway. */
   readonly coalesceMs?: number
@@ -28,34 +30,43 @@ function start({ floor, tickMs, coalesceMs }: Candidate, script: Script): Promis
   return Server.gateway(coalesceMs === undefined ? {} : { streams: { coalesce_ms: coalesceMs } })
 }
 
-type Reading = Asked & Pick<ReadOrder, 'until' | 'mark'>
-
-/** What a reader asks for. A thread's events have no end: it has had enough when it has all deltas. */
-function readingOf(transport: Transport, run: string, { deltas }: Script): Reading {
-  if (transport === 'run') return { path: run }
-  const path = run.replace(/\/runs\/.*/, '/stream/events')
+/** What a reader asks for. Some have no end, or none that readers know: it has had enough when it has all deltas. */
+function readingOf(transport: Transport, run: string, { deltas }: Script): Asked {
+  const [, thread = '', id = ''] = /threads\/(.*)\/runs\/(.*)\/stream/.exec(run) ?? []
   const channels = ['messages']
-  const rest = { path, until: deltas, mark: '"event_id"' }
-  if (transport === 'events') return { ...rest, body: JSON.stringify({ channels }) }
-  return { ...rest, says: JSON.stringify({ id: 1, method: 'subscription.subscribe', params: { channels } }) }
+  const event = { until: deltas, mark: '"event_id"' }
+  const delta = { until: deltas, mark: '"delta":' }
+  switch (transport) {
+    case 'run':
+      return { path: run }
+    case 'events':
+      return { ...event, path: `/api/threads/${thread}/stream/events`, body: JSON.stringify({ channels }) }
+    case 'websocket': {
+      const says = JSON.stringify({ id: 1, method: 'subscription.subscribe', params: { channels } })
+      return { ...event, path: `/api/threads/${thread}/stream/events`, says }
+    }
+    case 'responses':
+      return { ...delta, path: `/v1/responses/resp_${id.replaceAll('-', '')}?stream=true` }
+    case 'chat':
+      return { ...delta, path: `/api/ai/chat/${thread}/stream` }
+    case 'ag-ui':
+      return { ...delta, path: `/api/agui/threads/${thread}/runs/${id}` }
+  }
 }
 
 /** One round: the readers come, the run streams and ends. */
 async function sample(
-  { floor, transport = 'run' }: Candidate,
+  { floor, transport = 'run', isSync = false }: Candidate,
   server: Server,
   joiners: number,
   script: Script
 ): Promise<Sample> {
   const readers = new Readers()
   try {
-    const { until, mark, ...asked } = readingOf(transport, floor ? '/' : await server.run(script), script)
-    const all = Array.from({ length: joiners }, () => asked)
-    const { done } = await readers.ask(server, all, {
-      ...(until && { until }),
-      ...(mark && { mark }),
-      ages: script.isStamped === true
-    })
+    const path = floor ? '/' : await server.run(script, { isSync })
+    const readings = [transport].flat().map((one) => readingOf(one, path, script))
+    const all = Array.from({ length: joiners }, (_, i) => readings[i % readings.length]!)
+    const { done } = await readers.ask(server, all, { ages: script.isStamped === true })
     const before = await server.usage()
     const began = performance.now()
     server.go()

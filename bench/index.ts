@@ -9,6 +9,7 @@ import { commit } from './commit.ts'
 import { compaction } from './compaction.ts'
 import { compare } from './compare.ts'
 import { delta } from './delta.ts'
+import { encodings } from './encodings.ts'
 import { fanout } from './fanout.ts'
 import { firstFrame } from './first-frame.ts'
 import { flush } from './flush.ts'
@@ -35,6 +36,7 @@ const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
   delta,
   fanout,
   protocol,
+  encodings,
   latency,
   'many-runs': manyRuns,
   'first-frame': firstFrame,

@@ -10,6 +10,10 @@ export interface Asked {
   readonly body?: string
   /** A WebSocket: this text is said on it once it is open. */
   readonly says?: string
+  /** It is done when it has this many frames; default: that of the order, or when it was told the end. */
+  readonly until?: number
+  /** What stands in every frame once: of ten characters at most. Default: that of the order, or the line that has its id. */
+  readonly mark?: string
 }
 
 /** What the bench says: open a reader of each of these. */
@@ -17,9 +21,8 @@ export interface ReadOrder {
   readonly url: string
   readonly asked: readonly Asked[]
   readonly headers: Readonly<Record<string, string>>
-  /** A reader is done when it has this many frames; default: when it was told the end. */
+  /** Of those that say none of their own. */
   readonly until?: number
-  /** What stands in every frame once: of ten characters at most. Default: the line that has its id. */
   readonly mark?: string
   /** Also keep the time from each frame to the next, which costs the readers. */
   readonly gaps?: boolean
@@ -56,6 +59,7 @@ class Reader {
   readonly ages: number[] = []
   readonly #order: ReadOrder
   readonly #mark: string
+  readonly #until: number
   /** What it has to say when its socket is open; then its head has come with the answer to that. */
   #says: string | null
   readonly #socket: Socket
@@ -73,7 +77,8 @@ class Reader {
 
   constructor(order: ReadOrder, asked: Asked) {
     this.#order = order
-    this.#mark = order.mark ?? ID
+    this.#mark = asked.mark ?? order.mark ?? ID
+    this.#until = asked.until ?? order.until ?? Number.POSITIVE_INFINITY
     this.#says = asked.says ?? null
     const { hostname, port } = new URL(order.url)
     this.#socket = connect({ port: Number(port), host: hostname, noDelay: true })
@@ -100,7 +105,7 @@ class Reader {
     this.#tail = (this.#tail + chunk.toString('latin1', Math.max(0, chunk.length - TAIL))).slice(-TAIL)
     if (this.firstMs === 0 && this.frames > 0) this.firstMs = performance.now() - this.#began
     if (this.#order.gaps) this.#arrived(this.frames - before)
-    if (!isOver && this.frames < (this.#order.until ?? Number.POSITIVE_INFINITY)) return
+    if (!isOver && this.frames < this.#until) return
     this.#setDone()
     this.#socket.destroy()
   }

@@ -104,9 +104,10 @@ export class Server {
   }
 
   /** Starts a run of the script in the background and answers the path of its stream. */
-  async run(script: Script, thread?: string): Promise<string> {
+  async run(script: Script, { thread, isSync = false }: { thread?: string; isSync?: boolean } = {}): Promise<string> {
     const id = thread ?? (await this.thread())
-    const answer = await this.post(`/api/threads/${id}/runs`, asking(script))
+    const body = { ...asking(script), ...(isSync && { durability: 'sync' }) }
+    const answer = await this.post(`/api/threads/${id}/runs`, body)
     if (!answer.ok) throw new Error(`no run: ${answer.status} ${await answer.text()}`)
     return `${answer.headers.get('content-location')}/stream?stream_mode=messages-tuple`
   }

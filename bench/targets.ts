@@ -157,6 +157,13 @@ export const TARGETS = {
     excellent: { ratio: 1.3 },
     good: { ratio: 2 }
   },
+  'encodings-200': {
+    scenario: '200 readers of one run in five encodings, 100 frames/s',
+    unit: frame,
+    floor: '200 readers of the dearest one',
+    excellent: { ratio: 1.3 },
+    good: { ratio: 2 }
+  },
   'runs-paced': {
     scenario: '200 runs, 50 frames/s each',
     unit: frame,

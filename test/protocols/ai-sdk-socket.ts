@@ -1,9 +1,11 @@
 // The AI SDK's chat over a WebSocket, by recorded frames: whose it is, what is sent and read again, and a stop.
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import t from 'tap'
 import { WebSocket } from 'ws'
 import { PERMISSIONS } from '../../lib/base/types.ts'
 import { exactFetch } from '../../lib/client/ai-sdk.ts'
+import { Clock } from '../fixtures/clock.ts'
 import { openSite, signIn, until } from '../fixtures/gateway.ts'
 import { programOf } from '../fixtures/program.ts'
 import { openProxy } from '../fixtures/proxy.ts'
@@ -171,4 +173,17 @@ t.test('with exactFetch an answer goes on behind every cut, each chunk once', as
   const events = (all: string) => all.split('\n').filter((line) => /^(id|data):/.test(line))
   t.strictSame(events(text), events(whole))
   t.match(JSON.parse(sent[0]!), { durability: 'sync', id }, 'a crash would take nothing of it back')
+})
+
+t.test('a first message is waited for ten seconds', async (t) => {
+  const clock = Clock.stopFor(t)
+  const { ws } = new Client()
+  await once(ws, 'open')
+  await clock.pass(9_900)
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(ws.readyState, WebSocket.OPEN)
+  const closed = once(ws, 'close')
+  await clock.pass(200)
+  const [code, reason] = (await closed) as [number, Buffer]
+  t.strictSame([code, String(reason)], [1008, 'no message has come'])
 })
