@@ -87,12 +87,15 @@ t.test('an answer that waits is refused in its form when its credential ends', a
   const site = await openSite(t)
   const person = await signIn(site)
   const { token } = await programOf(person, ...PERMISSIONS)
-  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json', 'a2a-version': '1.0' }
   const messages = [{ role: 'user', content: LONG }]
   const ofOpenai = { error: { type: 'authentication_error', code: 'invalid_api_key' } }
+  const message = { messageId: 'm1', role: 'ROLE_USER', parts: [{ text: LONG }] }
   const asked: readonly [path: string, body: JsonObject, refusal: object][] = [
     ['/v1/responses', { input: LONG }, ofOpenai],
     ['/v1/chat/completions', { messages }, ofOpenai],
+    ['/a2a/lead_agent', rpc('SendMessage', { message }), { id: 1, error: { message: 'Invalid token' } }],
+    ['/a2a/lead_agent/message:send', { message }, { error: { status: 'UNAUTHENTICATED' } }],
     ['/api/runs/wait', { input: { messages } }, { detail: { code: 'token_invalid' } }]
   ]
   const answers = asked.map(([path, body]) =>

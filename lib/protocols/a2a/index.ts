@@ -46,7 +46,8 @@ export function a2aRoutes(services: Services): Route[] {
       const answer = await methods.call(request.method, { call, agent, params: request.params, wrap })
       return answer === HANDLED ? HANDLED : success(id, answer)
     } catch (error) {
-      if (!(error instanceof RpcError)) throw error
+      // Behind the head of an answer that has waited there is no other answer: it is reset.
+      if (!(error instanceof RpcError) || call.res.headersSent) throw error
       return failure(isRpcId(call.body.id) ? call.body.id : null, error)
     }
   }
@@ -64,7 +65,7 @@ export function a2aRoutes(services: Services): Route[] {
       })
       return answer === HANDLED ? HANDLED : { json: answer }
     } catch (error) {
-      if (error instanceof RpcError) return restFailure(error)
+      if (error instanceof RpcError && !call.res.headersSent) return restFailure(error)
       throw error
     }
   }

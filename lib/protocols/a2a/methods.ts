@@ -3,6 +3,7 @@ import { fail, Failure } from '../../base/errors.ts'
 import { type HANDLED, requirePermission, type UserCall } from '../../http/route.ts'
 import { readInput } from '../../routes/input.ts'
 import { giveInput } from '../../routes/run-input.ts'
+import { waitForEnd } from '../../routes/wait.ts'
 import type { Services } from '../../routes/services.ts'
 import { type HumanMessage, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import { INVALID_PARAMS, METHOD_NOT_FOUND, RpcError } from '../json-rpc.ts'
@@ -83,21 +84,18 @@ export class A2aMethods {
   // ------------------------------------------------------------------------------------------------ messages
 
   async #send(asked: Asked): Promise<Answer> {
-    const { call, params } = asked
+    const { call, params, wrap } = asked
     const configuration = configurationIn(params)
-    return this.#services.registry.streams.hold(call.user.id, async () => {
-      const task = await this.#deliver(asked)
-      if (configuration.returnImmediately !== true) await this.#ended(asked, task.last)
-      return { task: await this.#view(await this.#tasks.get(call, task.first.run_id), params, configuration) }
+    return this.#services.registry.streams.hold(call.user.id, async (place) => {
+      const { first, last } = await this.#deliver(asked)
+      const answer = async () => ({
+        task: await this.#view(await this.#tasks.get(call, first.run_id), params, configuration)
+      })
+      if (configuration.returnImmediately === true) return answer()
+      const answerOf = async () => JSON.stringify(wrap(await answer()))
+      const revoked = JSON.stringify(call.errors?.(new Failure('token_revoked'), call.req)?.json)
+      return waitForEnd(this.#services, call, place, { run: last, isTheirs: false, revoked, answerOf })
     })
-  }
-
-  /** @throws Failure when its end cannot be told, or not to this caller any more */
-  async #ended({ call }: Asked, run: Run): Promise<void> {
-    const ended = await this.#services.runs.waitFor(run)
-    if (call.grant && !(await this.#services.isValid(call.grant))) throw fail('token_revoked')
-    if (!ended)
-      throw fail('store_unavailable', { reason: 'the end of the run is not known here' }, { 'Retry-After': '1' })
   }
 
   async #stream(asked: Asked): Promise<Answer> {
