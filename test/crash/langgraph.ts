@@ -5,6 +5,7 @@ import { type Child, startChild } from '../fixtures/child.ts'
 import { at, listIn, type Options, Person, textIn, until } from '../fixtures/gateway.ts'
 import { dataOf, Talk, textsIn } from '../fixtures/graph-journey.ts'
 import { type GraphServer, graphFolder, planned, startGraphServer } from '../fixtures/langgraph.ts'
+import { startPair } from '../fixtures/pair.ts'
 import type { Frame, Stream } from '../fixtures/stream.ts'
 
 // Most of it is waiting for words.
@@ -155,6 +156,24 @@ t.test('a run that a user cancels after the restart is cancelled there too', { s
   t.match((await talk.said()).at(-1), ['ai', 'one '])
   const statusThere = async () => at(listIn(await shared!.ask(`/threads/${talk.thread}/runs`))[0], 'status')
   await until(async () => (await statusThere()) === 'interrupted', 'the run there ends')
+})
+
+t.test('another process follows the run of one that has died, when it takes it over', { skip }, async (t) => {
+  const agent = { runtime: 'langgraph', url: shared!.url, assistant_id: 'agent' }
+  const { a, onA, onB } = await startPair(t, { config: { agent } })
+  const thread = await onA.thread()
+  const plan = planned({ text: WORDS.join(' '), rate: 10 })
+  const stream = await onA.stream(thread, plan, { stream_mode: MODES, durability: 'sync' })
+  await stream.until(({ frames }) => frames.some(({ data }) => data.includes('"w10 "')))
+  await a.kill()
+  await stream.ended
+  // Whoever reads it at the other process meanwhile is reset when that takes it over.
+  const status = async () => at((await onB.get(stream.runPath)).body, 'status')
+  await until(async () => (await status()) !== 'running', 'its end', 30_000)
+  const rest = await (await onB.join(stream.runPath, stream.frames.at(-1)!.id, MODES)).whole()
+  t.equal(textOf([...stream.frames, ...rest]), WHOLE)
+  t.match((await onB.get(stream.runPath)).body, { status: 'success' })
+  t.match(await shared!.ask(`/threads/${thread}/runs`), [{ status: 'success' }])
 })
 
 t.test('a server that has forgotten the run: it ends as cut, with what was said', { skip }, async (t) => {
