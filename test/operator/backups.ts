@@ -227,7 +227,7 @@ function isOption(name: string): boolean {
 t.test(
   'every option in the table of the document is one, and so is each that its sections on copies name',
   async (t) => {
-    const names = firstCells('| Option | Default |')
+    const names = firstCells('| Option | Variable |')
     t.ok(names.length > 70, `${names.length}`)
     t.strictSame(
       names.filter((name) => !isOption(name)),
