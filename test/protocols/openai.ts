@@ -208,6 +208,8 @@ t.test('what is unknown or cannot be honoured is refused in its own form, by nam
     [{ input: 'x', previous_response_id: 'resp_none' }, 400, 'previous_response_id'],
     [{ input: 'x', conversation: 'conv_none' }, 404, null],
     [{ input: 'x', stream: 'yes' }, 400, 'stream'],
+    [{ input: 'x', text: 'json' }, 400, 'text'],
+    [{ input: 'x', text: { verbosity: 'low', tone: 'kind' } }, 400, 'text.tone'],
     [{ input: 'x', metadata: { a: 1 } }, 400, 'metadata']
   ]
   for (const [body, status, param] of refused)
@@ -216,12 +218,22 @@ t.test('what is unknown or cannot be honoured is refused in its own form, by nam
     status: 400,
     body: { error: { param: 'n', type: 'invalid_request_error' } }
   })
+  t.match(await client.ask('POST', '/v1/responses', '{"input": '), {
+    status: 400,
+    body: { error: { param: null, message: /no JSON: not valid JSON/ } }
+  })
+  const deep = await client.ask('POST', '/v1/responses', `{"input": ${'['.repeat(5000)}${']'.repeat(5000)}}`)
+  t.match(deep, { status: 400, body: { error: { param: null, message: /nested too deeply/ } } })
   const none = new Client(new Person(site.url), {})
   t.match(await none.ask('GET', '/v1/models'), { status: 401, body: { error: { code: 'invalid_api_key' } } })
   t.match(await client.ask('GET', '/v1/nowhere'), { status: 404, body: { error: { message: 'Not Found' } } })
   const large = 'x'.repeat(20 * 1024 * 1024)
   t.match(await client.ask('POST', '/v1/responses', { input: large }), { status: 413, body: { error: {} } })
   const mine = await client.respond({ input: 'hello' })
+  t.match(await client.ask('GET', `/v1/responses/${mine.id}?stream=maybe`), {
+    status: 400,
+    body: { error: { param: 'stream' } }
+  })
   const other = await clientOf(site, await signIn(site, 'other'))
   const [id, conversation] = [textIn(mine, 'id'), textIn(mine, 'conversation', 'id')]
   for (const [method, path] of [

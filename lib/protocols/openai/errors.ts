@@ -49,6 +49,9 @@ export function errorOf(failure: Failure): ErrorBody {
   const type = status >= 500 ? 'server_error' : (TYPES[status] ?? 'invalid_request_error')
   if (failure instanceof Invalid) {
     const [first] = failure.detail
+    // A position in the text is no field.
+    if (first?.type === 'json_invalid')
+      return { message: `The body is no JSON: ${first.ctx?.error}`, type, param: null, code: null }
     const param = first ? pathOf(first.loc.slice(1)) : null
     const isMissing = first?.type === 'missing'
     const said = first ? `${first.msg.replace(/^Value error, /, '')}${param ? ` (${param})` : ''}` : message

@@ -65,7 +65,7 @@ export class Responses {
       extras: {
         tools: toolsIn(body.tools, body.tool_choice),
         instructions: instructions === '' ? null : instructions,
-        format: formatIn(isObject(text) ? text.format : null, ['body', 'text', 'format'])
+        format: askedFormat(text)
       },
       formatField: 'text',
       kept: {
@@ -128,7 +128,7 @@ export class Responses {
   async get(call: UserCall): Promise<Reply | typeof HANDLED> {
     const run = await this.#runOf(call)
     const query = searchParams(call)
-    if (query.get('stream') !== 'true') return { json: await this.#shown(run) }
+    if (!isTrue(query.get('stream'), 'stream')) return { json: await this.#shown(run) }
     const after = numberIn(query.get('starting_after'))
     return this.#services.registry.streams.hold(call.user.id, async (place) => this.#stream(call, run, place, after))
   }
@@ -202,6 +202,23 @@ function conversationIn(given: Json | undefined): string | null {
 export function checkFlag(value: Json | undefined, field: string): void {
   if (value !== undefined && value !== null && typeof value !== 'boolean')
     throw refusedValue(['body', field], 'must be a boolean')
+}
+
+/** The form that an answer is to have; null: none. How wordy it is is the agent's affair. @throws Invalid */
+function askedFormat(text: Json | undefined): JsonObject | null {
+  if (text === undefined || text === null) return null
+  if (!isObject(text)) throw refusedValue(['body', 'text'], 'must be an object')
+  const other = Object.keys(text).find((name) => name !== 'format' && name !== 'verbosity')
+  if (other !== undefined)
+    throw refusedValue(['body', 'text', other.slice(0, 100)], `Unknown parameter: 'text.${other.slice(0, 100)}'`)
+  return formatIn(text.format, ['body', 'text', 'format'])
+}
+
+/** @throws Invalid */
+function isTrue(text: string | null, field: string): boolean {
+  if (text !== null && text !== 'true' && text !== 'false')
+    throw refusedValue(['query', field], 'must be true or false')
+  return text === 'true'
 }
 
 /** The number of an event; -1: none. @throws Invalid */
