@@ -204,6 +204,9 @@ const EXCHANGES: Readonly<Record<string, { path: string; press(page: Page): Prom
   }
 }
 
+/** A page without a WebSocket looks every ten seconds. */
+const SEVERAL_LOOKS_MS = 90_000
+
 for (const [what, { path, press, done }] of Object.entries(EXCHANGES))
   browserTest(`a refusal of the old session, before or after ${what} is answered, signs nobody out`, async (t) => {
     const site = await openSite(t)
@@ -220,7 +223,7 @@ for (const [what, { path, press, done }] of Object.entries(EXCHANGES))
     const [early, changed] = [once(gate, 'early'), once(gate, 'changed')]
     // Two looks for conversations: one is refused while the session is being exchanged, and one when it has been.
     await page.route('**/threads/search', (route) => changed.then(() => route.fulfill(refusal)), { times: 1 })
-    const late = page.waitForRequest('**/threads/search')
+    const late = page.waitForRequest('**/threads/search', { timeout: SEVERAL_LOOKS_MS })
     await page.route(path, async (route) => {
       const response = await route.fetch()
       await early
@@ -231,10 +234,11 @@ for (const [what, { path, press, done }] of Object.entries(EXCHANGES))
     await page.getByRole('button', { name: 'ada@example.com' }).click()
     await page.route('**/runs?limit=1', (route) => route.fulfill(refusal).then(() => gate.emit('early')), { times: 1 })
     const isRefused = page.waitForResponse(
-      (response) => response.url().endsWith('/threads/search') && response.status() === 401
+      (response) => response.url().endsWith('/threads/search') && response.status() === 401,
+      { timeout: SEVERAL_LOOKS_MS }
     )
     await press(page)
-    await page.getByText(done).first().waitFor()
+    await page.getByText(done).first().waitFor({ timeout: SEVERAL_LOOKS_MS })
     await isRefused
     await page.getByRole('button', { name: 'Close' }).click()
     await visitor.say('/demo deltas=3 rate=0 size=7')

@@ -246,8 +246,8 @@ t.test('every event that comes is described, and the example of each is one that
 
 t.test('every kind of frame that a reader may meet is described', (t) => {
   // Of these a reader sees nothing, or another event's name; extensions go to readers of protocol v2 alone.
-  const { whole: _whole, part: _part, envelope: _envelope, state: _state, extension: _extension, ...shown } = Kind
-  for (const kind of Object.keys(shown)) t.ok(EVENTS[kind], kind)
+  const hidden: ReadonlySet<string> = new Set(['whole', 'part', 'envelope', 'state', 'extension', 'offset'])
+  for (const kind of Object.keys(Kind).filter((kind) => !hidden.has(kind))) t.ok(EVENTS[kind], kind)
   t.end()
 })
 

@@ -54,6 +54,7 @@ t.test('the numbers of kinds are stored, and never change', async (t) => {
     state: 13,
     envelope: 14,
     feedback: 15,
-    extension: 16
+    extension: 16,
+    offset: 17
   })
 })
