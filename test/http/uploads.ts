@@ -21,7 +21,7 @@ const config = loadConfig({ home: '/nowhere', env: {}, cwd: '/nowhere' })
 const doubles = {
   isValid: async () => true,
   // Nothing else of the store is asked.
-  store: { threads: { ownerOf: async () => 'u' } } as unknown as Services['store']
+  store: { threads: { ownerOf: async () => 'u' }, holds: { isHeld: async () => false } } as unknown as Services['store']
 }
 const SAFETY = { 'x-content-type-options': 'nosniff', 'content-security-policy': "sandbox; default-src 'none'" }
 
