@@ -1,6 +1,6 @@
 // The door of the page: first boot, sign-in, whose conversations are whose, and a session that ends.
 import { EventEmitter, once } from 'node:events'
-import type { Page } from 'playwright-core'
+import type { Page, Route } from 'playwright-core'
 import { account, browserTest, visit } from '../fixtures/browser.ts'
 import { openSite, PASSWORD, Person, until } from '../fixtures/gateway.ts'
 
@@ -226,13 +226,15 @@ for (const [what, { path, press, done }] of Object.entries(EXCHANGES))
     const late = page.waitForRequest('**/threads/search', { timeout: SEVERAL_LOOKS_MS })
     await page.route(path, async (route) => {
       const response = await route.fetch()
+      // Not before: then the session of the page would have ended indeed.
+      const refuse = (look: Route) => look.fulfill(refusal).then(() => gate.emit('early'))
+      await page.route('**/runs?limit=1', refuse, { times: 1 })
       await early
       await route.fulfill({ response })
       gate.emit('changed')
     })
     await late
     await page.getByRole('button', { name: 'ada@example.com' }).click()
-    await page.route('**/runs?limit=1', (route) => route.fulfill(refusal).then(() => gate.emit('early')), { times: 1 })
     const isRefused = page.waitForResponse(
       (response) => response.url().endsWith('/threads/search') && response.status() === 401,
       { timeout: SEVERAL_LOOKS_MS }
