@@ -157,7 +157,8 @@ browserTest('a token is shown once and works within its scopes; a changed passwo
   await page.getByRole('button', { name: 'Revoke script' }).click()
   await page.getByRole('button', { name: 'Revoke script, really' }).click()
   await until(async () => (await ask('/api/threads/none/state')).status === 401, 'the revocation')
-  await page.getByRole('button', { name: 'Close' }).click()
+  // As a page that comes back: the session is the new one, and all of its connections are.
+  await page.reload()
   await visitor.say('/demo deltas=3 rate=0')
   await visitor.answered()
 })
