@@ -5,12 +5,12 @@ import {
   INSTALLATION,
   INSTALLATION_HELP,
   JSON_HELP,
+  JSON_OPTION,
   parse,
   print,
   UsageError
 } from './command.ts'
 
-const JSON_OPTION = { json: { type: 'boolean', default: false } } as const
 const FLAG = { type: 'boolean', default: false } as const
 
 /** How much there is in one. */

@@ -43,12 +43,26 @@ export function parse<const Taken extends Options>(
   }
 }
 
+export const JSON_OPTION = { json: { type: 'boolean', default: false } } as const
 export const JSON_HELP = ['--json', 'prints JSON, an object a line'] as const
 
 /** One line: for people, or as JSON for programs. */
 export function print(isJson: boolean, text: string, json: object): void {
   if (isJson) process.stdout.write(`${JSON.stringify(json)}\n`)
   else if (text !== '') process.stdout.write(`${text}\n`)
+}
+
+const PAGE = 1000
+
+/** All of a list that is read in pages, as far as it is asked for. */
+export async function* allOf<T>(
+  read: (page: { readonly limit: number; readonly offset: number }) => Promise<readonly T[]>
+): AsyncGenerator<T> {
+  for (let offset = 0; ; offset += PAGE) {
+    const page = await read({ limit: PAGE, offset })
+    yield* page
+    if (page.length < PAGE) return
+  }
 }
 
 /** @throws ConfigError when it cannot be used */

@@ -2,18 +2,18 @@
 import type { Config } from '../lib/config/config.ts'
 import type { Hold, HoldKind } from '../lib/base/types.ts'
 import {
+  allOf,
   type Command,
   configOf,
   INSTALLATION,
   INSTALLATION_HELP,
   JSON_HELP,
+  JSON_OPTION,
   parse,
   print,
   UsageError
 } from './command.ts'
 
-const PAGE = 1000
-const JSON_OPTION = { json: { type: 'boolean', default: false } } as const
 const ABOUT = { user: { type: 'string' }, thread: { type: 'string' } } as const
 const ABOUT_HELP = [
   ['--user USER', 'e-mail address, id, or name of a service account'],
@@ -56,11 +56,8 @@ export const listHolds: Command = {
     const target = await targetOf(config, values)
     const { holdView, withHolds } = await import('../lib/operator/holds.ts')
     await withHolds(config, async (holds) => {
-      for (let offset = 0, more = true; more; offset += PAGE) {
-        const page = await holds.list({ ...(target && { target: target.id }), limit: PAGE, offset })
-        for (const hold of page) print(values.json, lineOf(hold), holdView(hold))
-        more = page.length === PAGE
-      }
+      const found = allOf((page) => holds.list({ ...(target && { target: target.id }), ...page }))
+      for await (const hold of found) print(values.json, lineOf(hold), holdView(hold))
     })
   }
 }

@@ -6,18 +6,17 @@ import type { Config } from '../lib/config/config.ts'
 import type { Actor, People } from '../lib/operator/people.ts'
 import { QUOTA_LIMITS, SYSTEM_ROLES, type SystemRole, type User } from '../lib/base/types.ts'
 import {
+  allOf,
   type Command,
   configOf,
   INSTALLATION,
   INSTALLATION_HELP,
   JSON_HELP,
+  JSON_OPTION,
   parse,
   print,
   UsageError
 } from './command.ts'
-
-const JSON_OPTION = { json: { type: 'boolean', default: false } } as const
-const PAGE = 1000
 
 /** How an account is shown: never with its hash. */
 function shown({ id, email, system_role, created_at, disabled_at, needs_setup, oauth_provider }: ShownFields) {
@@ -96,14 +95,10 @@ export const listUsers: Command = {
       ...(values.disabled && { isDisabled: true })
     }
     await withPeople(configOf(values), async (people) => {
-      for (let offset = 0, more = true; more; offset += PAGE) {
-        const { users } = await people.list({ ...search, limit: PAGE, offset })
-        for (const user of users) {
-          const { id, email, system_role, disabled_at, last_seen_at } = user
-          const line = [id, email, system_role, disabled_at ? `disabled ${disabled_at}` : '-', last_seen_at ?? '-']
-          print(values.json, line.join('\t'), { ...shown(user), last_seen_at })
-        }
-        more = users.length === PAGE
+      for await (const user of allOf(async (page) => (await people.list({ ...search, ...page })).users)) {
+        const { id, email, system_role, disabled_at, last_seen_at } = user
+        const line = [id, email, system_role, disabled_at ? `disabled ${disabled_at}` : '-', last_seen_at ?? '-']
+        print(values.json, line.join('\t'), { ...shown(user), last_seen_at })
       }
     })
   }

@@ -237,7 +237,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const goesOn = agent.canRejoin === true || (states.isOfGraphs && config.runs.on_restart === 'resume')
   const abandon = agent.abandon?.bind(agent)
   const recovery = { store, states: runStates, writer: committer, registry, options, goesOn, abandon, log }
-  if (goesOn) registry.goOn = (run) => recover([run], { ...recovery, ...(store.peers && { owner: store.peers.id }) })
+  if (goesOn)
+    registry.recoverRun = (run) => recover([run], { ...recovery, ...(store.peers && { owner: store.peers.id }) })
   const cluster = store.peers
     ? new Cluster({
         ...recovery,

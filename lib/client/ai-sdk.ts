@@ -3,6 +3,8 @@
 //
 //   new DefaultChatTransport({ api: '/api/ai/chat', fetch: exactFetch() })
 
+import { CONNECT_MS, grownMs, silenceMsOf, Watchdog } from './silence.ts'
+
 export interface ExactFetchOptions {
   readonly fetch?: typeof fetch
   /** Attempts in a row that bring nothing, until the chat is told of the cut. */
@@ -10,8 +12,6 @@ export interface ExactFetchOptions {
   /** Before the first of them, in ms; each waits twice as long as the one before. */
   readonly waitMs?: number
 }
-
-import { CONNECT_MS, grownMs, silenceMsOf, Watchdog } from './silence.ts'
 
 const WAIT_MAX_MS = 10_000
 
@@ -22,7 +22,7 @@ export function exactFetch({ fetch: ask = fetch, attempts = 8, waitMs = 250 }: E
     const watched = async (url: typeof input, given: RequestInit, watchdog: Watchdog): Promise<Watched> => {
       try {
         const response = await ask(url, { ...given, signal: watchdog.signal })
-        watchdog.heard(response.ok ? silenceMsOf(response) : null)
+        watchdog.restart(response.ok ? silenceMsOf(response) : null)
         return { response, watchdog }
       } catch (error) {
         watchdog.stop()
@@ -33,7 +33,7 @@ export function exactFetch({ fetch: ask = fetch, attempts = 8, waitMs = 250 }: E
     const first = await watched(input, storedFirst(init), new Watchdog(null, signal))
     const { response } = first
     if (!response.ok || !response.body || !chat) {
-      first.watchdog.heard(null)
+      first.watchdog.restart(null)
       return response
     }
     const comeBack = (last: string | null) => {
@@ -65,9 +65,9 @@ function chatOf(url: string, { method, body }: RequestInit): string | null {
 
 /** A message whose answer is stored before it is shown, if the chat has not said otherwise. */
 function storedFirst(init: RequestInit): RequestInit {
-  if (init.method !== 'POST') return init
+  if (init.method !== 'POST' || typeof init.body !== 'string') return init
   // What the transport has written.
-  return { ...init, body: JSON.stringify({ durability: 'sync', ...(JSON.parse(String(init.body)) as object) }) }
+  return { ...init, body: JSON.stringify({ durability: 'sync', ...(JSON.parse(init.body) as object) }) }
 }
 
 interface Patience extends Required<Pick<ExactFetchOptions, 'attempts' | 'waitMs'>> {
@@ -94,7 +94,7 @@ async function* wholeEvents(
     let rest = ''
     try {
       for (let read = await reader?.read(); read && !read.done; read = await reader?.read()) {
-        from?.watchdog.heard()
+        from?.watchdog.restart()
         rest += decoder.decode(read.value, { stream: true })
         const end = rest.lastIndexOf('\n\n') + 2
         if (end < 2) continue

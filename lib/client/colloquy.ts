@@ -298,7 +298,7 @@ export class RunStream implements AsyncIterable<Frame> {
     try {
       const response = await this.#open(watchdog.signal)
       this.#hangingMs = beatMsOf(response) * 1.2
-      watchdog.heard(silenceMs ?? silenceMsOf(response))
+      watchdog.restart(silenceMs ?? silenceMsOf(response))
       this.#shortLeft = null
       this.#tell({ state: 'open', failures: this.#failures })
       return response
@@ -340,7 +340,7 @@ export class RunStream implements AsyncIterable<Frame> {
       while (!this.#isClosed) {
         const { done, value } = await reader.read()
         if (done) break
-        watchdog?.heard()
+        watchdog?.restart()
         for (const frame of parser.feed(value)) {
           if (this.#takesBack(frame)) return
           if (frame.id !== null) this.cursor = frame.id
@@ -578,7 +578,7 @@ async function textOf({ body }: Response, watchdog: Watchdog): Promise<string> {
     const { done, value } = (await reader?.read()) ?? { done: true }
     text += decoder.decode(value, { stream: !done })
     if (done) return text
-    watchdog.heard()
+    watchdog.restart()
   }
 }
 

@@ -29,7 +29,7 @@ export class Watchdog {
   readonly #parent: AbortSignal | undefined
   readonly #onParent = () => this.giveUp(this.#parent?.reason)
   #ms: number | null
-  #heardAt = 0
+  #restartedAt = 0
   #timer: ReturnType<typeof setTimeout> | undefined
 
   /** @param ms null: until something has arrived, it may take as long as it likes */
@@ -38,21 +38,21 @@ export class Watchdog {
     this.#parent = parent
     if (parent?.aborted) this.#onParent()
     else parent?.addEventListener('abort', this.#onParent)
-    this.heard()
+    this.restart()
   }
 
   get signal(): AbortSignal {
     return this.#abort.signal
   }
   get silentMs(): number {
-    return performance.now() - this.#heardAt
+    return performance.now() - this.#restartedAt
   }
 
   /** Something has arrived; from now on it may be silent for `ms`. */
-  heard(ms = this.#ms): void {
+  restart(ms = this.#ms): void {
     if (this.#abort.signal.aborted) return
     this.#ms = ms
-    this.#heardAt = performance.now()
+    this.#restartedAt = performance.now()
     clearTimeout(this.#timer)
     if (ms !== null) this.#timer = setTimeout(() => this.giveUp(new Silence('The connection is silent')), ms)
   }

@@ -71,16 +71,16 @@ class BuiltState implements RunState {
     const input = inputOf(run)
     const human = lastHuman(input.messages)
     this.#builder.open(saved, newest)
-    if (earlier) return this.#goOn(earlier)
+    if (earlier) return this.#resumeAttempt(earlier)
     // Before the new messages, both in the state and among the events.
     const results = this.#closeAsked(human)
     journal.begin(human, run.follow_up_to_run_id)
     this.#builder.begin({ ...input, messages: [...results, ...input.messages] })
   }
 
-  #goOn(earlier: StoredAttempts): void {
+  #resumeAttempt(earlier: StoredAttempts): void {
     this.#earlier = earlier
-    this.#builder.goOn(earlier.newest)
+    this.#builder.restore(earlier.newest)
     this.#builder.add(earlier.whole)
     this.#records.journal.expectResults(openCallsIn(this.#builder.state.messages()))
     this.isAsking = this.#builder.isAsking

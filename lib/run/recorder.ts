@@ -192,7 +192,7 @@ export class Recorder implements Source {
     this.#begun = performance.now()
     if (attempt > this.#run.attempts) this.log.beginUncounted()
     this.#state.begin(before)
-    if (this.#journal.hasBegun && this.log.attempts > 1) this.#journal.goOn(this.log.attempts)
+    if (this.#journal.hasBegun && this.log.attempts > 1) this.#journal.beginAttempt(this.log.attempts)
     this.#isOpen = true
     this.#appended()
     this.#feeds.committer.schedule(this, true)

@@ -6,12 +6,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import type { Store } from '../../lib/store/store.ts'
 import type { RunEvent } from '../../lib/base/types.ts'
 import { addRun, someEvents, write, messageCount } from '../contract/harness.ts'
 import { databaseSection } from '../fixtures/backends.ts'
 import { EVENTS, openBoth, type Place, SHARED, STEPS } from '../fixtures/store-load.ts'
 import { sized } from '../fixtures/size.ts'
+import { until } from '../fixtures/until.ts'
 
 const KILLS = sized(7, 20)
 /** Steps that a life tells of before the moment of its kill is drawn. */
@@ -57,6 +59,14 @@ async function live({ home, backend, postgresUrl }: Place, number: number): Prom
     if (what === 'warned') life.warnings.push(line.slice(7))
   }
   return life
+}
+
+/** What a life had sent before it was killed may be committed behind it. */
+async function commitsAreOver(url: string): Promise<void> {
+  const line = await PgConnection.open(url)
+  const sql = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`
+  await until(async () => (await line.rows(sql)).length === 0, 'the connections of the life that was killed are gone')
+  await line.close()
 }
 
 function stepsIn(events: readonly RunEvent[]): number[] {
@@ -183,6 +193,7 @@ for (const [database, backend] of [
         const life = await live(place, number)
         lives.push(life)
         for (const text of life.warnings) warn({}, text)
+        if (postgres_url !== null) await commitsAreOver(postgres_url)
         const store = await openBoth(place, warn)
         const findings = new Findings(store, home, backend === 'db')
         // Also the one that had begun and was never answered.

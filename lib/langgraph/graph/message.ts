@@ -119,7 +119,7 @@ export function metadataBeside(metadata: unknown, isFirst: boolean): JsonObject 
 // --------------------------------------------------------------------------------------------------- comparing
 
 /** Equal content; metadata that a runtime adds (usage, model names) is ignored. */
-export function sayTheSame(one: Message, other: Message): boolean {
+export function isSameMessage(one: Message, other: Message): boolean {
   return isDeepStrictEqual(essence(one), essence(other))
 }
 

@@ -106,12 +106,12 @@ class ServerRun {
     this.#offset = offset
     const replay = new Replay(this.#sink, offset.eventId)
     const mapper = new GraphEventMapper(this.#input, ref, thread.id, replay, this.#limits)
-    if (!replay.isMuted) mapper.goOn(earlier)
+    if (!replay.isMuted) mapper.resumeAfter(earlier)
     const isKnown = await thread.rejoin(offset.runId, {
       onPart: (part) => {
         if (!replay.isMuted) return this.#onPart(mapper, part)
         mapper.part(part)
-        if (replay.isAt(part)) mapper.goOn(earlier)
+        if (replay.isAt(part)) mapper.resumeAfter(earlier)
         return true
       },
       space: () => this.#sink.space()

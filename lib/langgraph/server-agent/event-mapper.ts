@@ -17,7 +17,7 @@ import {
 } from '../../agent/runtime.ts'
 import { DETAILS, type GraphState, type Part } from './graph.ts'
 import { REF_CHANNEL, type GraphCheckpointRef, refJson } from './checkpoint-ref.ts'
-import { readMessage, sayTheSame } from '../graph/message.ts'
+import { readMessage, isSameMessage } from '../graph/message.ts'
 import { Conversation } from '../graph/conversation.ts'
 import { isHidden, type Listener } from '../graph/message-streams.ts'
 
@@ -126,7 +126,7 @@ export class GraphEventMapper implements Listener {
    * The parts so far were recorded by earlier attempts: those to come follow. Changes that were in no stored state yet, because their step
    * was open, are recorded again.
    */
-  goOn({ messages, channels }: Pick<EarlierAttempts, 'messages' | 'channels'>): void {
+  resumeAfter({ messages, channels }: Pick<EarlierAttempts, 'messages' | 'channels'>): void {
     const recorded = new Map(messages.map((message) => [message.id, message]))
     const newest = this.#conversation.messages
     const kept = new Set(newest.map(({ id }) => id))
@@ -210,7 +210,7 @@ export class GraphEventMapper implements Listener {
     if (!known.every(({ id }, i) => read[i]?.id === id)) return this.#rewrite(read)
     this.#conversation.messages = read
     // Runtimes complete the messages that they are given: only of their own list every change is one.
-    const isSame = this.#isItsList ? isDeepStrictEqual : sayTheSame
+    const isSame = this.#isItsList ? isDeepStrictEqual : isSameMessage
     this.#isItsList = true
     const changed = read.slice(0, known.length).filter((message, i) => !isSame(message, known[i]!))
     if (changed.length > 0) this.record({ type: 'messages', messages: changed })
@@ -273,7 +273,7 @@ function changesIn(state: JsonObject, before: Readonly<Record<string, Json>>): J
 }
 
 function isRecorded(message: Message, recorded: Message | undefined): boolean {
-  return recorded !== undefined && sayTheSame(message, recorded)
+  return recorded !== undefined && isSameMessage(message, recorded)
 }
 
 /** Names the checkpoint of the values that follow, and has none itself. */

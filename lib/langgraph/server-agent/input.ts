@@ -6,7 +6,7 @@ import { AgentError, type AgentInput } from '../../agent/runtime.ts'
 import type { GraphInput, GraphState } from './graph.ts'
 import type { ServerThread } from './server-thread.ts'
 import { REF_CHANNEL, type GraphCheckpointRef } from './checkpoint-ref.ts'
-import { readMessage, sayTheSame } from '../graph/message.ts'
+import { readMessage, isSameMessage } from '../graph/message.ts'
 
 /** The checkpoint a graph starts from. */
 interface Start {
@@ -70,7 +70,7 @@ function correctionsOf(ours: readonly Message[], theirs: readonly Message[]): Js
   let same = 0
   while (same < theirs.length && theirs[same]?.id === ours[same]?.id) same++
   const rest = theirs.slice(same)
-  const changed = ours.slice(0, same).filter((message, i) => !sayTheSame(message, theirs[i]!))
+  const changed = ours.slice(0, same).filter((message, i) => !isSameMessage(message, theirs[i]!))
   const added = ours.slice(same)
   const known = new Set(added.map(({ id }) => id))
   // Messages cannot be reordered: everything is rewritten.

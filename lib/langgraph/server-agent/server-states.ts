@@ -107,7 +107,7 @@ export class ServerStates implements StatePort {
     if (before !== null && !(await this.#kept.has(threadId, before)))
       return textsOf(await this.#list(remote, { limit, before }))
     const page = await this.#kept.kept(threadId, { limit, before, user })
-    const { at, theirs } = await this.#meeting(remote, page)
+    const { at, theirs } = await this.#firstShared(remote, page)
     const own = page.slice(0, at).map(({ json }) => json)
     if (!theirs) return own
     const head = stateText(about, theirs, valuesOf(page[at]!))
@@ -152,7 +152,7 @@ export class ServerStates implements StatePort {
   // ------------------------------------------------------------------------------------------------ of the server
 
   /** The first of our states, newest first, that is one of the server's. `at`: behind the last, where none is. */
-  async #meeting(remote: string, page: readonly KeptState[]): Promise<{ at: number; theirs: JsonObject | null }> {
+  async #firstShared(remote: string, page: readonly KeptState[]): Promise<{ at: number; theirs: JsonObject | null }> {
     const asked = new Map<string, JsonObject | null>()
     for (const [at, one] of page.entries()) {
       const { checkpointId } = refOf(one)

@@ -2,7 +2,7 @@
 import { type CheckpointPlace, checkpointView, type TaskFields, withValues } from '../../conversation/checkpoint.ts'
 import { objectOr, objectsIn, textOr, textsIn } from '../../base/json.ts'
 import { isObject, type Json, type JsonObject, type Message } from '../../base/types.ts'
-import { readMessage, sayTheSame } from '../graph/message.ts'
+import { readMessage, isSameMessage } from '../graph/message.ts'
 
 interface About {
   readonly threadId: string
@@ -41,7 +41,7 @@ function asOurs(message: Json, known: ReadonlyMap<Json | undefined, JsonObject>)
   const own = isObject(message) ? known.get(message.id) : undefined
   const read = own && readMessage(message, () => '')
   // Ours is serialised from a message.
-  return own && read && sayTheSame(read, own as unknown as Message) ? own : message
+  return own && read && isSameMessage(read, own as unknown as Message) ? own : message
 }
 
 function placeIn(given: Json | undefined): CheckpointPlace | null {

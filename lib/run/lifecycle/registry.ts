@@ -102,7 +102,7 @@ export class Registry {
   /** Called when runs of ours are not taken over yet; set by the cluster. */
   onLeftBehind: () => void = () => {}
   /** Recovers a run whose agent was cut; null: it ends [runs.on_restart]. Set once, before the first run. */
-  goOn: ((run: Run) => Promise<unknown>) | null = null
+  recoverRun: ((run: Run) => Promise<unknown>) | null = null
 
   constructor(deps: RegistryDeps) {
     this.#deps = deps
@@ -325,7 +325,7 @@ export class Registry {
               placing--
               this.#runAdmitted(run)
             },
-      ...(this.goOn && { onLeft: (left: RunActor) => void this.#left(left).catch(warnUnexpected) }),
+      ...(this.recoverRun && { onLeft: (left: RunActor) => void this.#left(left).catch(warnUnexpected) }),
       isFollowed: (runId) => this.subscriptions?.has(runId) ?? false
     }
     const actor = new RunActor(run, deps, past, earlier)
@@ -349,7 +349,7 @@ export class Registry {
         () => this.#store.runs.get(run_id, null),
         () => this.#isStopping
       )
-      if (run && isInFlight(run) && !this.#isStopping) await this.goOn?.(run)
+      if (run && isInFlight(run) && !this.#isStopping) await this.recoverRun?.(run)
     } finally {
       this.#queues.remove(actor)
       this.#leftBehind.release(run_id)
@@ -480,14 +480,14 @@ export class Registry {
     this.drain()
     const running = [...this.#actors.values()].filter((actor) => actor.phase !== 'pending')
     const allAtRest = Promise.all(running.map((actor) => actor.atRest))
-    const draining = setTimeout(() => this.#deps.agent.drain?.(), this.goOn ? 0 : graceMs * DRAIN_AFTER)
+    const draining = setTimeout(() => this.#deps.agent.drain?.(), this.recoverRun ? 0 : graceMs * DRAIN_AFTER)
     if (running.length) await withTimeout(allAtRest, graceMs)
     clearTimeout(draining)
     graceOver()
     // Their readers should reconnect to another process, not see an end that looks like the agent's.
     const streams = await this.streams.resetAll(RESET_MS_MAX)
     this.remoteRuns?.stop()
-    const cut = running.filter((actor) => (this.goOn ? actor.leave() : actor.cancel('interrupt', 'shutdown')))
+    const cut = running.filter((actor) => (this.recoverRun ? actor.leave() : actor.cancel('interrupt', 'shutdown')))
     for (const actor of this.#actors.values()) actor.forgetCreator()
     await withTimeout(allAtRest, this.#deps.options.settleTimeoutMs)
     for (const actor of running) if (actor.phase === 'leaving') actor.abandon()

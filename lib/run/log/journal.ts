@@ -247,7 +247,7 @@ export class Journal {
   }
 
   /** A new attempt continues with what the previous one left. */
-  goOn(attempt: number): void {
+  beginAttempt(attempt: number): void {
     this.#add('run_restart', 'lifecycle', '', { attempt })
   }
 

@@ -55,13 +55,13 @@ export class StateBuilder {
 
   /** Starts from a stored state, or none. `newest`: the thread's newest, where that is another one. */
   open(saved: SavedState | null, newest = saved): void {
-    if (saved) this.goOn(saved)
+    if (saved) this.restore(saved)
     this.#newestBefore = newest
     this.#before = this.#state
   }
 
   /** Goes on from a stored state, where the run began with another one. */
-  goOn({ state, checkpointId, step, next }: SavedState): void {
+  restore({ state, checkpointId, step, next }: SavedState): void {
     this.#state = state
     this.#saved = state
     this.#checkpointId = checkpointId
