@@ -246,7 +246,7 @@ export interface Agent {
   statesOver?(kept: KeptStates): StatePort
   /** Of one with graphs whose states our checkpoints keep: they take breakpoints, and say themselves what they are. */
   readonly graphs?: GraphDescriptions
-  /** Its runs go on elsewhere when this process is gone: another attempt follows them from where the last one was [runs.on_restart]. */
+  /** Its runs go on elsewhere when this process is gone: another attempt follows them from where the last one was [agent.rejoin]. */
   readonly canRejoin?: boolean
   /** Frames of `tasks`, `checkpoints` and `debug` are its own; otherwise they are made of the steps it records. */
   readonly showsDetails?: boolean

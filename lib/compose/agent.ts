@@ -249,14 +249,13 @@ async function adopt(
   }
 }
 
-async function agentOf({ agent, runs }: Config, lead: () => Agent, ports: GraphPorts): Promise<Agent> {
+async function agentOf({ agent }: Config, lead: () => Agent, ports: GraphPorts): Promise<Agent> {
   // The configuration has checked that each runtime has what it needs.
   if (agent.runtime === 'module') return loadAgent(agent.path ?? '', ports)
   if (agent.runtime !== 'langgraph') return lead()
-  const { url, api_key, headers, assistant_id, idle_timeout_ms, reconnect_ms } = agent
+  const { url, api_key, headers, assistant_id, idle_timeout_ms, reconnect_ms, rejoin: rejoins } = agent
   const times = { idleTimeoutMs: idle_timeout_ms, reconnectMs: reconnect_ms }
   const options = { apiKey: api_key, headers, assistantId: assistant_id, ...times }
-  const rejoins = runs.on_restart !== 'error'
   return createServerAgent({ url: url ?? '', ...options, ...answerLimits(agent), rejoins })
 }
 

@@ -152,9 +152,9 @@ const runs = section({
   // closes the question as interrupted.
   reply_answers: flag(true),
   // What happens to a run cut by a crash. error: it ends with what it had said. resume: a graph's run continues from
-  // its last stored superstep, three attempts at most; agents that are not graphs cannot, and end. auto: as error, but a run that goes
-  // on at a LangGraph server is followed from where it was; with error it is cancelled there, and what it does after that is lost.
-  on_restart: choice(['auto', 'error', 'resume'], 'auto'),
+  // its last stored superstep, three attempts at most; agents that are not graphs cannot, and end. Runs on a LangGraph server:
+  // `agent.rejoin`.
+  on_restart: choice(['error', 'resume'], 'error'),
   // Milliseconds the thread of a stateless run is kept after its run and its last reader, for a client that was cut off.
   temporary_grace_ms: whole(60_000, 1, DAY_MS),
   // Timeout of one run in seconds. Without it a run that hangs holds its thread.
@@ -296,6 +296,9 @@ export const Options = v.object({
     idle_timeout_ms: whole(30_000, 0, DAY_MS),
     // How long a LangGraph server that cannot be reached is tried again, in ms. Too short: its restart ends all its runs.
     reconnect_ms: whole(30_000, 0, DAY_MS),
+    // A run on a LangGraph server goes on there when this process is gone, and the next one follows it from where it was. Off: it is
+    // cancelled there, and what it does after that is lost.
+    rejoin: flag(true),
     // Characters of one event that a model or graph server sends, counted while it arrives. Without it an event without an end
     // takes all memory. At most a 64th of the heap.
     event_characters: whole(33_554_432, 65_536),

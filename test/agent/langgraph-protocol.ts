@@ -576,7 +576,7 @@ t.test('a server that refuses connections is tried again: its restart ends no ru
 })
 
 t.test(
-  'on_restart error: after kill -9 of the gateway the run on the server is cancelled there',
+  'rejoin false: after kill -9 of the gateway the run on the server is cancelled there',
   { skip: IS_FAST },
   async (t) => {
     const metadata: { gateway_run_id?: string } = {}
@@ -593,7 +593,7 @@ t.test(
       ],
       'POST /threads/T/runs/R/cancel.*': [{}]
     })
-    const config = { agent: { runtime: 'langgraph', url: server.url }, runs: { on_restart: 'error' } }
+    const config = { agent: { runtime: 'langgraph', url: server.url, rejoin: false } }
     const home = homeOf(t)
     const child = await startChild(t, { home, config })
     const talk = await Talk.begin(child)

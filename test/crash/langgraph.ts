@@ -32,14 +32,14 @@ interface Cut {
 /** A run of sixty words in two seconds, whose gateway is cut behind the tenth. */
 async function cut(t: Test, server: GraphServer, more: Cuts = {}): Promise<Cut> {
   const {
-    runs = {},
+    agent: own = {},
     plan = { text: WORDS.join(' '), rate: 30 },
     seen = '"w10 "',
     durability = 'sync',
     end = 'kill'
   } = more
-  const agent = { runtime: 'langgraph', url: server.url, assistant_id: 'agent', reconnect_ms: 3000 }
-  const config = { agent, runs, title: { enabled: false }, server: { shutdown_grace_ms: 5000 } }
+  const agent = { runtime: 'langgraph', url: server.url, assistant_id: 'agent', reconnect_ms: 3000, ...own }
+  const config = { agent, title: { enabled: false }, server: { shutdown_grace_ms: 5000 } }
   const child = await startChild(t, { config })
   const talk = await Talk.begin(child)
   const stream = await talk.person.stream(talk.thread, planned(plan), { stream_mode: MODES, durability })
@@ -56,7 +56,7 @@ async function cut(t: Test, server: GraphServer, more: Cuts = {}): Promise<Cut> 
 }
 
 interface Cuts {
-  readonly runs?: Options
+  readonly agent?: Options
   readonly plan?: object
   readonly seen?: string
   readonly durability?: 'sync' | 'async'
@@ -190,8 +190,8 @@ t.test('a server that has forgotten the run: it ends as cut, with what was said'
   t.match(WHOLE, textIn((await talk.said()).at(-1), 1))
 })
 
-t.test('on_restart error: the run is cancelled there, and ends here', { skip }, async (t) => {
-  const { at: talkAt, next } = await cut(t, shared!, { runs: { on_restart: 'error' } })
+t.test('rejoin false: the run is cancelled there, and ends here', { skip }, async (t) => {
+  const { at: talkAt, next } = await cut(t, shared!, { agent: { rejoin: false } })
   const talk = talkAt(await next())
   t.match((await talk.runs())[0], { status: 'error', stop_reason: 'server_restart' })
   const statusThere = async () => at(listIn(await shared!.ask(`/threads/${talk.thread}/runs`))[0], 'status')
