@@ -5,7 +5,7 @@
 // fails names the seed of its round, which `--seed S --rounds 1` repeats.
 import { parseArgs } from 'node:util'
 import t from 'tap'
-import { KINDS, type Kind, tortureRound } from '../fixtures/torture.ts'
+import { ANSWERING, type Answering, KINDS, type Kind, tortureRound } from '../fixtures/torture.ts'
 
 const { values } = parseArgs({
   strict: false,
@@ -14,6 +14,7 @@ const { values } = parseArgs({
     rejoins: { type: 'string' },
     rounds: { type: 'string' },
     kind: { type: 'string' },
+    answers: { type: 'string' },
     ms: { type: 'string' },
     readers: { type: 'string' }
   }
@@ -28,14 +29,17 @@ if (isLong) t.setTimeout(0)
 let rejoins = 0
 for (let n = 0; n < rounds && (!isLong || values.rounds !== undefined || rejoins < rejoinsWanted); n++) {
   const kind = (values.kind as Kind | undefined) ?? KINDS[(seed + n) % KINDS.length]!
+  // Each kind meets each of them.
+  const answers = (values.answers as Answering | undefined) ?? ANSWERING[Math.floor((seed + n) / KINDS.length) % 3]!
   const round = {
     seed: seed + n,
     kind,
+    answers,
     readers: Number(values.readers ?? (isLong ? 60 : 6)),
     ms: Number(values.ms ?? (isLong ? 30_000 : 2000))
   }
   await t.test(
-    `nobody who reads on ${kind} misses anything, sees anything twice or waits for ever (seed ${round.seed})`,
+    `nobody who reads what ${answers === 'agent' ? 'an' : 'a'} ${answers} says on ${kind} misses anything, sees anything twice or waits for ever (seed ${round.seed})`,
     async (t) => {
       if (isLong) t.setTimeout(0)
       const verdict = await tortureRound(t, round)
