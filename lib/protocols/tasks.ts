@@ -7,6 +7,7 @@ import { check, isId } from '../http/schema.ts'
 import { Authorizer } from '../routes/authorization.ts'
 import { alreadyEnded, callerIn, orderFor, runBody } from '../routes/run-request.ts'
 import type { Services } from '../routes/services.ts'
+import type { RequestKey } from './repeats.ts'
 import { interruptsIn } from '../thread/interrupts.ts'
 import { stopError } from '../run/log/frame.ts'
 import { type Interrupt, isInFlight, isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
@@ -40,6 +41,8 @@ export interface Asked {
   readonly isTemporary?: boolean
   /** The thread is made if it is not there. */
   readonly creates?: boolean
+  /** Sent again, it is the same run. */
+  readonly request?: RequestKey | null
   /** What the client calls the new thread. */
   readonly named?: { readonly protocol: string; readonly text: string } | undefined
 }
@@ -132,7 +135,7 @@ export class Tasks {
 
   /** @throws Failure as the routes of runs */
   async start(call: UserCall, wanted: Asked): Promise<Run> {
-    const { assistant, threadId, body: asked, graceMs = null, isTemporary = false } = wanted
+    const { assistant, threadId, body: asked, graceMs = null, isTemporary = false, request: repeated = null } = wanted
     const { policy, runs, store } = this.#services
     requirePermission(call, 'runs:create')
     const ends = graceMs === null ? {} : { on_disconnect: 'cancel' }
@@ -146,7 +149,8 @@ export class Tasks {
       threadId,
       caller: callerIn(this.#services, call),
       body,
-      key: null,
+      key: repeated?.key ?? null,
+      hash: repeated?.hash,
       path: call.path,
       creator: null,
       isTemporary

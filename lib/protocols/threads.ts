@@ -7,6 +7,7 @@ import { check } from '../http/schema.ts'
 import { Authorizer } from '../routes/authorization.ts'
 import { alreadyEnded, callerIn, checkStrategy, orderFor, runBody } from '../routes/run-request.ts'
 import type { Services } from '../routes/services.ts'
+import type { RequestKey } from './repeats.ts'
 
 const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
 /** Of a client's name for a thread or a run. */
@@ -41,13 +42,15 @@ interface Started {
   readonly body: JsonObject
   /** However often it is sent, it begins one run. */
   readonly key?: string | null
+  /** The request's own key, which goes before that. */
+  readonly request?: RequestKey | null
 }
 
 /** Begins a run; its thread is made where there is none. @throws Failure thread_not_found for somebody else's */
 export async function startRun(
   services: Services,
   call: UserCall,
-  { protocol, name, body, key = null }: Started
+  { protocol, name, body, key = null, request = null }: Started
 ): Promise<Run> {
   const { policy, runs, store } = services
   checkStrategy(call, body.multitask_strategy)
@@ -60,7 +63,8 @@ export async function startRun(
     threadId,
     caller: callerIn(services, call),
     body: allowed,
-    key,
+    key: request?.key ?? key,
+    hash: request?.hash,
     path: `${protocol} ${name}`,
     creator: null,
     dialect: call.dialect,

@@ -116,7 +116,7 @@ const KEY_MAX = 255
  * The Idempotency-Key header: however often a request is sent, it creates one run [design 5]. null: it has none.
  * @throws Invalid when it is too long
  */
-function keyOf({ req }: Call): string | null {
+export function idempotencyKeyOf({ req }: Pick<Call, 'req'>): string | null {
   const key = req.headers['idempotency-key']
   if (typeof key !== 'string' || key === '') return null
   if (key.length > KEY_MAX)
@@ -156,6 +156,8 @@ interface RunRequest {
   readonly body: RunBody
   /** Value of the Idempotency-Key header. */
   readonly key: string | null
+  /** Digest of the request with this key. Default: of its path and body. */
+  readonly hash?: string | undefined
   /** Scope of the key: with the path, so that a key reused on another thread is another request. */
   readonly path: string
   /** Digest of the creator's credential, whose disconnect may cancel the run; null: the request does not stay open. */
@@ -224,7 +226,7 @@ export async function orderFor(
     last_cursor: null,
     final_checkpoint_id: null,
     idempotency_key: request.key,
-    idempotency_hash: request.key === null ? null : hashOf(request),
+    idempotency_hash: request.key === null ? null : (request.hash ?? hashOf(request)),
     ...NO_TOTALS,
     created_at: waitsMs > 0 ? timestamp(Date.now() + waitsMs) : now,
     updated_at: now
@@ -250,7 +252,7 @@ interface Asked {
 /** The order for the run that a request asks for. */
 export function orderOf(services: Services, call: Call<RunBody>, { staysOpen, at }: Asked): Promise<RunOrder> {
   checkStrategy(call, call.body.multitask_strategy)
-  const key = keyOf(call)
+  const key = idempotencyKeyOf(call)
   const threadId = call.params.thread_id ?? threadIdIn(call.body)
   return orderFor(services, {
     threadId,

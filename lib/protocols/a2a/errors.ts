@@ -42,6 +42,7 @@ export function errorFor({ code, status, message }: Failure): RpcError | null {
   if (code === 'run_not_found') return a2aError('TASK_NOT_FOUND', message)
   if (code === 'run_not_cancellable') return a2aError('TASK_NOT_CANCELABLE', message)
   if (code === 'input_not_taken' || code === 'changed_meanwhile') return a2aError('UNSUPPORTED_OPERATION', message)
+  if (code === 'idempotency_conflict') return new RpcError(INVALID_PARAMS, message, { status })
   if (status >= 500 || [401, 403, 429].includes(status)) return null
   return new RpcError(INVALID_PARAMS, message)
 }

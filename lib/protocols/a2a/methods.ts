@@ -12,7 +12,8 @@ import { type Piece, pieces } from '../pieces.ts'
 import { formOf } from '../form.ts'
 import { eventsOfRun } from '../stream.ts'
 import { openTask } from '../task-stream.ts'
-import { asks, onlyOf, type Task, Tasks, taskStatus } from '../tasks.ts'
+import { begunBefore, type RequestKey, requestKeyOf } from '../repeats.ts'
+import { asks, onlyOf, type Task, taskIdOf, Tasks, taskStatus } from '../tasks.ts'
 import { CONTEXTS, threadOf } from './contexts.ts'
 import { CONTEXT, contextOf, eventOf, stateOf, taskView } from './encoding.ts'
 import { a2aError, errorFor } from './errors.ts'
@@ -109,24 +110,27 @@ export class A2aMethods {
   async #deliver(asked: Asked): Promise<Task> {
     const { call, params } = asked
     const message = messageIn(params)
-    if (message.taskId === null) return this.#start(asked, message)
+    const request = requestKeyOf(call, params)
+    const earlier = await begunBefore(this.#services, call, request)
+    if (earlier) return this.#tasks.get(call, taskIdOf(earlier))
+    if (message.taskId === null) return this.#start(asked, message, request)
     const task = await this.#tasks.get(call, message.taskId)
     const { contextId } = message
     if (contextId !== null && contextId !== contextOf(task.first) && contextId !== task.first.thread_id)
       throw new RpcError(INVALID_PARAMS, 'message.contextId is not that of the task')
-    if (asks(task.last)) return this.#answer(asked, task, message)
+    if (asks(task.last)) return this.#answer(asked, task, message, request)
     if (taskStatus(task.last) !== 'working')
       throw a2aError('UNSUPPORTED_OPERATION', `The task has ended: ${stateOf(task.last)}`)
     await this.#steer(call, task.last, message)
     return task
   }
 
-  async #start({ call, agent, params }: Asked, message: GivenMessage): Promise<Task> {
+  async #start({ call, agent, params }: Asked, message: GivenMessage, request: RequestKey | null): Promise<Task> {
     requirePermission(call, 'runs:create')
     const { contextId, messageId, content } = message
     const threadId = contextId === null ? null : await threadOf(this.#services.store, contextId)
     const asking = threadId === null ? null : await this.#tasks.asking(call, threadId)
-    if (asking) return this.#answer({ call }, asking, message)
+    if (asking) return this.#answer({ call }, asking, message, request)
     const named: JsonObject = contextId !== null && contextId !== threadId ? { [CONTEXT]: contextId } : {}
     const push = pushIn(configurationIn(params).taskPushNotificationConfig)
     const body = {
@@ -135,17 +139,23 @@ export class A2aMethods {
       ...push?.body
     }
     const name = contextId !== null && threadId === null ? { named: { protocol: CONTEXTS, text: contextId } } : {}
-    const run = await this.#tasks.start(call, { assistant: agent, threadId, body, kwargs: push?.kwargs ?? {}, ...name })
+    const kwargs = push?.kwargs ?? {}
+    const run = await this.#tasks.start(call, { assistant: agent, threadId, body, kwargs, request, ...name })
     return onlyOf(run)
   }
 
-  async #answer({ call }: Pick<Asked, 'call'>, task: Task, { text, data }: GivenMessage): Promise<Task> {
+  async #answer(
+    { call }: Pick<Asked, 'call'>,
+    task: Task,
+    { text, data }: GivenMessage,
+    request: RequestKey | null
+  ): Promise<Task> {
     const given = isObject(data) && data.resume !== undefined ? data.resume : data
     const resume: Json = given ?? formOf(await this.#tasks.questions(task.last)).ofText(text)
     const context = task.first.metadata[CONTEXT]
     const metadata: JsonObject = context === undefined ? {} : { [CONTEXT]: context }
     const push = pushOf(task.first)
-    const more = { body: { metadata, ...push?.body }, kwargs: push?.kwargs ?? {} }
+    const more = { body: { metadata, ...push?.body }, kwargs: push?.kwargs ?? {}, request }
     const last = await this.#tasks.answer(call, task, resume, more)
     return { ...task, last, answered: new Set([...task.answered, task.last.run_id]), runs: [...task.runs, last] }
   }

@@ -4,7 +4,7 @@ import { isInFlight, type Json, type Run, timestamp } from '../../base/types.ts'
 import { HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { searchParams } from '../../http/request.ts'
 import { openStream } from '../../http/streaming-response.ts'
-import { anEvent, anObject, arrayOf, openly, orNull } from '../../routes/answers.ts'
+import { anEvent, anObject, arrayOf, openly, orNull, repeatable } from '../../routes/answers.ts'
 import { positionText } from '../../routes/join-request.ts'
 import { runOf } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
@@ -12,6 +12,7 @@ import { entriesOf } from '../../routes/turn.ts'
 import { throughDoor } from '../door.ts'
 import { PART_FILTER } from '../parts.ts'
 import { isBehindInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
+import { begunBefore, requestKeyOf } from '../repeats.ts'
 import { streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, visibleThread } from '../threads.ts'
 import { dialectIn, type RunInput, runBodyOf, runInput } from './input.ts'
@@ -55,7 +56,7 @@ export function agUiRoutes(services: Services): Route[] {
       rule: null,
       summary: 'Run an agent by AG-UI; a run that is known is joined',
       refusals: [404, 409, 429],
-      reads: position,
+      reads: { headers: { ...position.headers, ...repeatable.headers } },
       handler: (call) => run(call, call.params.agent!, call.body)
     }),
     route({
@@ -125,9 +126,12 @@ export function agUi(services: Services) {
 
   const run = async (call: UserCall, agent: string, given: RunInput): Promise<typeof HANDLED> => {
     const dialect = dialectIn(given)
+    const request = requestKeyOf(call)
     const known = await knownRun(services, given.runId)
     if (known && namesOf(known).threadId !== given.threadId) throw new Refused(409, 'This run is of another thread')
     if (known) return again(call, known, dialect)
+    const earlier = await begunBefore(services, call, request)
+    if (earlier) return again(call, earlier, dialect)
     // The path names one that is there; a name of one's own is for Colloquy's clients.
     if (!(await services.assistants.get(agent, call.user.id))) throw fail('assistant_unknown', { id: agent })
     return registry.streams.hold(call.user.id, async (place) => {
@@ -143,7 +147,8 @@ export function agUi(services: Services) {
         protocol: PROTOCOL,
         name: given.threadId,
         body,
-        key: `run ${given.runId}`.slice(0, 255)
+        key: `run ${given.runId}`.slice(0, 255),
+        request
       })
       const alias = {
         user_id: call.user.id,

@@ -3,7 +3,7 @@ import { fail } from '../../base/errors.ts'
 import type { JsonObject, Run } from '../../base/types.ts'
 import { type Call, type HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { check } from '../../http/schema.ts'
-import { anObject, arrayOf, text } from '../../routes/answers.ts'
+import { anObject, arrayOf, repeatable, text } from '../../routes/answers.ts'
 import { positionText } from '../../routes/join-request.ts'
 import type { Services } from '../../routes/services.ts'
 import { entriesOf } from '../../routes/turn.ts'
@@ -11,6 +11,7 @@ import type { Selection } from '../feed.ts'
 import { throughDoor } from '../door.ts'
 import { PART_FILTER } from '../parts.ts'
 import { isBehindInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
+import { begunBefore, type RequestKey, requestKeyOf } from '../repeats.ts'
 import { streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, stopThread, visibleThread } from '../threads.ts'
 import { DONE, STREAM_HEADERS } from './encoding.ts'
@@ -35,7 +36,9 @@ export function aiSdkRoutes(services: Services): Route[] {
 
   const chat = (call: UserCall<ChatBody>): Promise<typeof HANDLED> =>
     registry.streams.hold(call.user.id, async (place) => {
-      const run = await sendChat(services, call, call.body)
+      const request = requestKeyOf(call)
+      const run =
+        (await begunBefore(services, call, request)) ?? (await sendChat(services, call, call.body, { request }))
       return streamRun(services, call, place, { ...view(null), run, headers: { ...STREAM_HEADERS, ...namesOf(run) } })
     })
 
@@ -80,7 +83,7 @@ export function aiSdkRoutes(services: Services): Route[] {
 
   const chats = {
     send: (call: UserCall, given: JsonObject, more: JsonObject) =>
-      sendChat(services, call, check(chatBody, given, 'body'), more),
+      sendChat(services, call, check(chatBody, given, 'body'), { more }),
     runsOf: (threadId: string) => messageRuns(services, threadId),
     selection: selectionAfter(null)
   }
@@ -106,6 +109,7 @@ export function aiSdkRoutes(services: Services): Route[] {
       summary: 'Send a message of an AI SDK chat, and stream the answer',
       answers: { 200: stream },
       refusals: [404, 409, 429],
+      reads: repeatable,
       handler: chat
     }),
     route({
@@ -163,7 +167,12 @@ function selectionAfter(after: Place | null): Selection<Chunk> {
 }
 
 /** Begins the run that a chat asks for. */
-async function sendChat(services: Services, call: UserCall, chat: ChatBody, more: object = {}): Promise<Run> {
+async function sendChat(
+  services: Services,
+  call: UserCall,
+  chat: ChatBody,
+  { more = {}, request = null }: { readonly more?: object; readonly request?: RequestKey | null }
+): Promise<Run> {
   const threadId = await visibleThread(services, call, PROTOCOL, chat.id)
   const { isOfGraphs } = services.states
   const { body, key } = await runBodyOf(
@@ -174,7 +183,7 @@ async function sendChat(services: Services, call: UserCall, chat: ChatBody, more
       history: async () => (threadId === null ? [] : entriesOf(services.states, threadId, call.user.id))
     }
   )
-  return startRun(services, call, { protocol: PROTOCOL, name: chat.id, body: { ...body, ...more }, key })
+  return startRun(services, call, { protocol: PROTOCOL, name: chat.id, body: { ...body, ...more }, key, request })
 }
 
 /** A page that closes its stream looks like one that left: what is sent next ends the answer before it, where that is allowed. */

@@ -4,7 +4,18 @@ import type { Run } from '../../base/types.ts'
 import { VERSION } from '../../base/version.ts'
 import { type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { objectOf, queryBoolean, queryInteger } from '../../http/schema.ts'
-import { anEvent, arrayOf, mapOf, one, openly, optionalText, shaped, text, yesNo } from '../../routes/answers.ts'
+import {
+  anEvent,
+  arrayOf,
+  mapOf,
+  one,
+  openly,
+  optionalText,
+  repeatable,
+  shaped,
+  text,
+  yesNo
+} from '../../routes/answers.ts'
 import type { Services } from '../../routes/services.ts'
 import { agUi, PROTOCOL } from '../ag-ui/index.ts'
 import { type RunInput, runInput } from '../ag-ui/input.ts'
@@ -107,6 +118,7 @@ export function copilotKitRoutes(services: Services): Route[] {
       rule: null,
       summary: 'Run an agent, for CopilotKit',
       refusals: [404, 409, 429],
+      reads: repeatable,
       handler: (call) => run(call, call.params.agent!, call.body)
     }),
     route({

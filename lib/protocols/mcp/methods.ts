@@ -6,8 +6,9 @@ import type { Services } from '../../routes/services.ts'
 import { isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import { INVALID_PARAMS, METHOD_NOT_FOUND, RpcError, type RpcId, isRpcId, success } from '../json-rpc.ts'
 import { formOf } from '../form.ts'
+import { begunBefore, requestKeyOf } from '../repeats.ts'
 import { endedOf, openTask, type TaskView } from '../task-stream.ts'
-import { type Asked, isTheirs, onlyOf, type Task, Tasks, taskStatus } from '../tasks.ts'
+import { type Asked, isTheirs, onlyOf, type Task, taskIdOf, Tasks, taskStatus } from '../tasks.ts'
 import { McpEncoding, positionEvent, resultOf, taskView } from './encoding.ts'
 import { canAsk, type EventAt, newSession, STATELESS_VERSION, type StreamOf, VERSIONS } from './ids.ts'
 import { type Speaker, versionFor } from './session.ts'
@@ -95,7 +96,7 @@ export class McpMethods {
 
   /** A client's answer to what its user was asked. @throws Failure changed_meanwhile when somebody else was faster */
   async answered(call: UserCall, run: string, response: Json | undefined): Promise<void> {
-    await this.#answer(call, run, response, null)
+    await this.#answer(call, run, response)
   }
 
   /** Goes on with a stream behind an event. @throws Failure run_not_found */
@@ -129,8 +130,8 @@ export class McpMethods {
         return { ...this.#view(stream, begun.task, begun.run), first: positionEvent(begun.run.run_id, null, stream) }
       })
     } catch (error) {
-      // What an assistant refuses is for the model that has called it.
-      if (!isTheirs(error)) throw error
+      // What an assistant refuses is for the model that has called it; a key that was used is its client's matter.
+      if (!isTheirs(error) || error.code === 'idempotency_conflict') throw error
       const resultType = speaker.isStateless ? { resultType: 'complete' } : {}
       return success(id, { content: [{ type: 'text', text: error.message }], isError: true, ...resultType })
     }
@@ -139,35 +140,39 @@ export class McpMethods {
   /** Starts a run, or goes on with the one whose question is answered. */
   async #begin(spoken: Spoken, metadata: JsonObject): Promise<{ readonly task: Task; readonly run: Run }> {
     const { call, id, params, speaker } = spoken
+    const { name, arguments: given, requestState: state, inputResponses: responses } = params
+    const request = requestKeyOf(call, { name, given, state, responses })
+    const earlier = await begunBefore(this.#services, call, request)
+    if (earlier) return { task: await this.#tasks.get(call, taskIdOf(earlier)), run: earlier }
     const graceMs = speaker.isStateless ? GRACE_MS : null
     const { requestState, inputResponses } = params
     if (typeof requestState === 'string' && speaker.isStateless) {
       const response = isObject(inputResponses) ? inputResponses.answer : undefined
       if (response === undefined) throw new RpcError(INVALID_PARAMS, 'params.inputResponses.answer is missing')
-      return this.#answer(call, requestState, response, graceMs)
+      return this.#answer(call, requestState, response, { graceMs, request })
     }
     const { assistant, threadId, message, values } = await this.#tools.call(call.user.id, params)
     const asking = threadId === null || message === null ? null : await this.#tasks.asking(call, threadId)
     if (asking) {
       const resume = formOf(await this.#tasks.questions(asking.last)).ofText(message!)
-      return { task: asking, run: await this.#tasks.answer(call, asking, resume, { graceMs }) }
+      return { task: asking, run: await this.#tasks.answer(call, asking, resume, { graceMs, request }) }
     }
     const input = { ...values, ...(message !== null && { messages: [{ role: 'user', content: message }] }) }
     const key: JsonObject = speaker.session === null ? {} : { [REQUEST]: requestKey(speaker.session, id) }
     // Progress cannot be taken back: only what is stored is told.
     const body = { input, metadata: { ...key, ...metadata }, durability: 'sync' }
-    const asked: Asked = { assistant, threadId, body, graceMs }
+    const asked: Asked = { assistant, threadId, body, graceMs, request }
     const run = await this.#tasks.start(call, asked)
     return { task: onlyOf(run), run }
   }
 
   /** @param response of a client to an elicitation; undefined: it could not ask */
-  async #answer(call: UserCall, runId: string, response: Json | undefined, graceMs: number | null) {
+  async #answer(call: UserCall, runId: string, response: Json | undefined, more: Partial<Asked> = {}) {
     const task = await this.#tasks.of(call, runId)
     const form = formOf(await this.#tasks.questions(task.last))
     const { action, content } = isObject(response) ? response : {}
     const resume = action === 'accept' && isObject(content) ? form.read(content) : form.declined
-    return { task, run: await this.#tasks.answer(call, task, resume, { graceMs }) }
+    return { task, run: await this.#tasks.answer(call, task, resume, more) }
   }
 
   #view(stream: StreamOf, { first, answered }: Task, run: Run): TaskView {
@@ -231,7 +236,7 @@ export class McpMethods {
     const task = await this.#task(spoken)
     const { answer } = isObject(params.inputResponses) ? params.inputResponses : {}
     if (answer === undefined) throw new RpcError(INVALID_PARAMS, 'params.inputResponses.answer is missing')
-    await this.#answer(call, task.last.run_id, answer, null)
+    await this.#answer(call, task.last.run_id, answer)
     return success(id, { resultType: 'complete' })
   }
 

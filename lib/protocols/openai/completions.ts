@@ -8,6 +8,7 @@ import type { Services } from '../../routes/services.ts'
 import { waitForEnd } from '../../routes/wait.ts'
 import type { Place } from '../../run/delivery/streams.ts'
 import { PART_FILTER } from '../parts.ts'
+import { begunBefore, type RequestKey, requestKeyOf } from '../repeats.ts'
 import { eventsOfRun, streamRun } from '../stream.ts'
 import {
   allChunks,
@@ -41,7 +42,8 @@ export class Completions {
     checkFlag(stream, 'stream')
     return this.#services.registry.streams.hold(call.user.id, async (place) => {
       const threadId = threadIn(call)
-      const run = await this.#start(call, threadId)
+      const request = requestKeyOf(call, [call.body, threadId])
+      const run = (await begunBefore(this.#services, call, request)) ?? (await this.#start(call, threadId, request))
       const isTemporary = threadId === null
       // Until its answer is sent; it may take long.
       if (isTemporary) call.res.once('close', this.#services.removals.hold(run.thread_id, true))
@@ -49,10 +51,11 @@ export class Completions {
     })
   }
 
-  async #start(call: UserCall<JsonObject>, threadId: string | null): Promise<Run> {
+  async #start(call: UserCall<JsonObject>, threadId: string | null, request: RequestKey | null): Promise<Run> {
     const { body } = call
     const all = readChat(body.messages)
     return this.#turns.start(call, {
+      request,
       model: body.model,
       threadId,
       before: null,

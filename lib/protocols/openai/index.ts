@@ -2,7 +2,7 @@
 // conversation is a thread; a stream is resumed by the number of its last event.
 import { type Route, route } from '../../http/route.ts'
 import { jsonObject } from '../../http/schema.ts'
-import { anEvent, anObject, arrayOf, one, openly, text as string } from '../../routes/answers.ts'
+import { anEvent, anObject, arrayOf, one, openly, repeatable, text as string } from '../../routes/answers.ts'
 import type { Services } from '../../routes/services.ts'
 import { throughDoor } from '../door.ts'
 import { Completions } from './completions.ts'
@@ -47,6 +47,7 @@ export function openaiRoutes(services: Services): Route[] {
       summary: 'Create a response: a run, streamed, waited for, or in the background',
       answers: answered,
       refusals: [404, 409, 429],
+      reads: repeatable,
       handler: (call) => responses.create(call)
     }),
     route({
@@ -159,7 +160,12 @@ export function openaiRoutes(services: Services): Route[] {
       path: '/v1/chat/completions',
       summary: 'A chat completion: a run on a thread that goes with it, or with `X-Thread-Id` on one that stays',
       answers: answered,
-      reads: { headers: { 'X-Thread-Id': 'Go on in this thread, which is made if it is not there' } },
+      reads: {
+        headers: {
+          'X-Thread-Id': 'Go on in this thread, which is made if it is not there',
+          ...repeatable.headers
+        }
+      },
       refusals: [404, 409, 429],
       handler: (call) => completions.create(call)
     })

@@ -10,6 +10,7 @@ import type { Services } from '../../routes/services.ts'
 import { waitForEnd } from '../../routes/wait.ts'
 import type { Place } from '../../run/delivery/streams.ts'
 import { PART_FILTER } from '../parts.ts'
+import { begunBefore, type RequestKey, requestKeyOf } from '../repeats.ts'
 import { eventsOfRun, streamRun } from '../stream.ts'
 import { Tasks } from '../tasks.ts'
 import { errorOf } from './errors.ts'
@@ -42,14 +43,21 @@ export class Responses {
     checkFields(call.body, RESPONSE_FIELDS)
     checkFlag(stream, 'stream')
     checkFlag(background, 'background')
-    if (background && !stream) return { json: responseOf(await this.#start(call), { status: 'queued', output: [] }) }
+    const request = requestKeyOf(call)
+    const earlier = await begunBefore(this.#services, call, request)
+    if (background && !stream) {
+      const shown = earlier
+        ? await this.#shown(earlier)
+        : responseOf(await this.#start(call, request), { status: 'queued', output: [] })
+      return { json: shown }
+    }
     return this.#services.registry.streams.hold(call.user.id, async (place) => {
-      const run = await this.#start(call)
+      const run = earlier ?? (await this.#start(call, request))
       return stream ? this.#stream(call, run, place, -1) : this.#wait(call, run, place)
     })
   }
 
-  async #start(call: UserCall<JsonObject>): Promise<Run> {
+  async #start(call: UserCall<JsonObject>, request: RequestKey | null): Promise<Run> {
     const { body } = call
     const previous = await this.#previous(call)
     const threadId = previous?.thread_id ?? conversationIn(body.conversation)
@@ -57,6 +65,7 @@ export class Responses {
     if (instructions !== null && typeof instructions !== 'string')
       throw refusedValue(['body', 'instructions'], 'must be a text')
     return this.#turns.start(call, {
+      request,
       model: body.model,
       threadId,
       before: previous,

@@ -3,6 +3,7 @@ import { refusedValue } from '../../routes/input.ts'
 import type { Services } from '../../routes/services.ts'
 import type { UserCall } from '../../http/route.ts'
 import { isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
+import type { RequestKey } from '../repeats.ts'
 import { asks, Tasks } from '../tasks.ts'
 import type { Input } from './input.ts'
 import { clientCallsIn, type Kept, KEPT } from './response.ts'
@@ -23,6 +24,8 @@ export interface Turn {
   readonly kept: Omit<Kept, 'answers'>
   readonly isTemporary?: boolean
   readonly creates?: boolean
+  /** Sent again, it is the same run. */
+  readonly request: RequestKey | null
 }
 
 export class Turns {
@@ -51,6 +54,7 @@ export class Turns {
       threadId,
       isTemporary,
       creates,
+      request: turn.request,
       body: {
         ...(asked.resume === undefined ? { input: input ?? null } : { command: { resume: asked.resume } }),
         context: { ...extras.context, ...(model.modelName !== null && { model_name: model.modelName }) },
