@@ -211,7 +211,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     ? new WrittenStates(store, agent.states)
     : new BuiltStates(store, options, {
         ...(states.elsewhere && { elsewhere: states.elsewhere.bind(states) }),
-        showsDetails: agent.showsDetails === true
+        showsDetails: agent.showsDetails === true,
+        canRejoin: agent.canRejoin === true
       })
   const registry = new Registry({ store, states: runStates, committer, agent, options, log })
 
@@ -234,7 +235,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     secret: config.auth.jwt_secret,
     expiryDays: config.auth.token_expiry_days
   })
-  const goesOn = agent.canRejoin === true || (states.isOfGraphs && config.runs.on_restart === 'resume')
+  const resumes = config.runs.on_restart === 'resume' && (states.isOfGraphs || agent.canResume === true)
+  const goesOn = agent.canRejoin === true || resumes
   const abandon = agent.abandon?.bind(agent)
   const recovery = { store, states: runStates, writer: committer, registry, options, goesOn, abandon, log }
   if (goesOn)

@@ -12,7 +12,7 @@ import {
 import type { Completion, ToolSpec } from './model.ts'
 
 /** Placeholder for a missing result: servers refuse a conversation with a call that has none. */
-const INTERRUPTED = 'Interrupted'
+export const INTERRUPTED = 'Interrupted'
 
 // ------------------------------------------------------------------------------------------------------- there
 

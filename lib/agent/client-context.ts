@@ -53,6 +53,7 @@ function clientTool({ name, description, parameters }: JsonObject): Tool {
   const named = String(name)
   return {
     name: named,
+    isRepeatable: true,
     description: typeof description === 'string' ? description : '',
     parameters: isObject(parameters) ? parameters : { type: 'object', properties: {} },
     async run(args) {

@@ -14,6 +14,7 @@ export function contained(agent: Agent): Agent {
       }),
     ...(agent.takesInput && { takesInput: true }),
     ...(agent.canRejoin && { canRejoin: true }),
+    ...(agent.canResume && { canResume: true }),
     ...(agent.drain && { drain: () => agent.drain?.() }),
     ...(agent.takesClientContext && { takesClientContext: true }),
     ...(agent.models && { models: () => agent.models?.() ?? [] }),

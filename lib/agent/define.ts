@@ -9,6 +9,7 @@ import {
   AgentError,
   type AgentInput,
   type AgentRecord,
+  type HalfAnswer,
   type ListedAgent,
   type Sink,
   type StreamPart
@@ -24,14 +25,20 @@ export interface AgentDefinition {
   /** The name of its model in GET /api/models and in messages. */
   readonly name?: string
   readonly forget?: Agent['forget']
+  /** Under `runs.on_restart: resume` it is called again: it finds what it has said in `input.earlier`, and yields what follows. */
+  readonly canResume?: boolean
 }
 
 /** `defineAgent(async function* (input, signal) { yield 'hi' })` */
-export function defineAgent(work: AgentWork, { name = 'agent', forget }: AgentDefinition = {}): ListedAgent {
+export function defineAgent(
+  work: AgentWork,
+  { name = 'agent', forget, canResume = false }: AgentDefinition = {}
+): ListedAgent {
   const models = checkedModels([{ name, model: name }])
   return {
-    start: (input, sink, signal) => tell(work(input, signal), new Answer(sink, name), signal),
+    start: (input, sink, signal) => tell(work(input, signal), new Answer(sink, name, input.earlier?.half), signal),
     models: () => models,
+    ...(canResume && { canResume }),
     ...(forget && { forget })
   }
 }
@@ -69,14 +76,18 @@ function iteratorOf(yielded: unknown): AsyncIterator<Yielded> | Iterator<Yielded
 class Answer {
   readonly #sink: Sink
   readonly #model: string
-  #id = randomUUID()
+  #id: string = randomUUID()
   #text = ''
   #reasoning = ''
   #begunAt = performance.now()
 
-  constructor(sink: Sink, model: string) {
+  constructor(sink: Sink, model: string, half: HalfAnswer | null = null) {
     this.#sink = sink
     this.#model = model
+    if (!half) return
+    this.#id = half.messageId
+    this.#text = half.text
+    this.#reasoning = half.reasoning
   }
 
   async add(piece: Yielded): Promise<void> {

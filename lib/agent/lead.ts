@@ -1,28 +1,18 @@
 // The lead agent: asks the model, runs the tools it calls, and asks again, until an answer calls no tools.
-import { randomUUID } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
-import {
-  type AiMessage,
-  cutTo,
-  type Interrupt,
-  type Json,
-  type JsonObject,
-  type Message,
-  type ToolCall,
-  type ToolMessage
-} from '../base/types.ts'
+import type { AiMessage, Interrupt, Json, JsonObject, Message } from '../base/types.ts'
+import { type Beginning, beginningOf } from './beginning.ts'
 import { toChat } from './chat.ts'
 import { clientInstructionsIn, clientToolsIn, modelSettingsIn, responseFormatIn } from './client-context.ts'
-import { clarificationOf } from './tools.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 import type { CallIds, Model, Models } from './model.ts'
-import { ContinuedModel, halfOf } from './continued.ts'
+import { ContinuedModel, type Half, halfMessage } from './continued.ts'
 import { callModel } from './model-call.ts'
 import type { Reporting } from './observer.ts'
-import { AgentError, type AgentInput, type AgentRecord, type ListedAgent, type Sink } from './runtime.ts'
-import { type Tool, type ToolAnswer, type ToolSource, UserInterrupt } from './tool.ts'
-import { inSpan } from '../base/tracing.ts'
-import { unlessAborted } from '../base/waiting.ts'
+import { AgentError, type AgentInput, type ListedAgent, type Sink } from './runtime.ts'
+import { byName, type Tool, type ToolSource, wantedTools } from './tool.ts'
+import { ToolUse } from './tool-use.ts'
+import { type Leaving, Work } from './work.ts'
 
 interface AgentParts extends Reporting {
   readonly models: Models
@@ -37,26 +27,27 @@ interface AgentParts extends Reporting {
 
 /** The agent over any models: the demo agent uses one that needs no provider. */
 export function createAgent(parts: AgentParts): ListedAgent {
+  const leaving = { isAsked: false }
   return {
     async start(input, sink, signal) {
       try {
-        await new LeadRun(parts, input, sink, signal).work()
+        await new LeadRun(parts, input, sink, signal, leaving).work()
       } catch (error) {
         // Failing because of the abort is no failure.
         if (!signal.aborted) throw error
       }
     },
     takesInput: true,
+    canResume: true,
+    drain: () => {
+      leaving.isAsked = true
+    },
     takesClientContext: true,
     models: () => parts.models.all.map((model) => model.info)
   }
 }
 
 const LONG_MESSAGES = 1_000
-/** Characters of a tool's error in the log. */
-const LOGGED_MAX = 500
-
-type Outcome = ToolAnswer & { readonly status: 'success' | 'error' }
 
 class LeadRun implements MiddlewareContext {
   readonly input: AgentInput
@@ -64,26 +55,24 @@ class LeadRun implements MiddlewareContext {
   readonly #parts: AgentParts
   readonly #sink: Sink
   readonly #model: Model
-  readonly #messages: Message[]
+  readonly #begun: Beginning
+  readonly #work: Work
   #tools: readonly Tool[]
   readonly #instructions = new Map<string, string>()
   #hidden = 0
   #shown: ReadonlyMap<string, Json[]> = new Map()
-  /** Channels changed since the last step. */
-  #isChanged = false
-  #channels: Readonly<Record<string, Json>>
   /** For lines of the log. */
   readonly #about: CallIds
 
-  constructor(parts: AgentParts, input: AgentInput, sink: Sink, signal: AbortSignal) {
+  constructor(parts: AgentParts, input: AgentInput, sink: Sink, signal: AbortSignal, leaving: Leaving) {
     this.#parts = parts
     this.input = input
     this.#sink = sink
     this.signal = signal
     this.#model = chosenModel(parts.models, input.modelName)
-    this.#messages = [...input.messages]
+    this.#begun = beginningOf(input)
+    this.#work = new Work(input, this.#begun, sink, signal, leaving)
     this.#tools = parts.tools
-    this.#channels = input.channels
     this.#about = { run_id: input.runId, thread_id: input.threadId, user_id: input.userId }
     if (parts.systemPrompt) this.instruct('system', parts.systemPrompt)
     const { instructions } = input.context
@@ -92,11 +81,13 @@ class LeadRun implements MiddlewareContext {
   }
 
   /** The broken answer that is continued. */
-  #half: ReturnType<typeof halfOf> = null
+  #half: Half | null = null
 
   async work(): Promise<void> {
     const { tools, toolSources = [] } = this.#parts
-    const toolSets = await Promise.all(toolSources.map((source) => source.open(this.input.context)))
+    const toolSets = await Promise.all(
+      toolSources.map((source) => source.open(this.input.context, this.input.attempt > 1))
+    )
     const offered = [...tools, ...toolSets.flatMap((set) => set.tools)]
     const wanted = wantedTools(this.input.context.tools)
     const mayUse = (tool: Tool) => wanted(tool.name) && (this.takesImages || !tool.needsImages)
@@ -111,22 +102,27 @@ class LeadRun implements MiddlewareContext {
 
   async #converse(): Promise<void> {
     const { middlewares = [] } = this.#parts
-    if (await this.#resume()) return
-    if (this.input.continues) await this.#takeHalf()
-    for (let calls = 0; ; calls++) {
+    const tools = new ToolUse(this.#work, this.#tools, this.#parts, this.#about)
+    if (await this.#finishCalls(tools)) return
+    await this.#takeHalf()
+    let { answer, modelCalls: calls } = this.#begun
+    if (answer) checkAnswer(answer)
+    for (; !answer; calls++) {
+      this.#work.leaveIfAsked()
       this.#checkLimit(calls)
-      await this.#takeInput()
+      // What comes meanwhile follows the answer that is continued.
+      if (!this.#half) await this.#takeInput()
       for (const middleware of middlewares) await middleware.beforeModel?.(this)
       const message = await this.#ask()
-      await this.#step('agent')
+      await this.#work.step('agent')
       if (message.tool_calls.length === 0) {
         checkAnswer(message)
-        if (this.input.inbox?.isEmpty ?? true) break
-      } else if (await this.#useAll(message.tool_calls)) return
+        if (this.input.inbox?.isEmpty ?? true) answer = message
+      } else if (await tools.all(message.tool_calls)) return
     }
     for (const middleware of middlewares) {
       await middleware.afterAnswer?.(this)
-      if (this.#isChanged) await this.#step(middleware.tag)
+      if (this.#work.isChanged) await this.#work.step(middleware.tag)
     }
   }
 
@@ -137,11 +133,11 @@ class LeadRun implements MiddlewareContext {
   }
 
   messages(): readonly Message[] {
-    return this.#messages
+    return this.#work.messages
   }
 
   channel(name: string): Json | undefined {
-    return this.#channels[name]
+    return this.#work.channels[name]
   }
 
   instruct(tag: string, text: string | null): void {
@@ -158,17 +154,15 @@ class LeadRun implements MiddlewareContext {
   }
 
   async update(channels: Readonly<Record<string, Json>>): Promise<void> {
-    this.#channels = { ...this.#channels, ...channels }
-    this.#isChanged = true
-    await this.#record({ type: 'update', channels })
+    await this.#work.record({ type: 'update', channels })
   }
 
   async note(tag: string, content: JsonObject, metadata: JsonObject = {}): Promise<void> {
-    await this.#record({ type: 'middleware', tag, content, metadata })
+    await this.#work.record({ type: 'middleware', tag, content, metadata })
   }
 
   async summarized(text: string, replacedIds: readonly string[]): Promise<void> {
-    await this.#record({ type: 'summarization', text, replacedIds })
+    await this.#work.record({ type: 'summarization', text, replacedIds })
   }
 
   async ask(
@@ -180,19 +174,20 @@ class LeadRun implements MiddlewareContext {
     const model = modelName === null ? this.#model : this.#parts.models.named(modelName)
     const caller = `middleware:${tag}` as const
     if (!model) {
-      await this.#record({ type: 'llm_error', caller, error: `There is no model "${modelName}"` })
+      await this.#work.record({ type: 'llm_error', caller, error: `There is no model "${modelName}"` })
       return null
     }
     const late = AbortSignal.timeout(timeoutMs)
     const signal = AbortSignal.any([this.signal, late])
     try {
       const call = { model, caller, messages, signal, about: this.#about }
-      const { content } = await callModel(call, (record) => this.#record(record), this.#parts)
+      const { content } = await callModel(call, (record) => this.#work.record(record), this.#parts)
       return typeof content === 'string' ? content : null
     } catch (error) {
       this.signal.throwIfAborted()
       if (!late.aborted && !(error instanceof AgentError)) throw error
-      if (late.aborted) await this.#record({ type: 'llm_error', caller, error: `No answer within ${timeoutMs} ms` })
+      if (late.aborted)
+        await this.#work.record({ type: 'llm_error', caller, error: `No answer within ${timeoutMs} ms` })
       return null
     }
   }
@@ -202,13 +197,13 @@ class LeadRun implements MiddlewareContext {
   /** One model call of the conversation. */
   async #ask(): Promise<AiMessage> {
     // Converting a long conversation takes long: let other runs go first.
-    if (this.#messages.length > LONG_MESSAGES) await turn()
+    if (this.#work.messages.length > LONG_MESSAGES) await turn()
     const half = this.#half
     this.#half = null
     const message = await callModel(
       {
-        model: half ? new ContinuedModel(this.#model, half.text) : this.#model,
-        ...(half && { messageId: half.message.id }),
+        model: half ? new ContinuedModel(this.#model, half) : this.#model,
+        ...(half && { messageId: half.messageId }),
         caller: 'lead_agent',
         messages: this.#conversation(),
         tools: this.#tools,
@@ -220,11 +215,11 @@ class LeadRun implements MiddlewareContext {
         onDelta: this.#sink.emit.bind(this.#sink),
         space: () => this.#sink.space()
       },
-      (record) => this.#record(record),
+      (record) => this.#work.record(record),
       this.#parts
     )
-    if (half) this.#messages.pop()
-    this.#messages.push(message)
+    if (half) this.#work.messages.pop()
+    this.#work.messages.push(message)
     return message
   }
 
@@ -233,124 +228,44 @@ class LeadRun implements MiddlewareContext {
     this.signal.throwIfAborted()
     const messages = this.input.inbox?.take() ?? []
     if (messages.length === 0) return
-    this.#messages.push(...messages)
-    await this.#record({ type: 'input', messages })
+    this.#work.messages.push(...messages)
+    await this.#work.record({ type: 'input', messages })
   }
 
-  /** Half a tool call is dropped, and an answer without a word: they are made anew. */
+  /** Half a tool call is dropped, and an answer without a word, or that its model cannot continue: they are made anew. */
   async #takeHalf(): Promise<void> {
-    const half = halfOf(this.#messages)
+    const { half } = this.#begun
     if (!half) return
-    this.#messages.pop()
-    if (half.text === '') {
-      await this.#record({ type: 'messages', messages: [{ type: 'remove', id: half.message.id }] })
+    if (this.#work.messages.at(-1)?.id === half.messageId) this.#work.messages.pop()
+    if (half.text !== '' && this.#model.info.continuation !== 'none') {
+      this.#half = half
+      this.#work.messages.push(halfMessage(half))
       return
     }
-    this.#half = half
-    this.#messages.push({ ...half.message, content: half.text, invalid_tool_calls: [] })
-  }
-
-  async #step(node: string): Promise<void> {
-    this.#isChanged = false
-    await this.#record({ type: 'step', node })
+    await this.#work.record(
+      { type: 'messages', messages: [{ type: 'remove', id: half.messageId }] },
+      ...(half.isShown ? [{ type: 'step', node: 'agent', next: ['agent'] } as const] : [])
+    )
   }
 
   #conversation(): JsonObject[] {
-    const chat = toChat(this.#messages.slice(this.#hidden), this.#shown)
+    const chat = toChat(this.#work.messages.slice(this.#hidden), this.#shown)
     const said = [...this.#instructions.values()].join('\n\n')
     return said === '' ? chat : [{ role: 'system', content: said }, ...chat]
   }
 
   /**
-   * Continues after the interrupts of the previous run: answers their calls and runs the other open ones. True: a call
-   * interrupts again.
+   * Continues after the interrupts of the previous run, or what an earlier attempt has left: answers what was asked, and makes the other
+   * open calls. True: a call asks the user, or has asked him.
    */
-  async #resume(): Promise<boolean> {
-    const { interrupts, resume, openCalls: open } = this.input
-    if (!resume) return false
-    if (interrupts.length === 0)
+  async #finishCalls(tools: ToolUse): Promise<boolean> {
+    const { resume, interrupts, earlier } = this.input
+    const { questions, openCalls, begunCalls: begun, isAsking } = this.#begun
+    if (resume && interrupts.length === 0)
       throw new AgentError('NothingToResume', 'No question waits for an answer in this thread')
-    const answers = new Map(interrupts.map(({ id }) => [id, answerTo(id, resume.value, interrupts)]))
-    const asked = open.filter(({ id }) => answers.has(id))
-    for (const call of asked) await this.#answered(call, { status: 'success', content: answers.get(call.id) ?? '' })
-    return this.#useAll(open.filter(({ id }) => !answers.has(id)))
-  }
-
-  /** True: one of them asks the user, so the run ends. */
-  async #useAll(calls: readonly ToolCall[]): Promise<boolean> {
-    let isWaiting = false
-    for (const call of calls) isWaiting = (await this.#use(call)) || isWaiting
-    await this.#step('tools')
-    return isWaiting
-  }
-
-  /** One tool call. Errors are returned to the model, which may find another way. */
-  async #use(call: ToolCall): Promise<boolean> {
-    await this.#record({ type: 'tool_start', call })
-    const outcome = await this.#outcome(call)
-    if (!(outcome instanceof UserInterrupt)) {
-      await this.#answered(call, outcome)
-      return false
-    }
-    const { value } = outcome
-    await this.#record({ type: 'interrupt', interrupt: { id: call.id, value }, asked: clarificationOf(call, value) })
-    return true
-  }
-
-  async #answered(call: ToolCall, { status, content, channels }: Outcome): Promise<void> {
-    // The answer replaces the question.
-    const at = this.#messages.findLastIndex((one) => one.type === 'tool' && one.tool_call_id === call.id)
-    const asked = this.input.openCalls.some(({ id }) => id === call.id) ? this.#messages[at] : undefined
-    const message: ToolMessage = {
-      type: 'tool',
-      id: asked?.id ?? randomUUID(),
-      content,
-      additional_kwargs: {},
-      response_metadata: {},
-      name: call.name,
-      tool_call_id: call.id,
-      artifact: null,
-      status
-    }
-    if (asked) this.#messages[at] = message
-    else this.#messages.push(message)
-    await this.#record({ type: 'tool_end', call, message })
-    if (channels) await this.update(channels)
-  }
-
-  async #outcome(call: ToolCall): Promise<Outcome | UserInterrupt> {
-    const tool = this.#tools.find(({ name }) => name === call.name)
-    const begun = performance.now()
-    try {
-      if (!tool) throw new Error(unknownTool(call.name, this.#tools))
-      const answer = await unlessAborted(this.#run(tool, call), this.signal)
-      this.#parts.log?.debug?.(this.#aboutTool(call, begun), 'a tool has answered')
-      return { status: 'success', ...(typeof answer === 'string' ? { content: answer } : answer) }
-    } catch (error) {
-      this.signal.throwIfAborted()
-      if (error instanceof UserInterrupt) return error
-      const content = error instanceof Error ? error.message : String(error)
-      this.#parts.log?.warn({ ...this.#aboutTool(call, begun), error: cutTo(content, LOGGED_MAX) }, 'a tool failed')
-      return { status: 'error', content }
-    }
-  }
-
-  #aboutTool({ name, id }: ToolCall, begun: number): object {
-    return { ...this.#about, tool: name, tool_call_id: id, ms: Math.round(performance.now() - begun) }
-  }
-
-  // async, so that a tool that throws synchronously fails as a tool.
-  async #run(tool: Tool, call: ToolCall): Promise<string | ToolAnswer> {
-    const { userId, threadId, runId } = this.input
-    const context = { signal: this.signal, userId, threadId, runId, channels: this.#channels }
-    return inSpan('tool', { 'gen_ai.tool.name': call.name }, async () => tool.run(call.args, context))
-  }
-
-  /** Keeps a record, and waits when the log is full. Nothing is kept after an abort. */
-  async #record(record: AgentRecord): Promise<void> {
-    this.signal.throwIfAborted()
-    if (!this.#sink.record(record)) await this.#sink.space()
-    this.signal.throwIfAborted()
+    if (openCalls.length === 0 && (earlier || !resume)) return isAsking
+    const answers = new Map(questions.map(({ id }) => [id, answerTo(id, resume?.value ?? null, questions)]))
+    return (await tools.finish(openCalls, { answers, begun })) || isAsking
   }
 
   #checkLimit(calls: number): void {
@@ -383,21 +298,4 @@ function checkAnswer(message: AiMessage): void {
   const names = message.invalid_tool_calls.map(({ name }) => `"${name}"`).join(', ')
   const text = `The model made an invalid call of ${names}: ${reason}`
   throw new AgentError('InvalidToolCall', text, wasCut ? 'model_length_capped' : null)
-}
-
-/** An assistant may restrict the tools; by default it has all. */
-function wantedTools(names: Json | undefined): (name: string) => boolean {
-  return Array.isArray(names) ? (name) => names.includes(name) : () => true
-}
-
-/** The first tool of a name wins: a tool server cannot replace a built-in one. */
-function byName(tools: readonly Tool[]): readonly Tool[] {
-  const named = new Map<string, Tool>()
-  for (const tool of tools) if (!named.has(tool.name)) named.set(tool.name, tool)
-  return [...named.values()]
-}
-
-function unknownTool(name: string, tools: readonly Tool[]): string {
-  const known = tools.map((tool) => tool.name).join(', ')
-  return `There is no tool "${name}". ${known === '' ? 'There are no tools.' : `The tools are: ${known}`}`
 }

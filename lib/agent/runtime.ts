@@ -56,6 +56,8 @@ export interface AgentInput {
   readonly recordedIds?: ReadonlySet<string>
   /** What earlier attempts have recorded, where all else is as the first one was given it; absent: nothing, or the agent keeps its states. */
   readonly earlier?: EarlierAttempts
+  /** Another attempt goes on when this process is gone: what must not happen twice is to be stored before it happens (`Sink.flushed`). */
+  readonly goesOn?: boolean
 }
 
 export interface EarlierAttempts {
@@ -63,6 +65,27 @@ export interface EarlierAttempts {
   readonly channels: Readonly<Record<string, Json>>
   /** See Sink.reached; null: nothing was stored of it. */
   readonly offset: JsonObject | null
+  /** The answer that was in progress, of an agent that can resume; null: none was, or nothing of it is kept. */
+  readonly half: HalfAnswer | null
+  /** The run has asked its user already. */
+  readonly isAsking: boolean
+  /** Calls of the last answer without a result, and questions of the previous run that are not answered yet. */
+  readonly openCalls: readonly ToolCall[]
+  /** Ids of those that had begun. */
+  readonly begunCalls: readonly string[]
+}
+
+/**
+ * An answer as far as it was stored. Deltas of the same message make it longer; if it has none, it is kept as it is at the end, and a
+ * record `messages` that removes it drops it.
+ */
+export interface HalfAnswer {
+  readonly messageId: string
+  readonly text: string
+  /** What was thought before the text. */
+  readonly reasoning: string
+  /** Tool calls that it had begun. They are dropped: further ones are numbered from here on. */
+  readonly calls: number
 }
 
 /** A delta of an assistant message as the model sent it. All deltas with one messageId make one message. */
@@ -248,6 +271,8 @@ export interface Agent {
   readonly graphs?: GraphDescriptions
   /** Its runs go on elsewhere when this process is gone: another attempt follows them from where the last one was [agent.rejoin]. */
   readonly canRejoin?: boolean
+  /** Another attempt can go on from what is recorded (`AgentInput.earlier`), under `runs.on_restart: resume`. */
+  readonly canResume?: boolean
   /** Frames of `tasks`, `checkpoints` and `debug` are its own; otherwise they are made of the steps it records. */
   readonly showsDetails?: boolean
   /** It takes messages while it works, from its `inbox`. */

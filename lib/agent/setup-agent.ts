@@ -28,6 +28,7 @@ export function setupAgentTool(personas: PersonaPort): ToolSource {
 function setupAgent(name: string, personas: PersonaPort): Tool {
   return {
     name: 'setup_agent',
+    isRepeatable: true,
     description: [
       `Saves the agent "${name}", which this conversation is about.`,
       'First ask its user what it is for and how it should answer. Call it when that is clear, or when you are asked to save.'

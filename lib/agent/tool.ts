@@ -39,6 +39,8 @@ export interface Tool {
   readonly parameters: JsonObject
   /** Offered only to models that accept images. */
   readonly needsImages?: boolean
+  /** It only reads, or does nothing more when it is called again: one that a crash has cut is made anew. Others are not. */
+  readonly isRepeatable?: boolean
   /** A rejection's message goes to the model; the run continues. `args` is any JSON object the model made up. */
   run(args: JsonObject, context: ToolContext): Promise<string | ToolAnswer>
 }
@@ -48,12 +50,30 @@ export interface ToolSource {
   /**
    * Called once at the start of every run, which keeps the result. Must not reject: return nothing instead.
    * @param context the run's
+   * @param isResumed the run has begun before, and needs what it had then
    */
-  open(context: JsonObject): Promise<Toolbox>
+  open(context: JsonObject, isResumed: boolean): Promise<Toolbox>
 }
 
 export interface Toolbox {
   readonly tools: readonly Tool[]
   /** The run is over and releases its tools. */
   close(): void
+}
+
+/** An assistant may restrict the tools; by default it has all. */
+export function wantedTools(names: Json | undefined): (name: string) => boolean {
+  return Array.isArray(names) ? (name) => names.includes(name) : () => true
+}
+
+/** The first tool of a name wins: a tool server cannot replace a built-in one. */
+export function byName(tools: readonly Tool[]): readonly Tool[] {
+  const named = new Map<string, Tool>()
+  for (const tool of tools) if (!named.has(tool.name)) named.set(tool.name, tool)
+  return [...named.values()]
+}
+
+export function unknownTool(name: string, tools: readonly Tool[]): string {
+  const known = tools.map((tool) => tool.name).join(', ')
+  return `There is no tool "${name}". ${known === '' ? 'There are no tools.' : `The tools are: ${known}`}`
 }

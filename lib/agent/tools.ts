@@ -60,6 +60,7 @@ export function builtInTools({
 function currentTime(clock: () => number): Tool {
   return {
     name: 'current_time',
+    isRepeatable: true,
     description: 'Tells the current date and time in UTC, as ISO 8601.',
     parameters: parametersOf({}),
     async run() {
@@ -71,6 +72,7 @@ function currentTime(clock: () => number): Tool {
 function listFiles(files: ThreadFiles): Tool {
   return {
     name: 'list_files',
+    isRepeatable: true,
     description: `Lists the files of this conversation: uploads, workspace and outputs below ${VIRTUAL_ROOT}.`,
     parameters: parametersOf({ path: { type: 'string', description: `Folder; default ${VIRTUAL_ROOT}` } }),
     async run(args, context) {
@@ -85,6 +87,7 @@ function listFiles(files: ThreadFiles): Tool {
 function readFile(files: ThreadFiles): Tool {
   return {
     name: 'read_file',
+    isRepeatable: true,
     description: 'Reads a text file of this conversation, a piece at a time when it is long.',
     parameters: parametersOf(
       {
@@ -106,6 +109,7 @@ function readFile(files: ThreadFiles): Tool {
 function viewImage(files: ThreadFiles): Tool {
   return {
     name: VIEW_IMAGE,
+    isRepeatable: true,
     description: 'Shows you an image of this conversation: PNG, JPEG, GIF or WebP, at most 5 MB.',
     parameters: parametersOf(
       { path: { type: 'string', description: `Path below ${VIRTUAL_ROOT}, as list_files shows it` } },
@@ -127,6 +131,7 @@ function viewImage(files: ThreadFiles): Tool {
 function searchFiles(files: ThreadFiles): Tool {
   return {
     name: 'search_files',
+    isRepeatable: true,
     description: 'Finds the lines of text files of this conversation that contain a text, case aside.',
     parameters: parametersOf(
       {
@@ -149,6 +154,7 @@ function searchFiles(files: ThreadFiles): Tool {
 function writeFile(files: ThreadFiles): Tool {
   return {
     name: 'write_file',
+    isRepeatable: true,
     description: `Writes a text file: below ${VIRTUAL_OUTPUTS} for the user, below ${VIRTUAL_ROOT}/workspace for yourself. An existing file is replaced.`,
     parameters: parametersOf(
       {
@@ -173,6 +179,7 @@ function writeFile(files: ThreadFiles): Tool {
 function presentFiles(files: ThreadFiles): Tool {
   return {
     name: 'present_files',
+    isRepeatable: true,
     description: 'Shows files of this conversation to the user, who can open them then.',
     parameters: parametersOf(
       { filepaths: { type: 'array', items: { type: 'string' }, description: `Paths below ${VIRTUAL_ROOT}` } },
@@ -191,6 +198,7 @@ function presentFiles(files: ThreadFiles): Tool {
 function askUser(): Tool {
   return {
     name: 'ask_user',
+    isRepeatable: true,
     description: 'Asks the user a question and waits for the answer. Use it only when the work cannot go on without.',
     parameters: parametersOf(
       {

@@ -383,8 +383,9 @@ export async function loadAgent(path: string, ports: GraphPorts | null = null, l
   const agent = [file, main].find((one) => typeof memberOf(one, 'start') === 'function')
   // It has a function `start`; its arguments cannot be checked.
   if (agent !== undefined) return agentIn(agent as Agent, path)
+  const canResume = memberOf(file, 'canResume') === true
   // What it yields is checked at run time.
-  if (typeof main === 'function') return defineAgent(main as AgentWork, { name: 'module' })
+  if (typeof main === 'function') return defineAgent(main as AgentWork, { name: 'module', canResume })
   // A module is an object.
   const named = { default: main, graph: memberOf(file, 'graph'), ...(file as object) }
   const [name, graph] = Object.entries(named).find(([, one]) => isCompiledGraph(one)) ?? []
@@ -407,7 +408,12 @@ function agentIn(agent: Agent, path: string): ListedAgent {
   } catch (error) {
     throw new AgentFileError(`The agent in ${path} cannot be used: ${sentenceOf(error)}`)
   }
-  return contained({ start: (...given) => agent.start(...given), models, forget: async (id) => agent.forget?.(id) })
+  return contained({
+    start: (...given) => agent.start(...given),
+    models,
+    forget: async (id) => agent.forget?.(id),
+    canResume: agent.canResume === true
+  })
 }
 
 const UNNAMED = checkedModels([{ name: 'module' }])

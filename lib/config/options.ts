@@ -151,9 +151,9 @@ const runs = section({
   // A message sent while a question of ask_user is open answers it. Off: only `command.resume` does, and a message
   // closes the question as interrupted.
   reply_answers: flag(true),
-  // What happens to a run cut by a crash. error: it ends with what it had said. resume: a graph's run continues from
-  // its last stored superstep, three attempts at most; agents that are not graphs cannot, and end. Runs on a LangGraph server:
-  // `agent.rejoin`.
+  // What happens to a run cut by a crash. error: it ends with what it had said. resume: it goes on, three attempts at most: a graph's
+  // from its last stored superstep, the built-in agent's from its last stored word or result, and that of an agent of your own where it
+  // says `canResume`; others end. Runs on a LangGraph server: `agent.rejoin`.
   on_restart: choice(['error', 'resume'], 'error'),
   // Milliseconds the thread of a stateless run is kept after its run and its last reader, for a client that was cut off.
   temporary_grace_ms: whole(60_000, 1, DAY_MS),

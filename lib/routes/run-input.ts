@@ -23,7 +23,7 @@ const inputBody = v.pipe(
 )
 type InputBody = v.InferOutput<typeof inputBody>
 
-/** Resolves when the agent at work has taken them. @throws Failure input_not_taken when it never will */
+/** Resolves when the agent at work has taken them, and they are stored. @throws Failure input_not_taken when it never will */
 export async function giveInput(
   { agent, registry }: Pick<Services, 'agent' | 'registry'>,
   { run_id: id }: Run,
@@ -32,6 +32,7 @@ export async function giveInput(
 ): Promise<void> {
   const actor = agent.takesInput ? registry.find(id) : undefined
   if (!(await actor?.inbox.put(messages, left))) throw fail('input_not_taken', { id })
+  await actor?.flushed()
 }
 
 export function runInputRoutes(services: Services): Route[] {

@@ -210,7 +210,7 @@ export async function orderFor(
     multitask_strategy: body.multitask_strategy ?? request.dialect.secondRun,
     metadata: { ...assistant.metadata, ...withoutReserved(body.metadata ?? {}) },
     kwargs: {
-      ...kwargsOf(request, config.runs.on_disconnect, states),
+      ...kwargsOf(request, services),
       ...configuration,
       ...originKept(),
       graph_id: assistant.graphId,
@@ -344,9 +344,11 @@ function inputOf({ input }: RunBody, isOfGraphs: boolean): JsonObject | null {
 /** Everything needed to start the run, also after a restart. */
 function kwargsOf(
   { body, threadId, creator }: RunRequest,
-  onDisconnect: 'cancel' | 'continue',
-  { isOfGraphs, takesBreakpoints = isOfGraphs }: Services['states']
+  { states, agent, config: { runs } }: Pick<Services, 'states' | 'agent' | 'config'>
 ): JsonObject {
+  const { isOfGraphs, takesBreakpoints = isOfGraphs } = states
+  // What goes on behind a crash goes on behind what was stored: readers have seen nothing more.
+  const resumes = agent.canResume === true && runs.on_restart === 'resume'
   const checkpoint = placeIn(body.checkpoint, threadId).checkpointId
   return {
     input: inputOf(body, isOfGraphs),
@@ -360,8 +362,8 @@ function kwargsOf(
     ...(body.continue_from && { continue_from: body.continue_from }),
     checkpoint_id: body.checkpoint_id || checkpoint,
     stream_mode: body.stream_mode ?? ['values'],
-    on_disconnect: body.on_disconnect ?? onDisconnect,
-    durability: body.durability ?? 'async',
+    on_disconnect: body.on_disconnect ?? runs.on_disconnect,
+    durability: body.durability ?? (resumes ? 'sync' : 'async'),
     ...(body.after_seconds && { after_seconds: body.after_seconds }),
     ...(body.webhook && { webhook: body.webhook }),
     ...(body.feedback_keys && { feedback_keys: [body.feedback_keys].flat() }),

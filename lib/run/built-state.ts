@@ -1,5 +1,5 @@
 // The state of a thread that a run builds from what its agent records: messages and channels, a checkpoint a step, kept by our store.
-import type { Agent, AgentRecord, ShownBesides } from '../agent/runtime.ts'
+import type { Agent, AgentRecord, EarlierAttempts, HalfAnswer, ShownBesides } from '../agent/runtime.ts'
 import { lastChunkJson, shortChunk, shortWhole, wholeJson } from '../conversation/wire.ts'
 import { LRUCache } from 'lru-cache'
 import { ofHeap } from '../base/budget.ts'
@@ -32,7 +32,7 @@ export interface BuiltStateOptions {
 }
 
 /** What the agent of these states has of its own. */
-export interface AgentStates extends Pick<Agent, 'showsDetails'>, Pick<StatePort, 'elsewhere'> {}
+export interface AgentStates extends Pick<Agent, 'showsDetails' | 'canRejoin'>, Pick<StatePort, 'elsewhere'> {}
 
 const LONG_MESSAGES = 1_000
 /** Checkpoints read at a time. */
@@ -41,12 +41,17 @@ const CHECKPOINTS_READ = 100
 class BuiltState implements RunState {
   isAsking = false
   #earlier: StoredAttempts | null = null
+  /** What is kept of the answer that an earlier attempt had in progress. */
+  #half: HalfAnswer | null = null
+  readonly #canRejoin: boolean
   readonly #records: StateRecords
   readonly #options: BuiltStateOptions
   readonly #builder: StateBuilder
 
-  constructor(records: StateRecords, options: BuiltStateOptions, { showsDetails = false }: AgentStates) {
+  constructor(records: StateRecords, options: BuiltStateOptions, agent: AgentStates) {
     const { run, log } = records
+    const { showsDetails = false, canRejoin = false } = agent
+    this.#canRejoin = canRejoin
     this.#records = records
     this.#options = options
     const made = modesOf(run).filter((mode) => mode === 'updates' || !showsDetails)
@@ -82,8 +87,29 @@ class BuiltState implements RunState {
     this.#earlier = earlier
     this.#builder.restore(earlier.newest)
     this.#builder.add(earlier.whole)
-    this.#records.journal.expectResults(openCallsIn(this.#builder.state.messages()))
+    this.#records.journal.expectResults(this.#openCalls(earlier))
     this.isAsking = this.#builder.isAsking
+    // Who rejoins gets the rest of what was in progress.
+    if (!this.#canRejoin) this.#dropHalves(earlier.whole.some(({ type }) => type === 'ai'))
+  }
+
+  /** What is dropped is seen to be gone by a step, which an answer has as well. None of them may stand behind half a text, which it would end. */
+  #dropHalves(hasReply: boolean): void {
+    const { half, hasDropped } = this.#records.journal.messages.keepHalf()
+    this.#half = half
+    if (half || !(hasDropped || hasReply)) return
+    this.#builder.close('agent', hasReply ? this.#nextAfter('agent') : ['agent'], 'loop')
+  }
+
+  /** Calls without a result, and questions of the previous run that this one has not answered. */
+  #openCalls({ begun }: StoredAttempts): OpenCall[] {
+    const { state, askedBefore } = this.#builder
+    const questions = resumeOf(this.#records.run) ? askedBefore.interrupts : []
+    const messages = state.messages()
+    const textIn = (list: readonly Message[], id: string) => JSON.stringify(list.find((one) => one.id === id) ?? null)
+    return openCallsIn(messages, questions).filter(
+      ({ asked }) => asked === null || textIn(messages, asked) === textIn(begun.state.messages(), asked)
+    )
   }
 
   /** Continues from what a process that is gone has stored of the run. */
@@ -109,15 +135,30 @@ class BuiltState implements RunState {
 
   input(): StateInput {
     const { state, askedBefore } = this.#builder
-    const begun = this.#earlier?.begun.state ?? state
-    const recorded = { messages: state.messages(), channels: state.channels() }
+    const earlier = this.#earlier
+    const begun = earlier?.begun.state ?? state
     return {
       messages: begun.messages(),
       inputIds: inputOf(this.#records.run).messages.map(({ id }) => id),
       channels: begun.channels(),
       interrupts: askedBefore.interrupts,
       openCalls: askedBefore.openCalls.map(({ call }) => call),
-      ...(this.#earlier && { earlier: { ...recorded, offset: this.#earlier.offset } })
+      ...(earlier && { earlier: this.#recorded(earlier) })
+    }
+  }
+
+  #recorded(earlier: StoredAttempts): EarlierAttempts {
+    const { state } = this.#builder
+    const openCalls = this.#openCalls(earlier).map(({ call }) => call)
+    const { begunCalls } = this.#records.journal
+    return {
+      messages: state.messages(),
+      channels: state.channels(),
+      offset: earlier.offset,
+      half: this.#half,
+      isAsking: this.isAsking,
+      openCalls,
+      begunCalls: openCalls.flatMap(({ id }) => (begunCalls.has(id) ? id : []))
     }
   }
 
@@ -129,11 +170,16 @@ class BuiltState implements RunState {
     if (isReply) this.#addReply(record.message, record.shown)
     else if (record.type === 'tool_end') this.#addWhole(record.message, record.shown)
     else if (record.type === 'input') for (const message of record.messages) this.#addWhole(message)
-    else if (record.type === 'messages') this.#builder.add(record.messages)
+    else if (record.type === 'messages') this.#change(record.messages)
     else if (record.type === 'update') this.#builder.set(record.channels)
     else if (record.type === 'interrupt') this.#ask(record.interrupt, record.asked, record.hasUpdates)
     else if (record.type === 'step')
       this.#builder.close(record.node, record.next ?? this.#nextAfter(record.node), 'loop', record.hasUpdates)
+  }
+
+  #change(messages: (AgentRecord & { type: 'messages' })['messages']): void {
+    for (const { type, id } of messages) if (type === 'remove') this.#records.journal.messages.drop(id)
+    this.#builder.add(messages)
   }
 
   /** A reply whose deltas were sent: only its completion is missing. */

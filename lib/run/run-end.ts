@@ -37,6 +37,12 @@ export const RESTARTED: RunEnd = failedWith(
   'server_restart'
 )
 
+/** The same as often as it was begun. */
+export function exhausted(attempts: number): RunEnd {
+  const text = `The run was begun ${attempts} times, and each time its process ended before it did.`
+  return failedWith('error', 'ServerRestart', text, 'server_restart')
+}
+
 /** Ends the run with an exception: an agent's message is shown to the user, a programmer's error is not. */
 export function failed(error: unknown): RunEnd {
   if (error instanceof AgentError) return failedWith('error', error.kind, error.message, error.stopReason)

@@ -13,7 +13,7 @@ interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange' | 'pr
 
 /** Model servers refuse longer names. */
 const NAME_MAX = 64
-/** How long a run waits for servers still connecting, in ms. */
+/** How long a new run waits for servers still connecting, in ms. One that goes on waits for the tools that it had. */
 const SETTLE_MS = 500
 
 const WARNINGS = { failed: 'a tool server is not available', ready: 'a tool server offers too many tools' }
@@ -61,8 +61,8 @@ export class ToolServers implements ToolSource {
     return this.#entries.get(name)?.connection.status ?? { state: 'off', last_error: null, tools: [] }
   }
 
-  async open(): Promise<Toolbox> {
-    await this.#settled()
+  async open(_context: JsonObject = {}, isResumed = false): Promise<Toolbox> {
+    await this.#settled(isResumed ? this.#options.connectTimeoutMs : SETTLE_MS)
     const used = [...this.#entries].map(([name, entry]) => {
       entry.users++
       return { name, entry }
@@ -112,8 +112,8 @@ export class ToolServers implements ToolSource {
     this.#closing.add(closing)
   }
 
-  /** Waits, briefly, until nothing is connecting any more. */
-  async #settled(): Promise<void> {
+  /** Waits until nothing is connecting any more. */
+  async #settled(timeoutMs: number): Promise<void> {
     const isConnecting = () =>
       [...this.#entries.values()].some(({ connection }) => connection.status.state === 'connecting')
     if (!isConnecting()) return
@@ -126,15 +126,16 @@ export class ToolServers implements ToolSource {
       const wake = () => {
         if (!isConnecting()) done()
       }
-      const timer = setTimeout(done, SETTLE_MS)
+      const timer = setTimeout(done, timeoutMs)
       this.#waiting.add(wake)
     })
   }
 }
 
 function toolsOf(server: string, connection: McpConnection): Tool[] {
-  return connection.tools.map(({ name, description, inputSchema }) => ({
+  return connection.tools.map(({ name, description, inputSchema, annotations }) => ({
     name: nameOf(server, name),
+    isRepeatable: annotations?.readOnlyHint === true || annotations?.idempotentHint === true,
     description: description ?? name,
     // It was received as JSON.
     parameters: inputSchema as JsonObject,

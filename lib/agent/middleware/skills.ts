@@ -52,6 +52,7 @@ export function skillTools(skills: SkillsPort): ToolSource {
 function readSkillTool(skills: SkillsPort): Tool {
   return {
     name: 'read_skill',
+    isRepeatable: true,
     description: 'Reads a file of a skill. Without a path: its instructions.',
     parameters: {
       type: 'object',

@@ -186,7 +186,8 @@ export class RunActor implements RecorderEvents {
     }
     const { agent } = this.#deps
     const input = this.#recorder.input()
-    const given = agent.takesInput ? { ...input, inbox: this.inbox } : input
+    const goesOn = this.#deps.onLeft !== undefined
+    const given = { ...input, goesOn, ...(agent.takesInput && { inbox: this.inbox }) }
     const { run_id, thread_id, model_name } = this.run
     const about = { 'colloquy.run_id': run_id, 'colloquy.thread_id': thread_id, 'colloquy.model': model_name }
     const work = () => agent.start(given, this.#recorder.sink(), this.#abort.signal)
@@ -200,6 +201,11 @@ export class RunActor implements RecorderEvents {
   #armTimeout(): void {
     const { timeoutMs } = this.#deps.options
     if (timeoutMs > 0) this.#runTimer = setTimeout(() => this.#end(timedOut(timeoutMs)), timeoutMs)
+  }
+
+  /** Resolves when all that its agent has recorded is stored, or will never be. */
+  flushed(): Promise<void> {
+    return this.#recorder.flushed()
   }
 
   // ------------------------------------------------------------------------------------------------ the end

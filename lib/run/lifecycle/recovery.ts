@@ -8,7 +8,7 @@ import type { LogBounds } from '../log/frame.ts'
 import { bareEnd } from '../closing.ts'
 import { readJournal } from '../log/rebuild-partial.ts'
 import { Recorder, type RecorderOptions } from '../recorder.ts'
-import { RESTARTED } from '../run-end.ts'
+import { exhausted, RESTARTED } from '../run-end.ts'
 import type { RunStates } from '../run-state.ts'
 import type { Registry } from './registry.ts'
 import { untilRead } from './retry.ts'
@@ -101,7 +101,7 @@ async function resume(run: Run, past: LogBounds, parts: RecoveryParts): Promise<
 
 async function ended(run: Run, past: LogBounds, parts: RecoveryParts): Promise<() => unknown> {
   const recorder = await Recorder.resumed(run, past, parts.store, parts)
-  recorder.close(RESTARTED, true)
+  recorder.close(run.attempts < ATTEMPTS_MAX ? RESTARTED : exhausted(run.attempts), true)
   const { ops } = recorder.take()!
   return async () => {
     await parts.writer.writeAll([...countedOf(run), ...ops], 'endless', parts.owner)

@@ -57,6 +57,8 @@ export class Journal {
   readonly #openCalls = new Map<string, ToolCall>()
   /** Questions to the user that stand in for results, by call. */
   readonly #askedIds = new Map<string, string>()
+  /** Those of the last answer that had begun when their process ended: without a result, they may have happened. */
+  readonly begunCalls = new Set<string>()
   /** Messages that an attempt before this one has left among the events. */
   readonly recordedIds = new Set<string>()
   readonly #totals: Totals = { ...NO_TOTALS }
@@ -93,10 +95,17 @@ export class Journal {
     else if (event_type === 'llm_response' && metadata.usage)
       this.#count(metadata.caller as Caller, modelIn(content), metadata.usage as unknown as UsageMetadata)
     else if (event_type === 'ai_tool_call')
-      for (const call of (content as unknown as AiMessage).tool_calls) this.#openCalls.set(call.id, call)
+      for (const call of (content as unknown as AiMessage).tool_calls) this.#recallCall(call)
+    else if (event_type === 'tool_start') this.begunCalls.add(String(metadata.tool_call_id))
     else if (event_type === 'tool_result') this.#openCalls.delete((content as unknown as ToolMessage).tool_call_id)
     else if (event_type === 'ai_message') this.#totals.message_count++
     if (event_type === 'ai_message' || event_type === 'ai_tool_call') this.#modelName = metadata.model_name as string
+  }
+
+  /** Models use ids again. */
+  #recallCall(call: ToolCall): void {
+    this.#openCalls.set(call.id, call)
+    this.begunCalls.delete(call.id)
   }
 
   #recallRequest(content: Json, { caller }: JsonObject): void {
@@ -125,6 +134,7 @@ export class Journal {
   release(): void {
     this.messages.breakOff('')
     this.#openCalls.clear()
+    this.begunCalls.clear()
     this.recordedIds.clear()
     this.#firstHuman = null
     this.#lastAi = null

@@ -1,5 +1,5 @@
 // The messages one run has in progress: an agent's deltas, folded into the messages they become, and shown as frames.
-import type { Delta } from '../../agent/runtime.ts'
+import type { Delta, HalfAnswer } from '../../agent/runtime.ts'
 import { brokenOff } from '../../conversation/calls.ts'
 import { asChunk, begun, type Chunk, ended, fold, GROWN, type GrowingMessage } from '../../conversation/chunk.ts'
 import { cutText, DeltaEncoder, shortChunk, type Shown } from '../../conversation/wire.ts'
@@ -86,6 +86,29 @@ export class LiveMessages {
       reasoning: reasoning === live.message.reasoning ? undefined : reasoning.added,
       metadata: live.metadata
     }
+  }
+
+  /** Nothing more comes of it, and nothing of it is kept. */
+  drop(id: string): void {
+    this.#live.delete(id)
+  }
+
+  /**
+   * Another attempt goes on. Of the last message its text stays, with what was thought before it; calls in progress, thoughts without a
+   * text, and all other messages are dropped.
+   */
+  keepHalf(): { readonly half: HalfAnswer | null; readonly hasDropped: boolean } {
+    const all = [...this.#live]
+    this.#live.clear()
+    const [id, last] = all.at(-1) ?? []
+    if (!id || !last || last.message.text.isEmpty || last.message.blocks)
+      return { half: null, hasDropped: all.length > 0 }
+    const { calls } = last.message
+    const [text, reasoning] = [String(last.message.text), String(last.message.reasoning)]
+    this.#live.set(id, { ...last, message: fold(begun(id), { text, reasoning }) })
+    const numbers = calls.map(({ index }, at) => (typeof index === 'number' ? index : at))
+    const half = { messageId: id, text, reasoning, calls: Math.max(-1, ...numbers) + 1 }
+    return { half, hasDropped: all.length > 1 }
   }
 
   /** Messages in progress, each as one chunk. */

@@ -1,0 +1,69 @@
+// The work on one run as far as it has come: its conversation and its channels, and what is recorded of both.
+import type { Json, Message } from '../base/types.ts'
+import { type AgentInput, type AgentRecord, RunCut, type Sink } from './runtime.ts'
+
+/** Shared by all runs of an agent: its process is about to end. */
+export interface Leaving {
+  readonly isAsked: boolean
+}
+
+export class Work {
+  readonly input: AgentInput
+  readonly signal: AbortSignal
+  readonly messages: Message[]
+  channels: Readonly<Record<string, Json>>
+  /** Channels changed since the last step. */
+  isChanged = false
+  readonly #sink: Sink
+  readonly #leaving: Leaving
+
+  /** @param begun where it begins */
+  constructor(
+    input: AgentInput,
+    begun: Pick<AgentInput, 'messages' | 'channels'>,
+    sink: Sink,
+    signal: AbortSignal,
+    leaving: Leaving
+  ) {
+    this.input = input
+    this.signal = signal
+    this.messages = [...begun.messages]
+    this.channels = begun.channels
+    this.#sink = sink
+    this.#leaving = leaving
+  }
+
+  /** Keeps records, which are stored together, and waits when the log is full. Nothing is kept after an abort. */
+  async record(...records: readonly AgentRecord[]): Promise<void> {
+    this.signal.throwIfAborted()
+    let hasSpace = true
+    for (const record of records) {
+      hasSpace = this.#sink.record(record)
+      if (record.type === 'update') this.#update(record.channels)
+      else if (record.type === 'step') this.isChanged = false
+    }
+    if (!hasSpace) await this.#sink.space()
+    this.signal.throwIfAborted()
+  }
+
+  step(node: string): Promise<void> {
+    return this.record({ type: 'step', node })
+  }
+
+  #update(channels: Readonly<Record<string, Json>>): void {
+    this.channels = { ...this.channels, ...channels }
+    this.isChanged = true
+  }
+
+  /** Resolves when all records are stored. */
+  async flushed(): Promise<void> {
+    await this.#sink.flushed()
+    this.signal.throwIfAborted()
+  }
+
+  /** @throws RunCut when the process stops and another attempt can do the rest */
+  leaveIfAsked(): void {
+    if (this.#leaving.isAsked && this.input.goesOn)
+      throw new RunCut('drain', 'AgentInterrupted', 'The gateway was stopped')
+  }
+}

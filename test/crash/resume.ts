@@ -1,0 +1,210 @@
+// Runs of the built-in agent that go on after their process was killed: in mid-text, in thoughts, in a call, in a tool, behind a result, in a
+// question. Each of them stands where it is to be cut, all are cut at once, and the next process, or another one, goes on with all of them.
+import t, { type Test } from 'tap'
+import type { JsonObject } from '../../lib/base/types.ts'
+import { type Child, startChild } from '../fixtures/child.ts'
+import { at, homeOf, listIn, type Options, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
+import { textsIn } from '../fixtures/graph-journey.ts'
+import { ToolServer } from '../fixtures/hanging-tool.ts'
+import { type FakeModel, type Script, scripted, startModel } from '../fixtures/model.ts'
+import { startPair } from '../fixtures/pair.ts'
+import type { Frame, Stream } from '../fixtures/stream.ts'
+
+t.jobs = 2
+
+const MODES = ['messages-tuple', 'values']
+const WORDS = Array.from({ length: 80 }, (_, n) => `w${n}`).join(' ')
+/** What a model says again of the half that it continues. */
+const AGAIN = 20
+const QUICK = { name: 'current_time', args: '{}' }
+const WRITE = { name: 'write_file', args: JSON.stringify({ path: 'a.txt', content: 'x'.repeat(200) }) }
+const ASK = { name: 'ask_user', args: '{"question":"Which colour?"}' }
+const [CHANGE, LOOK, SET] = ['change', 'look', 'set'].map((name) => ({ name: `tools_${name}`, args: '{}' }))
+const tool = (name: string, annotations: object) => ({
+  name,
+  annotations,
+  inputSchema: { type: 'object', properties: {} }
+})
+const TOOLS = [tool('change', {}), tool('look', { readOnlyHint: true }), tool('set', { idempotentHint: true })]
+const GATE = { gate: 'after the cut' }
+
+/** Where each run is when its process is killed. */
+const PLACES = {
+  text: { text: WORDS, ...GATE, gateAfter: 40 },
+  'text behind a result': { calls: [[QUICK]], text: WORDS, ...GATE, gateAfter: 40 },
+  thoughts: { reasoning: WORDS, text: WORDS, ...GATE, gateAfter: 10 },
+  'text behind thoughts': { reasoning: 'well, well', text: WORDS, ...GATE, gateAfter: 40 },
+  call: { calls: [[WRITE]], text: WORDS, ...GATE, gateAfter: 20 },
+  'call behind text': { preamble: 'I write that down now.', calls: [[WRITE]], text: WORDS, ...GATE, gateAfter: 20 },
+  'tool that changes': { calls: [[QUICK, CHANGE!, LOOK!]], text: WORDS },
+  'tool that looks': { calls: [[QUICK, LOOK!]], text: WORDS },
+  'tool that sets': { calls: [[WRITE, SET!, CHANGE!]], text: WORDS },
+  question: { calls: [[ASK, CHANGE!]], text: WORDS }
+} satisfies Record<string, Script>
+type Place = keyof typeof PLACES
+
+interface Underway {
+  readonly place: Place
+  readonly thread: string
+  readonly path: string
+  readonly reader: Stream
+}
+
+/** A model that continues an answer, from a little before where it was cut. */
+function continuing(model: FakeModel): void {
+  model.aside = (messages) => {
+    const last = messages.at(-1)
+    if (last?.role !== 'user' || !String(last.content).startsWith('Your last answer was cut off')) return null
+    const half = String(messages.at(-2)?.content)
+    const preamble = PLACES['call behind text'].preamble
+    if (preamble.startsWith(half)) return { preamble: preamble.slice(half.length - AGAIN), calls: [[WRITE]] }
+    return { text: WORDS.slice(half.length - AGAIN) }
+  }
+}
+
+const modelsOf = (model: FakeModel) => [{ name: 'main', base_url: model.baseUrl, api_key: 'k', model: 'fixture' }]
+const BESIDES = { title: { enabled: false }, memory: { enabled: false } }
+
+/** Signs the administrator in, who names the tool server. */
+async function administrator(child: Child, tools: ToolServer): Promise<Person> {
+  const person = new Person(child.url)
+  await person.post('/api/v1/auth/initialize', { email: 'admin@example.com', password: PASSWORD })
+  await nameTools(person, tools)
+  return person
+}
+
+async function nameTools(person: Person, tools: ToolServer): Promise<void> {
+  await person.ask('PUT', '/api/mcp/config', { body: { mcp_servers: { tools: { type: 'http', url: tools.url } } } })
+  const state = async () => at((await person.get('/api/mcp/config')).body, 'mcp_servers', 'tools', 'status', 'state')
+  await until(async () => (await state()) === 'ready', 'the tool server')
+}
+
+async function begin(person: Person, place: Place): Promise<Underway> {
+  const thread = await person.thread()
+  const reader = await person.stream(thread, scripted({ ...PLACES[place], strict: true }), { stream_mode: MODES })
+  return { place, thread, path: reader.runPath, reader }
+}
+
+/** A run at each place, and its reader has all that is stored. */
+async function beginAll(person: Person, tools: ToolServer): Promise<Underway[]> {
+  const places = Object.keys(PLACES) as Place[]
+  const all = await Promise.all(places.map((place) => begin(person, place)))
+  const isThere = ({ place, reader }: Underway) => {
+    const said = [...textsIn(reader.frames).values()].join('')
+    if (place.startsWith('tool') || place === 'question') return true
+    const words = place === 'text behind thoughts' ? 100 : 140
+    if (place.startsWith('text')) return said.length >= words
+    if (place === 'thoughts') return reader.frames.length >= 9
+    return JSON.stringify(reader.frames).includes('xxxx')
+  }
+  await Promise.all(all.map((one) => one.reader.until(() => isThere(one))))
+  await until(() => tools.hanging === 4, 'four tools are at work')
+  return all
+}
+
+const lines = (frames: readonly Frame[]) => frames.map(({ event, id, data }) => `${event} ${id} ${data}`)
+const typeOf = (event: unknown) => String(at(event, 'event_type'))
+
+/** What every run has in common, wherever it was cut. */
+async function check(t: Test, person: Person, { place, thread, path, reader }: Underway): Promise<JsonObject[]> {
+  const had = [...reader.frames]
+  const rest = await (await person.join(path, reader.lastId, MODES)).whole()
+  const all = await (await person.join(path, null, MODES)).whole()
+  t.strictSame(lines([...had, ...rest]), lines(all), `${place}: who comes back has every frame once`)
+  const attempts = all.filter(({ event }) => event === 'metadata').map(({ data }) => at(JSON.parse(data), 'attempt'))
+  t.strictSame(attempts, [1, 2], `${place}: in the same run`)
+  const state = (await person.get(`/api/threads/${thread}/state`)).body
+  const messages = listIn(state, 'values', 'messages') as JsonObject[]
+  const texts = textsIn(all)
+  for (const { type, id, content } of messages)
+    if (type === 'ai') t.equal(texts.get(String(id)) ?? '', content, `${place}: deltas add up to the message`)
+  const last = all.findLast(({ event }) => event === 'values')
+  t.strictSame(at(JSON.parse(last!.data), 'messages'), messages, `${place}: readers see the state`)
+  const events = listIn((await person.get(`${path}/events?limit=1000`)).body)
+  const said = events.filter((one) => at(one, 'category') === 'message').map((one) => at(one, 'content'))
+  t.strictSame(said, messages, `${place}: each message is an event, once`)
+  t.strictSame(
+    events.map(typeOf).filter((type) => /^run_/.test(type)),
+    ['run_start', 'run_restart', 'run_end']
+  )
+  const results = messages.filter(({ type }) => type === 'tool').map((one) => one.tool_call_id)
+  t.equal(new Set(results).size, results.length, `${place}: a call has one result`)
+  for (const one of messages) t.strictSame(one.invalid_tool_calls ?? [], [], `${place}: nothing half is left`)
+  t.equal(listIn((await person.get(`/api/threads/${thread}/runs`)).body).length, 1)
+  return messages
+}
+
+async function checkAll(t: Test, person: Person, all: readonly Underway[], tools: ToolServer): Promise<void> {
+  const found = new Map<Place, JsonObject[]>()
+  for (const one of all) found.set(one.place, await check(t, person, one))
+  const typesAt = (place: Place) => found.get(place)!.map(({ type }) => type)
+  const resultsAt = (place: Place) =>
+    found.get(place)!.flatMap(({ type, name, content }) => (type === 'tool' ? [`${name}: ${content}`] : []))
+  for (const [place, messages] of found)
+    if (place !== 'question') t.equal(messages.at(-1)!.content, WORDS, `${place}: the answer is whole`)
+  for (const place of ['text', 'thoughts', 'text behind thoughts'] as const)
+    t.strictSame(typesAt(place), ['human', 'ai'], place)
+  t.match(found.get('thoughts')!.at(-1), { additional_kwargs: { reasoning_content: WORDS } }, 'thoughts are made anew')
+  t.match(found.get('text behind thoughts')!.at(-1), { additional_kwargs: { reasoning_content: 'well, well' } })
+  for (const place of ['text behind a result', 'call', 'call behind text'] as const)
+    t.strictSame(typesAt(place), ['human', 'ai', 'tool', 'ai'], place)
+  t.equal(found.get('call behind text')![1]!.content, PLACES['call behind text'].preamble)
+  t.match(resultsAt('tool that changes'), [/^current_time: 2/, 'tools_change: Interrupted', 'tools_look: done'])
+  t.match(resultsAt('tool that looks'), [/^current_time: 2/, 'tools_look: done'])
+  t.match(resultsAt('tool that sets'), [/^write_file: Wrote/, 'tools_set: done', 'tools_change: done'])
+  t.match(resultsAt('question'), [/^ask_clarification: Which colour/, 'tools_change: Interrupted'])
+  t.strictSame(tools.calls.toSorted(), ['change', 'change', 'change', 'look', 'look', 'look', 'set', 'set'])
+  const kept = all.find(({ place }) => place === 'tool that sets')!
+  const state = (await person.get(`/api/threads/${kept.thread}/state`)).body
+  t.strictSame(
+    at(state, 'values', 'artifacts'),
+    ['/mnt/user-data/outputs/a.txt'],
+    'a result is kept with what it changed'
+  )
+  await checkQuestion(t, person, all.find(({ place }) => place === 'question')!)
+}
+
+async function checkQuestion(t: Test, person: Person, { thread, path }: Underway): Promise<void> {
+  t.match((await person.get(path)).body, { status: 'interrupted', stop_reason: 'asked_user' })
+  const { body } = await person.post(`/api/threads/${thread}/runs/wait`, { command: { resume: 'blue' } })
+  const messages = listIn(body, 'messages')
+  t.match(messages[2], { content: 'blue' }, 'the question is still open, and is answered')
+  t.equal(textIn(messages.at(-1), 'content'), WORDS)
+}
+
+t.test(
+  'on_restart resume: killed at ten places, each run goes on in the next process',
+  { timeout: 170_000 },
+  async (t) => {
+    const [home, model, tools] = [homeOf(t), await startModel(), await ToolServer.start(t, TOOLS)]
+    t.teardown(() => model.stop())
+    continuing(model)
+    const config: Options = { models: modelsOf(model), ...BESIDES, runs: { on_restart: 'resume' } }
+    const first = await startChild(t, { home, config })
+    const person = await administrator(first, tools)
+    const all = await beginAll(person, tools)
+    await first.kill()
+    await Promise.all(all.map(({ reader }) => reader.ended))
+    model.release(GATE.gate)
+    tools.release()
+    person.url = (await startChild(t, { home, config })).url
+    await checkAll(t, person, all, tools)
+  }
+)
+
+t.test('on_restart resume: another process goes on with what one had that is dead', { timeout: 170_000 }, async (t) => {
+  const tools = await ToolServer.start(t, TOOLS)
+  const { a, b, model } = await startPair(t, { config: { runs: { lease_ms: 2000, on_restart: 'resume' } } })
+  continuing(model)
+  const onA = await administrator(a, tools)
+  const onB = new Person(b.url, onA.cookies)
+  await nameTools(onB, tools)
+  const all = await beginAll(onA, tools)
+  model.release(GATE.gate)
+  tools.release()
+  await a.kill()
+  await Promise.all(all.map(({ reader }) => reader.ended))
+  const isOver = async ({ path }: Underway) => !/running|pending/.test(textIn((await onB.get(path)).body, 'status'))
+  await until(async () => (await Promise.all(all.map(isOver))).every(Boolean), 'all are over', 60_000, 200)
+  await checkAll(t, onB, all, tools)
+})
