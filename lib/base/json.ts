@@ -29,6 +29,11 @@ export function objectsIn(value: Json | undefined): JsonObject[] {
   return Array.isArray(value) ? value.filter(isObject) : []
 }
 
+/** Whether each wanted member has exactly the wanted value. */
+export function hasMembers(given: JsonObject, wanted: Readonly<Record<string, unknown>>): boolean {
+  return Object.entries(wanted).every(([key, value]) => JSON.stringify(given[key]) === JSON.stringify(value))
+}
+
 /** A whole number from 0; 0 for anything else. */
 export function countOf(value: Json | undefined): number {
   return typeof value === 'number' && Number.isFinite(value) && value > 0 ? Math.floor(value) : 0

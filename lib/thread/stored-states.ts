@@ -13,6 +13,7 @@ import type {
   StateValues
 } from '../agent/states.ts'
 import type { CheckpointReads, HistoryPage, Store, StoredCheckpoint, Writer } from '../store/store.ts'
+import { hasMembers } from '../base/json.ts'
 import { type JsonObject, timestamp, type Json, isObject } from '../base/types.ts'
 import { decorated, headView, historyView, messageIds, stateView, waitingIn } from './checkpoint.ts'
 import { checkpointId } from './ids.ts'
@@ -22,6 +23,9 @@ import { displayName } from './title.ts'
 
 /** Maximum characters of a history page. */
 const HISTORY_LENGTH = 16 * 1024 * 1024
+
+/** Heads of checkpoints that are looked at together. */
+const HEADS = 200
 
 /** Name of the only graph. */
 const GRAPH = 'lead_agent'
@@ -63,9 +67,33 @@ export class StoredStates implements KeptStates {
   }
 
   async history(threadId: string, query: HistoryQuery): Promise<string[]> {
-    const { user } = query
-    const found = (await this.#page(threadId, query)).filter(({ metadata }) => holds(metadata, query.metadata))
+    const { user, metadata } = query
+    const found = await (metadata ? this.#withMetadata(threadId, query, metadata) : this.#page(threadId, query))
     return (await this.#decorated(threadId, found, user)).map(historyView)
+  }
+
+  /** Looks through all that are older, at their heads: most of them are not wanted. */
+  async #withMetadata(threadId: string, query: HistoryQuery, wanted: JsonObject): Promise<StoredCheckpoint[]> {
+    const found: StoredCheckpoint[] = []
+    let length = 0
+    let page: { limit: number; before?: string } = {
+      limit: HEADS,
+      ...(query.before !== null && { before: query.before })
+    }
+    for (;;) {
+      const heads = await this.#store.checkpoints.history(threadId, page)
+      for (const { checkpoint_id, thread_id, run_id, metadata } of heads) {
+        page = { ...page, before: checkpoint_id }
+        if (!hasMembers({ ...metadata, thread_id, ...(run_id !== null && { run_id }) }, wanted)) continue
+        const stored = await this.#store.checkpoints.load(threadId, checkpoint_id)
+        // The thread was deleted meanwhile.
+        if (!stored) return found
+        length += lengthOf(stored)
+        if (found.length > 0 && length > HISTORY_LENGTH) return found
+        if (found.push(stored) === query.limit) return found
+      }
+      if (heads.length < HEADS) return found
+    }
   }
 
   async kept(threadId: string, query: Pick<HistoryQuery, 'limit' | 'before' | 'user'>): Promise<KeptState[]> {
@@ -191,10 +219,6 @@ const DRAWING: JsonObject = {
     { source: 'agent', target: '__end__', conditional: true },
     { source: 'tools', target: 'agent' }
   ]
-}
-
-function holds(metadata: JsonObject, wanted: JsonObject | null): boolean {
-  return Object.entries(wanted ?? {}).every(([key, value]) => JSON.stringify(metadata[key]) === JSON.stringify(value))
 }
 
 interface Changes {

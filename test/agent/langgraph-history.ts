@@ -57,6 +57,10 @@ t.test(
     t.notMatch(JSON.stringify(ours), /gateway_/)
     const idsIn = (state: unknown) => listIn(state, 'values', 'messages').map((message) => at(message, 'id'))
     t.strictSame(idsIn(ours[0]), idsIn(await talk.state()))
+    const source = at(ours.at(-1), 'metadata', 'source')
+    t.not(source, at(ours[0], 'metadata', 'source'))
+    const [oldest] = await talk.history({ limit: 1, metadata: { source } })
+    t.equal(at(oldest, 'metadata', 'source'), source, 'of certain metadata, however old')
     t.ok(
       listIn(ours[4], 'values', 'messages').every((message) => at(message, 'run_id')),
       'messages are as we keep them'

@@ -87,6 +87,33 @@ onEachBackend(t, 'a message is edited from the checkpoint before it, and both br
   t.equal(parents.filter((id) => id === at(checkpoint, 'checkpoint_id')).length, 2, 'both begin at one checkpoint')
 })
 
+onEachBackend(
+  t,
+  'a history of certain metadata has all that is older, and not what of it is newest',
+  async (t, backend) => {
+    const site = await openSite(t, { agent: new Parrot(), config: { database: await databaseSection(t, backend) } })
+    const person = await signIn(site)
+    const path = `/api/threads/${await conversation(person, ['q1', 'q2', 'q3'])}`
+    const history = async (query: object) => listIn((await person.post(`${path}/history`, query)).body)
+    const all = await history({ limit: 100 })
+    const runs = listIn((await person.get(`${path}/runs`)).body).map((run) => textIn(run, 'run_id'))
+    const ofRuns = []
+    for (const run_id of runs) {
+      const wanted = await history({ limit: 100, metadata: { run_id } })
+      t.ok(wanted.length > 1)
+      ofRuns.push(...wanted)
+      t.strictSame(await history({ limit: 1, metadata: { run_id } }), wanted.slice(0, 1))
+      const before = at(wanted[0], 'checkpoint_id')
+      t.strictSame(await history({ limit: 1, before, metadata: { run_id } }), wanted.slice(1, 2))
+    }
+    t.strictSame(ofRuns, all.slice(0, ofRuns.length))
+    t.ok(all.length - ofRuns.length <= 1, 'the thread began with the rest')
+    const { step } = at(all.at(-1), 'metadata') as { step: number }
+    t.strictSame(await history({ limit: 1, metadata: { step } }), all.slice(-1))
+    t.strictSame(await history({ limit: 1, metadata: { step: 'elsewhere' } }), [])
+  }
+)
+
 t.test('a page of a history ends before it is too long, and another goes on from there', async (t) => {
   const entry = (n: number, from: number, to: number): StoredCheckpoint => ({
     thread_id: 't',

@@ -14,6 +14,7 @@ import {
   versionName,
   wholeBody
 } from '../../conversation/state.ts'
+import { hasMembers } from '../../base/json.ts'
 import { isObject, type JsonObject } from '../../base/types.ts'
 import type { LangGraph, RunnableConfig, Serde } from './library.ts'
 import { checkOwner } from './state-owner.ts'
@@ -197,12 +198,6 @@ function isPlain(value: unknown): boolean {
   )
 }
 
-function holds(metadata: string, filter: Readonly<Record<string, unknown>>): boolean {
-  // Written by `put`.
-  const given = JSON.parse(metadata) as JsonObject
-  return Object.entries(filter).every(([key, value]) => JSON.stringify(given[key]) === JSON.stringify(value))
-}
-
 /** The thread id comes from the row, because the thread may be a copy. The session is kept: LangGraph writes forks with this config. */
 async function tupleOf(serde: Serde, stored: StoredGraphCheckpoint, asked: RunnableConfig): Promise<CheckpointTuple> {
   const { thread_id, ns, checkpoint_id, parent_id, run_id } = stored
@@ -263,7 +258,7 @@ export async function* checkpointsOf(
     for (const stored of found) {
       before = stored.checkpoint_id
       if (checkpointId !== null && stored.checkpoint_id !== checkpointId) continue
-      if (filter && !holds(metadataOf(stored), filter)) continue
+      if (filter && !hasMembers(metadataOf(stored), filter)) continue
       yield stored
       if (--left <= 0) return
     }
@@ -272,9 +267,9 @@ export async function* checkpointsOf(
 }
 
 /** With what is in columns of its own. */
-function metadataOf({ metadata, thread_id, run_id }: StoredGraphCheckpoint): string {
-  const own = { thread_id, ...(run_id !== null && { run_id }) }
-  return JSON.stringify({ ...(JSON.parse(metadata) as JsonObject), ...own })
+function metadataOf({ metadata, thread_id, run_id }: StoredGraphCheckpoint): JsonObject {
+  // Written by `put`.
+  return { ...(JSON.parse(metadata) as JsonObject), thread_id, ...(run_id !== null && { run_id }) }
 }
 
 /** One channel of a checkpoint: its name, its version, and what the serializer makes of its value; null: as it was. */

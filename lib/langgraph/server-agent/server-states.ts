@@ -11,8 +11,8 @@ import type {
   StatePort
 } from '../../agent/states.ts'
 import { fail } from '../../base/errors.ts'
-import { isObject, type Json, type JsonObject } from '../../base/types.ts'
-import { objectOr, objectsIn, parseJson, textOr } from '../../base/json.ts'
+import type { Json, JsonObject } from '../../base/types.ts'
+import { hasMembers, objectOr, objectsIn, parseJson, textOr } from '../../base/json.ts'
 import { type GraphCheckpointRef, REF_CHANNEL, readRef } from './checkpoint-ref.ts'
 import { stateText, withMessages } from './state-view.ts'
 import { isSameState } from './input.ts'
@@ -26,6 +26,8 @@ import { readMessage } from '../graph/message.ts'
 const HISTORY_MS = 10_000
 /** How long the newest state waits for the server before ours is shown. */
 const STATE_MS = 3000
+/** States that are looked at together, for those of certain metadata. */
+const FILTERED = 100
 /** Our checkpoints that are compared with one of the server's. */
 const COMPARED_MAX = 200
 
@@ -85,17 +87,26 @@ export class ServerStates implements StatePort {
   }
 
   async history(threadId: string, query: HistoryQuery): Promise<string[]> {
-    const entries = await this.#history(threadId, query)
-    const { metadata } = query
-    return metadata === null ? entries : entries.filter((text) => holds(parseJson(text), metadata))
+    const { metadata, limit } = query
+    if (metadata === null) return this.#history(threadId, query)
+    const found: string[] = []
+    let { before } = query
+    for (;;) {
+      const page = await this.#history(threadId, { ...query, before, limit: FILTERED })
+      for (const text of page) {
+        const entry = objectOr(parseJson(text))
+        before = idOf(entry)
+        if (hasMembers(objectOr(entry.metadata), metadata) && found.push(text) === limit) return found
+      }
+      if (page.length === 0 || before === null) return found
+    }
   }
 
   async #history(threadId: string, query: HistoryQuery): Promise<string[]> {
     const { limit, before, place, user, isBare = false } = query
     const [newest] = await this.#kept.kept(threadId, { limit: 1, before: null, user })
     const remote = newest ? refOf(newest).threadId : null
-    const unfiltered = { ...query, metadata: null }
-    if (!newest || remote === null) return this.#kept.history(threadId, unfiltered)
+    if (!newest || remote === null) return this.#kept.history(threadId, { ...query, metadata: null })
     const about = { threadId, remote, isBare }
     const shown = valuesOf(newest)
     const textsOf = (list: readonly JsonObject[]) => list.map((one) => stateText(about, one, withMessages(one, shown)))
@@ -243,9 +254,4 @@ function valuesIn(json: string | null): JsonObject {
 
 function placeJson({ checkpointId, namespace }: StatePlace): JsonObject {
   return { checkpoint_ns: namespace, ...(checkpointId !== null && { checkpoint_id: checkpointId }) }
-}
-
-function holds(entry: Json | undefined, wanted: JsonObject): boolean {
-  const metadata = isObject(entry) ? objectOr(entry.metadata) : {}
-  return Object.entries(wanted).every(([key, value]) => JSON.stringify(metadata[key]) === JSON.stringify(value))
 }
