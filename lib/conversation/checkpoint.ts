@@ -9,6 +9,8 @@ export interface CheckpointFields {
   readonly createdAt: string | null
   readonly next: readonly string[]
   readonly tasks: readonly TaskFields[]
+  /** Those of all tasks, where the graph says them beside its tasks. */
+  readonly interrupts?: Json
   readonly metadata: JsonObject
 }
 
@@ -39,10 +41,11 @@ export const NEVER_RUN: CheckpointFields = {
 
 /** `isBare`: for LangGraph's clients, whose checkpoints have neither `id` nor `ts`. */
 export function checkpointView(fields: CheckpointFields, isBare = false): JsonObject {
-  const { checkpoint, parent, createdAt, next, tasks, metadata } = fields
+  const { checkpoint, parent, createdAt, next, tasks, interrupts, metadata } = fields
   return {
     next: [...next],
     tasks: tasks.map(taskView),
+    ...(interrupts !== undefined && { interrupts }),
     metadata,
     created_at: createdAt,
     checkpoint: checkpoint && { ...checkpoint, ...(!isBare && { id: checkpoint.checkpoint_id, ts: createdAt }) },

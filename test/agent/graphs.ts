@@ -27,25 +27,66 @@ const WAYS: readonly (readonly [Version, isolation: 'none' | 'worker'])[] = [
   ...(Object.keys(VERSIONS) as Version[]).map((version) => [version, 'none'] as const),
   ['newest', 'worker']
 ]
+/** What is different in the languages of graphs. */
+interface Language {
+  readonly isPython: boolean
+  /** Members of a checkpoint in a stream of mode `checkpoints`. */
+  readonly checkpoint: readonly string[]
+  /** Pieces without a text that end a message. */
+  readonly ends: readonly ''[]
+  /** What is told of values that are no JSON. */
+  readonly oddities: Readonly<Record<string, object>>
+}
+
+const JAVASCRIPT: Language = {
+  isPython: false,
+  checkpoint: ['metadata', 'next', 'values'],
+  ends: [],
+  oddities: {
+    big: { odd: String },
+    nothing: { odd: null },
+    when: { odd: '1970-01-01T00:00:00.000Z' },
+    custom: { __error__: { message: /circular/i } },
+    circle: { __error__: { message: String } },
+    throw: { __error__: { error: 'Error', message: /no error at all/ } }
+  }
+}
+/** As LangGraph's server for Python tells it: its serializer has no integers above 64 bits. */
+const PYTHON: Language = {
+  isPython: true,
+  checkpoint: ['config', 'metadata', 'next', 'parent_config', 'tasks', 'values'],
+  ends: [''],
+  oddities: {
+    big: { __error__: { error: 'TypeError' } },
+    nothing: { odd: null },
+    when: { odd: '1970-01-01T00:00:00+00:00' },
+    custom: { what: 'custom' },
+    circle: { __error__: { message: String } },
+    throw: { __error__: { error: 'BaseException', message: /no error at all/ } }
+  }
+}
+
 for (const [version, isolation] of WAYS)
   t.test(`LangGraph ${version}, isolation ${isolation}`, async (t) => {
     const site = await graphSite(t, { version, config: { graphs: { isolation } } })
     await statesOf(t, site)
     await updatesOf(t, site)
     await commandsOf(t, site)
-    await modesOf(t, site)
+    await modesOf(t, site, JAVASCRIPT)
     await inputsOf(t, site)
-    await faultsOf(t, site)
+    await faultsOf(t, site, JAVASCRIPT)
   })
 
-// The same of the same graphs in Python. Modes of their streams are those of LangGraph for Python: agent/python-graphs.
+// The same of the same graphs in Python.
 if (IS_LONG)
   t.test('LangGraph for Python', { skip: PYTHON_MISSING }, async (t) => {
     const site = await pythonSite(t, pythonFolder(t, WHOLE))
     await statesOf(t, site)
     await updatesOf(t, site)
     await commandsOf(t, site)
+    await modesOf(t, site, PYTHON)
     await inputsOf(t, site)
+    await faultsOf(t, site, PYTHON)
   })
 
 t.test('in every store a graph answers, asks and goes on', async (t) => {
@@ -385,7 +426,7 @@ async function commandsOf(t: Test, site: GraphSite): Promise<void> {
   })
 }
 
-async function modesOf(t: Test, site: GraphSite): Promise<void> {
+async function modesOf(t: Test, site: GraphSite, { isPython, checkpoint, ends }: Language): Promise<void> {
   const { client } = site
   const streamed = async (graph: string, options: object) =>
     (await all(client.runs.stream(await newThread(site), graph, { input: FOO, ...options }))).filter(
@@ -423,11 +464,11 @@ async function modesOf(t: Test, site: GraphSite): Promise<void> {
         [
           ['complete', 'foo'],
           ['metadata', 1],
-          ...['b', 'be', 'beg', 'begi', 'begin'].map((text) => ['partial', text]),
+          ...['b', 'be', 'beg', 'begi', 'begin', ...ends.map(() => 'begin')].map((text) => ['partial', text]),
           ['complete', 'begin'],
           ['complete', 'tool_call__begin'],
           ['metadata', 1],
-          ...['e', 'en', 'end'].map((text) => ['partial', text]),
+          ...['e', 'en', 'end', ...ends.map(() => 'end')].map((text) => ['partial', text]),
           ['complete', 'end']
         ]
       )
@@ -445,7 +486,7 @@ async function modesOf(t: Test, site: GraphSite): Promise<void> {
       ])
     )
     t.equal(dataOf(chunks, 'checkpoints').length, 5)
-    t.strictSame(Object.keys(dataOf(chunks, 'checkpoints')[0] as object).sort(), ['metadata', 'next', 'values'])
+    t.strictSame(Object.keys(dataOf(chunks, 'checkpoints')[0] as object).sort(), checkpoint)
     const debug = dataOf(chunks, 'debug')
     t.strictSame([...new Set(debug.map((one) => at(one, 'type')))], ['checkpoint', 'task', 'task_result'])
     t.match(at(debug[0], 'payload'), {
@@ -465,6 +506,7 @@ async function modesOf(t: Test, site: GraphSite): Promise<void> {
 
   await t.test(
     'stream modes: tools: each begins, tells, and ends or fails; below the node that calls them',
+    { skip: isPython && 'LangGraph for Python has no such mode' },
     async (t) => {
       const told = async (content: string, streamSubgraphs: boolean) => {
         const input = { messages: [{ type: 'human', content }] }
@@ -528,7 +570,7 @@ async function modesOf(t: Test, site: GraphSite): Promise<void> {
     await client.runs.join(thread, run.run_id)
     const frames = await all(client.runs.joinStream(thread, run.run_id, { streamMode: ['values', 'messages-tuple'] }))
     t.strictSame(contents(dataOf(frames, 'values').at(-1)), ALL)
-    t.equal(dataOf(frames, 'messages').length, 9)
+    t.equal(dataOf(frames, 'messages').length, 9 + 2 * ends.length)
     t.strictSame(
       await all(client.runs.joinStream(thread, run.run_id, { streamMode: ['values', 'messages-tuple'] })),
       frames
@@ -621,7 +663,7 @@ async function inputsOf(t: Test, site: GraphSite): Promise<void> {
   })
 }
 
-async function faultsOf(t: Test, site: GraphSite): Promise<void> {
+async function faultsOf(t: Test, site: GraphSite, { oddities }: Language): Promise<void> {
   const { client } = site
   const odd = async (what: string) =>
     client.runs.wait(await newThread(site), 'odd', { input: { what }, raiseError: false })
@@ -635,12 +677,7 @@ async function faultsOf(t: Test, site: GraphSite): Promise<void> {
   })
 
   await t.test('values that are no JSON are told as far as they can be, or fail their run and no other', async (t) => {
-    t.match(await odd('big'), { odd: String })
-    t.match(await odd('nothing'), { odd: null })
-    t.match(await odd('when'), { odd: '1970-01-01T00:00:00.000Z' })
-    t.match(await odd('custom'), { __error__: { message: /circular/i } })
-    t.match(await odd('circle'), { __error__: { message: String } })
-    t.match(await odd('throw'), { __error__: { error: 'Error', message: /no error at all/ } })
+    for (const [what, told] of Object.entries(oddities)) t.match(await odd(what), told, what)
     t.match(await odd('fine'), { what: 'fine' }, 'the server goes on')
   })
 

@@ -4,11 +4,13 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { PERMISSIONS } from '../../lib/base/types.ts'
-import { homeOf, textIn } from '../fixtures/gateway.ts'
+import { homeOf, type Person, textIn } from '../fixtures/gateway.ts'
 import { graphSite } from '../fixtures/graphs.ts'
 import { pythonWithGraphs } from '../fixtures/python.ts'
+import { pythonFolder, pythonSite, WHOLE } from '../fixtures/python-graphs.ts'
+import { IS_LONG } from '../fixtures/size.ts'
 
 /** The script lies beside the build this file was compiled into. */
 const SCRIPT = fileURLToPath(new URL('../../../test/client/python/rules.py', import.meta.url))
@@ -42,8 +44,21 @@ const options = { skip: reason ?? false, timeout: 240_000 }
 
 t.test("[Python] every rule of LangGraph's own server holds, with each of its clients", options, async (t) => {
   const { person } = await graphSite(t, { config: { title: { enabled: false } } })
+  await holdFor(t, person, VERSIONS)
+})
+
+t.test(
+  '[Python] they hold for graphs in Python',
+  { ...options, skip: reason ?? (!IS_LONG && 'in npm run test:long') },
+  async (t) => {
+    const { person } = await pythonSite(t, pythonFolder(t, WHOLE), { title: { enabled: false } })
+    await holdFor(t, person, [null, '0.2.15'])
+  }
+)
+
+async function holdFor(t: Test, person: Person, versions: readonly (string | null)[]): Promise<void> {
   const { body } = await person.post('/api/v1/auth/tokens', { name: 'python', scopes: PERMISSIONS })
-  for (const version of VERSIONS) {
+  for (const version of versions) {
     // Nothing of ours: a key that the developer has set would be sent along.
     const env = { PATH: process.env.PATH, ...(version && { PYTHONPATH: join(folder, version) }) }
     const { stdout } = await run(python, [SCRIPT, person.url, textIn(body, 'token')], { env, maxBuffer: 1 << 24 })
@@ -52,4 +67,4 @@ t.test("[Python] every rule of LangGraph's own server holds, with each of its cl
     t.ok(tried.length >= 85, `${version ?? 'newest'}: ${tried.length} rules are tried`)
     t.same(Object.fromEntries(tried.filter(([, came]) => came !== null)), {}, `${version ?? 'newest'}: all hold`)
   }
-})
+}

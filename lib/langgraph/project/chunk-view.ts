@@ -47,6 +47,13 @@ export function checkpointIn(config: unknown): CheckpointPlace | null {
   return placeShown(configurableIn(config))
 }
 
+/** The same without a map where there is none, as LangGraph for Python names it. */
+export function knownPlaceIn(config: unknown): CheckpointPlace | null {
+  const { checkpoint_map, ...place } = checkpointIn(config) ?? { checkpoint_id: null }
+  if (place.checkpoint_id === null) return null
+  return isObject(checkpoint_map) ? { ...place, checkpoint_map } : place
+}
+
 /** Namespace of a subgraph's task; without a checkpoint id, which means the newest. */
 export function taskPlace(place: Record<string, unknown>): JsonObject {
   return Object.fromEntries(Object.entries(placeShown(place)).filter(([, value]) => value !== null))

@@ -96,7 +96,7 @@ class GraphRun {
   }
 
   get config(): JsonObject {
-    return { ...objectOr(this.#request.config), configurable: this.#configurable() }
+    return { ...objectOr(this.#request.config), metadata: this.#metadata(), configurable: this.#configurable() }
   }
 
   async work(graph: CompiledGraph, named: JsonObject, signal: AbortSignal): Promise<void> {
@@ -170,11 +170,27 @@ class GraphRun {
     }
   }
 
+  #metadata(): JsonObject {
+    const { config, metadata } = this.#request
+    const { userId, threadId, runId, assistantId, attempt } = this.#input
+    return {
+      ...objectOr(objectOr(config).metadata),
+      ...objectOr(metadata),
+      ...(userId !== null && { user_id: userId }),
+      thread_id: threadId,
+      run_id: runId,
+      graph_id: this.#graph.id,
+      assistant_id: assistantId,
+      run_attempt: attempt,
+      langgraph_version: this.#graph.library.version
+    }
+  }
+
   #options(configurable: JsonObject, signal: AbortSignal): GraphOptions {
-    const { config, metadata, interrupt_before, interrupt_after, durability, context } = this.#request
-    const { tags, recursion_limit, metadata: configured } = objectOr(config)
-    const { userId, threadId, runId, assistantId, attempt, recursionLimit } = this.#input
-    const { isRemote = false, version } = this.#graph.library
+    const { config, interrupt_before, interrupt_after, durability, context } = this.#request
+    const { tags, recursion_limit } = objectOr(config)
+    const { runId, recursionLimit } = this.#input
+    const { isRemote = false } = this.#graph.library
     // `events` of one in another process are part of its stream.
     const [always, extras] = isRemote ? [REMOTE_MODES, [...EXTRAS, 'events']] : [MODES, EXTRAS]
     const modes = new Set([...always, ...extras.filter((mode) => this.#modes.includes(mode))])
@@ -187,17 +203,7 @@ class GraphRun {
       ...(isRemote && { given: objectOr(objectOr(config).configurable) }),
       configurable,
       context: objectOr(context),
-      metadata: {
-        ...objectOr(configured),
-        ...objectOr(metadata),
-        ...(userId !== null && { user_id: userId }),
-        thread_id: threadId,
-        run_id: runId,
-        graph_id: this.#graph.id,
-        assistant_id: assistantId,
-        run_attempt: attempt,
-        langgraph_version: version
-      },
+      metadata: this.#metadata(),
       runId,
       store: this.#store,
       signal,
@@ -265,7 +271,7 @@ class GraphRun {
     const hasSpace = this.#frame(
       'messages',
       event,
-      JSON.stringify([shown, this.#conversation.metadataOf(shown, metadata)])
+      JSON.stringify([shown, this.#conversation.metadataOf(shown, metadata, this.#isJson)])
     )
     this.#conversation.chunk(shown, objectOr(metadata as Json), namespace)
     return hasSpace

@@ -17,7 +17,7 @@ import type {
 } from '../../agent/states.ts'
 import { AgentError } from '../../agent/runtime.ts'
 import type { GraphThreads, VersionedReads } from './graph-ports.ts'
-import { checkpointIn, taskPlace } from './chunk-view.ts'
+import { checkpointIn, knownPlaceIn, taskPlace } from './chunk-view.ts'
 import { commandOf } from './graph-run.ts'
 import { GraphSchemas, inServersWords } from './graph-schemas.ts'
 import type { Access, GraphSet, LoadedGraph } from './graph-set.ts'
@@ -302,10 +302,12 @@ function stateView(snapshot: StateSnapshot | null, isBare = false): JsonObject {
 }
 
 function fieldsOf(snapshot: StateSnapshot, isBare: boolean): CheckpointFields {
-  const { next, metadata, createdAt, config, parentConfig, tasks } = snapshot
+  const { next, metadata, createdAt, config, parentConfig, tasks, interrupts } = snapshot
+  const placeIn = interrupts ? knownPlaceIn : checkpointIn
   return {
-    checkpoint: checkpointIn(config),
-    parent: checkpointIn(parentConfig),
+    checkpoint: placeIn(config),
+    parent: placeIn(parentConfig),
+    ...(interrupts && { interrupts: plain(interrupts) }),
     createdAt: createdAt ?? null,
     next,
     tasks: tasks.map((task) => taskOf(task, isBare)),

@@ -25,6 +25,8 @@ export interface StateSnapshot {
   readonly createdAt?: string
   readonly parentConfig?: RunnableConfig
   readonly tasks: readonly SnapshotTask[]
+  /** Of LangGraph for Python alone. */
+  readonly interrupts?: readonly unknown[]
 }
 
 interface SnapshotTask {

@@ -35,8 +35,12 @@ export class RunConversation {
     this.#conversation = new Conversation({ emit: () => {}, record: (record) => sink.record(record) })
   }
 
-  /** All metadata with a message's first chunk, the short form with the others. */
-  metadataOf(message: Json, metadata: unknown): JsonObject {
+  /**
+   * All metadata with a message's first chunk, the short form with the others.
+   * @param isWhole all with each one
+   */
+  metadataOf(message: Json, metadata: unknown, isWhole: boolean): JsonObject {
+    if (isWhole) return shownMetadata(metadata, true)
     const id = isObject(message) ? textOr(message.id) : null
     const isFirst = id === null || !this.#sent.has(id) || (isObject(message) && !isChunk(message))
     if (id !== null) this.#sent.add(id)

@@ -146,9 +146,9 @@ export class Accumulator implements FrameSink {
   }
 }
 
-/** A graph's pieces name the node they come from. */
-function isOfGraph({ checkpoint_ns }: JsonObject): boolean {
-  return checkpoint_ns !== undefined
+/** A graph's pieces name the node they come from; messages that a node of Python wrote whole by one name alone. */
+function isOfGraph({ checkpoint_ns, langgraph_checkpoint_ns }: JsonObject): boolean {
+  return checkpoint_ns !== undefined || langgraph_checkpoint_ns !== undefined
 }
 
 /** A message with a truncated giant piece stays marked as truncated. */

@@ -15,6 +15,7 @@ from .project import Factory, Handle, Project, server_runtime
 from .saver import Saver
 from .user import User
 from .views import schemas_of, shown_chunk, snapshot_view
+from .watch import LoopWatch
 
 # Of one run, sent and not acknowledged: from here on a graph waits at the end of its superstep,
 _WAIT_BYTES = 1 << 20
@@ -22,6 +23,7 @@ _WAIT_MESSAGES = 1024
 # and here its run is ended. Within a superstep a graph cannot be held up.
 _BYTES_MAX = 64 << 20
 _MESSAGES_MAX = 200_000
+_UNNAMED = "LangGraph"
 
 
 class RunOutgrown(Exception):
@@ -73,10 +75,15 @@ class Graphs:
         self._numbers = itertools.count(1)
         self._runs: dict = {}
         self._is_draining = False
+        self._watch = LoopWatch(self._blocked)
 
     def handlers(self) -> dict:
         names = "make release stream cancel heard drain getState history updateState buildState draw schemas subgraphs"
         return {name: getattr(self, name) for name in names.split()}
+
+    def _blocked(self, graphs: list, blocked_ms: int) -> None:
+        about = {"graphs": graphs, "blocked_ms": blocked_ms}
+        self._channel.send("log", "warn", None, about, "a graph blocked the event loop of its process: let long work be a synchronous node, or await it")
 
     # ------------------------------------------------------------------------------------------------ a graph of a call
 
@@ -91,23 +98,30 @@ class Graphs:
         runtime = server_runtime(access, configurable.get("langgraph_auth_user"), store, context)
         configurable["__pregel_runtime"] = runtime
         configurable["__pregel_checkpointer"] = Saver(self._channel, None)
-        given = {"metadata": {}, "tags": [], **config, "configurable": configurable}
+        metadata = {**_described(configurable), **(config.get("metadata") or {})}
+        given = {"tags": [], **config, "metadata": metadata, "configurable": configurable}
         handle = Handle()
         graph = await handle.open(_in_config(given, value.open(given, runtime)))
         number = next(self._numbers)
-        self._handles[number] = (graph, handle, graph_id)
+        # What the factory has added to the metadata of its configuration is its run's.
+        self._handles[number] = (graph, handle, graph_id, metadata)
         return {"graph": number, "channels": [*graph.channels]}
 
     def release(self, number: int) -> None:
-        _, handle, _ = self._handles.pop(number, (None, None, None))
-        if handle:
-            handle.close()
+        if number in self._handles:
+            self._handles.pop(number)[1].close()
 
     def _bound(self, graph, session, store_key=None):
         """With our checkpointer and store: the user's own object stays as it is."""
         found = self._handles[graph][0] if isinstance(graph, int) else self._project.value(graph)
-        store = Items(self._channel, store_key)
-        return found.copy(update={"checkpointer": Saver(self._channel, session), "store": store})
+        bound = {"checkpointer": Saver(self._channel, session), "store": Items(self._channel, store_key)}
+        # As LangGraph's server calls a graph that has no name of its own.
+        if found.name == _UNNAMED:
+            bound["name"] = self._id_of(graph)
+        return found.copy(update=bound)
+
+    def _id_of(self, graph) -> str:
+        return self._handles[graph][2] if isinstance(graph, int) else graph
 
     # -------------------------------------------------------------------------------------------------------------- runs
 
@@ -121,15 +135,17 @@ class Graphs:
         RUN.set(options["runId"])
         try:
             bound = self._bound(graph, session, store_key)
-            graph_id = self._handles[graph][2] if isinstance(graph, int) else graph
-            transformers = transformers_of(bound, self._project.module(graph_id))
-            chunks = self._chunks(bound, _input(given), options, control, transformers)
+            transformers = transformers_of(bound, self._project.module(self._id_of(graph)))
+            more = self._handles[graph][3] if isinstance(graph, int) else {}
+            about = {**options, "metadata": {**options["metadata"], **more}}
+            chunks = self._chunks(bound, _input(given), about, control, transformers)
             async with contextlib.aclosing(chunks) as stream:
-                async for namespace, mode, data in stream:
-                    output.send(namespace, mode, shown_chunk(mode, data))
-                    # The superstep is over, and the graph goes on only when this goes on.
-                    if mode == "values" and not namespace:
-                        await output.space()
+                with self._watch.during(self._id_of(graph)):
+                    async for namespace, mode, data in stream:
+                        output.send(namespace, mode, shown_chunk(mode, data))
+                        # The superstep is over, and the graph goes on only when this goes on.
+                        if mode == "values" and not namespace:
+                            await output.space()
         finally:
             self._runs.pop(number, None)
             printed.end(options["runId"])
@@ -228,6 +244,12 @@ def _configurable(config: dict) -> dict:
     if isinstance(user, dict):
         configurable["langgraph_auth_user"] = User(user)
     return configurable
+
+
+def _described(configurable: dict) -> dict:
+    """What LangGraph's server says of a factory's configuration in its metadata: plain values, and no secrets."""
+    is_shown = lambda key: not key.startswith(("__", "langgraph_auth_")) and key != "api_key"
+    return {key: one for key, one in configurable.items() if is_shown(key) and isinstance(one, (str, int, float))}
 
 
 def _config(options: dict) -> dict:

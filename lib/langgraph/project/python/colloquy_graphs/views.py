@@ -14,6 +14,7 @@ def snapshot_view(snapshot) -> dict:
         "createdAt": snapshot.created_at,
         "parentConfig": _config_view(snapshot.parent_config),
         "tasks": [_task_view(task) for task in snapshot.tasks],
+        "interrupts": [_interrupt(one) for one in snapshot.interrupts],
     }
 
 
@@ -50,7 +51,7 @@ def shown_chunk(mode: str, data):
     if mode == "debug":
         return {**data, "payload": _debugged(data.get("type"), data.get("payload"))}
     if mode == "checkpoints":
-        return _checkpoint(data)
+        return {**data, "config": _config_view(data.get("config")), "parent_config": _config_view(data.get("parent_config"))}
     return _task(data) if mode == "tasks" else data
 
 

@@ -1,0 +1,87 @@
+// Graphs in Python beside LangGraph's own server for them: the same conversations have the same frames, states, histories and metadata of
+// tokens, key by key. What is another each time, and what is a server's own, is masked by the script, in a list.
+import { execFile, spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { PERMISSIONS } from '../../lib/base/types.ts'
+import { textIn, until } from '../fixtures/gateway.ts'
+import { freePort } from '../fixtures/free-port.ts'
+import { pythonWith } from '../fixtures/python.ts'
+import { PYTHON, PYTHON_MISSING, pythonFolder, pythonSite, WHOLE } from '../fixtures/python-graphs.ts'
+import { IS_LONG } from '../fixtures/size.ts'
+
+/** The script lies beside the build this file was compiled into. */
+const SCRIPT = fileURLToPath(new URL('../../../test/client/python/beside.py', import.meta.url))
+const run = promisify(execFile)
+
+const FOO = { messages: [{ role: 'user', content: 'foo', id: 'foo' }] }
+const BAR = { messages: [{ role: 'user', content: 'bar', id: 'bar' }] }
+const ASKING = { configurable: { ask: 'know' } }
+const CONVERSATIONS = {
+  'two turns': { graph: 'agent', turns: [{ input: FOO }, { input: BAR, metadata: { mine: 'x' } }] },
+  'a question': {
+    graph: 'agent',
+    turns: [
+      { input: FOO, config: ASKING },
+      { command: { resume: 'yes' }, config: ASKING }
+    ]
+  },
+  'a breakpoint': { graph: 'agent', turns: [{ input: FOO, interrupt_before: ['tool'] }, { input: null }] },
+  'a branch': { graph: 'agent', turns: [{ input: FOO }, { input: BAR, checkpoint: 4 }] },
+  tools: { graph: 'tools', turns: [{ input: FOO }, { input: BAR }] },
+  'a question below': {
+    graph: 'nested',
+    subgraphs: true,
+    turns: [
+      { input: { messages: [] }, config: ASKING },
+      { command: { resume: 'rain' }, config: ASKING }
+    ]
+  },
+  'two graphs deep': { graph: 'deep', subgraphs: true, turns: [{ input: { messages: [] } }] },
+  'a graph below, unseen': { graph: 'nested', turns: [{ input: { messages: [] } }] },
+  'side by side': { graph: 'fan', turns: [{ input: { steps: [] } }] },
+  commands: {
+    graph: 'going',
+    turns: [{ input: { steps: [] } }, { command: { goto: 'there' } }, { command: { update: { steps: ['u'] } } }]
+  },
+  'a factory': { graph: 'factory', turns: [{ input: { steps: [] }, config: { configurable: { word: 'w' } } }] },
+  context: { graph: 'typed', turns: [{ input: { question: 'q' }, context: { tone: 'calm' } }] },
+  tagged: {
+    graph: 'steps',
+    turns: [{ input: { steps: [] }, config: { recursion_limit: 50, tags: ['t'], configurable: { count: 2 } } }]
+  },
+  events: { graph: 'agent', modes: ['events'], turns: [{ input: FOO }] }
+}
+
+const server = IS_LONG && !PYTHON_MISSING ? await pythonWith('dev', 'langgraph-cli[inmem]') : { reason: 'long' }
+const skip = 'reason' in server ? PYTHON_MISSING || (IS_LONG ? server.reason : 'in npm run test:long') : false
+
+/** LangGraph's own server for the graphs of a folder. */
+async function startTheirs(t: Test, bin: string, folder: string): Promise<string> {
+  const port = await freePort()
+  const args = ['dev', '--no-browser', '--no-reload', '--host', '127.0.0.1', '--port', String(port)]
+  const env = { PATH: process.env.PATH, LANGSMITH_TRACING: 'false', LANGGRAPH_NO_VERSION_CHECK: '1' }
+  const child = spawn(join(bin, 'python'), ['-m', 'langgraph_cli', ...args], { cwd: folder, env, stdio: 'ignore' })
+  t.teardown(() => child.kill('SIGKILL'))
+  const url = `http://127.0.0.1:${port}`
+  const answers = async () => (await fetch(`${url}/ok`).catch(() => null))?.ok ?? false
+  await until(answers, "LangGraph's server to start", 120_000)
+  return url
+}
+
+t.test('fourteen conversations are told as by its own server, key by key', { skip, timeout: 300_000 }, async (t) => {
+  if ('reason' in server) return
+  const folder = pythonFolder(t, WHOLE)
+  const { person } = await pythonSite(t, folder, { title: { enabled: false } })
+  const { body } = await person.post('/api/v1/auth/tokens', { name: 'python', scopes: PERMISSIONS })
+  const theirs = await startTheirs(t, server.bin, folder)
+  const talk = async (url: string, key: string) => {
+    const args = [SCRIPT, url, key, JSON.stringify(CONVERSATIONS)]
+    const { stdout } = await run(PYTHON, args, { env: { PATH: process.env.PATH }, maxBuffer: 1 << 28 })
+    return JSON.parse(stdout) as Record<string, object>
+  }
+  const [ours, wanted] = [await talk(person.url, textIn(body, 'token')), await talk(theirs, 'none')]
+  for (const name of Object.keys(CONVERSATIONS)) t.strictSame(ours[name], wanted[name], name)
+})
