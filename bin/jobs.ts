@@ -2,7 +2,7 @@
 import type { JobKind } from '../lib/base/types.ts'
 import { type Command, configOf, INSTALLATION, INSTALLATION_HELP, parse, UsageError } from './command.ts'
 
-const KINDS: readonly JobKind[] = ['webhook', 'turn', 'removal', 'departure']
+const KINDS: readonly JobKind[] = ['webhook', 'push', 'turn', 'removal', 'departure']
 
 export const listJobs: Command = {
   name: 'jobs list',

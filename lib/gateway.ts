@@ -45,13 +45,15 @@ import { Uploads } from './files/uploads.ts'
 import { isLoopbackName } from './http/entry.ts'
 import { listen, type Log } from './http/server.ts'
 import { departureOf } from './jobs/departures.ts'
+import { noticeDeed } from './jobs/notices.ts'
 import { Removals } from './jobs/removals.ts'
 import { Webhooks } from './jobs/webhooks.ts'
 import { Items } from './memory/items.ts'
 import { callerOfRun } from './base/loopback.ts'
 import { Metrics, MetricsHour } from './metrics/metrics.ts'
 import { ConfigurableHeaders } from './langgraph/api/configurable-headers.ts'
-import { pushed } from './protocols/a2a/push.ts'
+import { noticeOf, pushed } from './protocols/a2a/push.ts'
+import { lastOfTask } from './protocols/tasks.ts'
 import { finalValuesOf } from './routes/final-values.ts'
 import { runView } from './routes/run-request.ts'
 import { removeThread } from './routes/remove-thread.ts'
@@ -302,7 +304,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     store,
     view: runView,
     valuesOf: (run) => finalValuesOf(run, states, registry.readers),
-    told: (run) => pushed({ registry }, run),
+    told: (run) => pushed({ registry, store }, run),
     post: async (address, init, run) => {
       if (!address.startsWith('/') || !app) return egress.fetch(address, init)
       const caller = callerOfRun(run.user_id, run.kwargs)
@@ -429,6 +431,12 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     services,
     webhooks,
     removals,
+    push: noticeDeed({
+      lastOf: (task) => lastOfTask(store.runs, task),
+      noticeOf: (run, config) => noticeOf({ registry }, run, config),
+      send: (delivery, signal) => webhooks.send(delivery, signal),
+      write: (ops, owner) => writeOrRefused(committer, ops, owner)
+    }),
     isGone: (caller) => innerCalls.isGone(caller),
     audit,
     forgetUser: (userId) => {

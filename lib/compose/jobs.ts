@@ -7,7 +7,7 @@ import type { Log } from '../http/server.ts'
 import { type TurnRefused, turnDeed } from '../jobs/cron-runs.ts'
 import { departureDeed } from '../jobs/departures.ts'
 import type { Removals } from '../jobs/removals.ts'
-import { JobRunner } from '../jobs/runner.ts'
+import { JobRunner, type JobType } from '../jobs/runner.ts'
 import type { Webhooks } from '../jobs/webhooks.ts'
 import { callerOfCron, orderOfCron } from '../langgraph/api/crons.ts'
 import { removeThread } from '../routes/remove-thread.ts'
@@ -29,6 +29,8 @@ interface JobParts {
   readonly services: Services
   readonly webhooks: Webhooks
   readonly removals: Removals
+  /** Tells where a task's client has asked later. */
+  readonly push: JobType['deed']
   /** Whether the account of a cron's caller was removed. */
   readonly isGone: (caller: ReturnType<typeof callerOfCron>) => Promise<boolean>
   /** Ends the streams of a user, and removes all files; true: there were some. */
@@ -62,6 +64,7 @@ export function composeJobs(parts: JobParts): JobRunner {
     write: (ops, owner) => writeOrRefused(committer, ops, owner),
     types: {
       webhook: { deed: webhooks.deed, attempts, retryMs, retryMsMax: DAY_MS },
+      push: { deed: parts.push, attempts, retryMs, retryMsMax: DAY_MS },
       removal: { ...PATIENT, deed: removals.deed },
       departure: { ...PATIENT, deed: departure },
       ...(config.crons.enabled && { turn: { ...PATIENT, deed: turn } })

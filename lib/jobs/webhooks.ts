@@ -26,13 +26,27 @@ interface WebhookDeps {
   readonly view: (run: Run) => JsonObject
   /** JSON of its final values; null: it has none. */
   readonly valuesOf: (run: Run) => Promise<string | null>
-  /** What is sent of a run in the form of the protocol that has started it; null: ours. */
-  readonly told?: (
-    run: Run
-  ) => Promise<{ readonly body: string; readonly headers: Readonly<Record<string, string>> } | null>
+  /** What is sent of a run in the form of the protocol that has started it; null: ours, `none`: nothing. */
+  readonly told?: (run: Run) => Promise<Notice | 'none' | null>
   /** fetch, restricted to the allowed networks; of a path, the project's own route. */
   readonly post: (url: string, init: PostInit, run: RunOwner) => Promise<Response>
   readonly options: WebhookOptions
+}
+
+export interface Notice {
+  readonly body: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** One attempt at telling an address of a run. */
+interface Delivery extends Notice {
+  readonly url: string
+  /** The same on every try. */
+  readonly id: string
+  /** null: it is gone. */
+  readonly run: Run | null
+  /** Whose it was. */
+  readonly userId: string | null
 }
 
 /** What a job has of its webhook. */
@@ -66,21 +80,26 @@ export class Webhooks {
 
   /** @throws Error when it was not delivered, with the reason */
   readonly deed = async ({ key, user_id, payload }: Job, stopping: AbortSignal): Promise<Done> => {
-    const { store, post, options } = this.#deps
+    const { store } = this.#deps
     const known = payloadIn(payload)
     const run = await store.runs.get(key, null)
     const told = run && (await this.#deps.told?.(run))
+    if (told === 'none') return null
     const body = told?.body ?? known.body ?? (await this.#bodyOf(key, known, VALUES_BYTES_MAX))
+    await this.send({ id: key, url: known.url, body, headers: told?.headers ?? {}, run, userId: user_id }, stopping)
+    return null
+  }
+
+  /** Posts once, signed. @throws Error when it was not delivered, with the reason */
+  async send({ id, url, body, headers: own, run, userId }: Delivery, stopping: AbortSignal): Promise<void> {
+    const { post, options } = this.#deps
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(options.timeout_ms)])
-    const init = { method: 'POST', headers: { ...this.#headers(key, body), ...told?.headers }, body, signal } as const
+    const init = { method: 'POST', headers: { ...this.#headers(id, body), ...own }, body, signal } as const
     try {
-      const answer = await (run
-        ? fromOrigin(run, () => post(known.url, init, run))
-        : post(known.url, init, { user_id }))
+      const answer = await (run ? fromOrigin(run, () => post(url, init, run)) : post(url, init, { user_id: userId }))
       // The response body is ignored: it may be endless.
       await answer.body?.cancel().catch(() => {})
       if (!answer.ok) throw new Error(`it answered ${answer.status}`)
-      return null
     } catch (error) {
       throw signal.aborted ? new Error('it did not answer in time') : error
     }
@@ -90,7 +109,7 @@ export class Webhooks {
     const run = await this.#deps.store.runs.get(runId, null)
     if (!run || isInFlight(run)) return this.#bare(known)
     const told = await this.#deps.told?.(run)
-    if (told) return told.body
+    if (told && told !== 'none') return told.body
     const values = (await this.#deps.valuesOf(run)) ?? '{}'
     const isWhole = Buffer.byteLength(values) <= valuesMax
     const view = this.#deps.view(run)

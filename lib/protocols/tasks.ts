@@ -82,6 +82,34 @@ export function onlyOf(run: Run): Task {
   return { first: run, last: run, answered: new Set(), runs: [run] }
 }
 
+/** The task that begins with a run. `next`: the run of the same thread behind another. */
+export async function taskFrom(first: Run, next: (run: Run) => Promise<Run | null>): Promise<Task> {
+  const answered = new Set<string>()
+  const runs = [first]
+  let last = first
+  while (asks(last) && answered.size < RUNS_MAX) {
+    const following = await next(last)
+    if (!following) break
+    answered.add(last.run_id)
+    runs.push(following)
+    last = following
+  }
+  return { first, last, answered, runs }
+}
+
+interface RunsOfAll {
+  get(id: string, user: null): Promise<Run | null>
+  after(threadId: string, ordinal: number, user: null): Promise<Run | null>
+}
+
+/** The run that a task has come to, whoever's it is; null: it is gone. */
+export async function lastOfTask(runs: RunsOfAll, id: string): Promise<{ run: Run; asks: boolean } | null> {
+  const first = await runs.get(id, null)
+  if (!first) return null
+  const { last } = await taskFrom(first, (run) => runs.after(run.thread_id, run.ordinal, null))
+  return { run: last, asks: asks(last) }
+}
+
 export class Tasks {
   readonly #services: Services
 
@@ -119,18 +147,9 @@ export class Tasks {
     await new Authorizer(this.#services, policy.askFor(call)).thread('read', thread_id).catch(hidden)
   }
 
-  async #from(first: Run): Promise<Task> {
-    const answered = new Set<string>()
-    const all = [first]
-    let last = first
-    while (asks(last) && answered.size < RUNS_MAX) {
-      const next = await this.#services.store.runs.after(last.thread_id, last.ordinal)
-      if (!next) break
-      answered.add(last.run_id)
-      all.push(next)
-      last = next
-    }
-    return { first, last, answered, runs: all }
+  #from(first: Run): Promise<Task> {
+    const { runs } = this.#services.store
+    return taskFrom(first, (run) => runs.after(run.thread_id, run.ordinal))
   }
 
   /** @throws Failure as the routes of runs */

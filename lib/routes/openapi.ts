@@ -76,6 +76,7 @@ const PARAMETERS: Reference['parameters'] = {
   completion_id: 'Id of a completion',
   model: 'Name of a model',
   task: 'Id of a task: of the run that it began with',
+  config: 'Id of a push notification configuration',
   n: 'Number of a frame in its run: the part of its cursor after the dash',
   limit: 'Maximum number of results',
   q: 'Words that are looked for; of the last one its beginning is enough',

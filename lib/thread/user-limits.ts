@@ -106,6 +106,11 @@ export class UserLimits {
     return { atOnce, putBack: () => this.#deps.blocks.putBack(userId, 'runs') }
   }
 
+  /** Whether one more address may be told of a run. @throws Failure when it may not */
+  allowWebhook(userId: string): Promise<void> {
+    return this.#checkStored(userId, true, 0)
+  }
+
   /** @throws Failure when the quota is used up */
   async #take(userId: string, measure: QuotaMeasure, max: number, unit: 0 | 1): Promise<void> {
     const { blocks, currency } = this.#deps

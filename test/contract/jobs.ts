@@ -24,7 +24,7 @@ import {
   write
 } from './harness.ts'
 
-const KINDS: readonly JobKind[] = ['webhook', 'turn', 'removal', 'departure']
+const KINDS: readonly JobKind[] = ['webhook', 'push', 'turn', 'removal', 'departure']
 const HOUR_MS = 3_600_000
 const OWNER = 'one'
 const QUERIES: readonly Partial<ThreadQuery>[] = [

@@ -204,6 +204,74 @@ t.test('the end of a task, and its question, are posted where its message has sa
   t.match(refused, { error: { code: -32602 } })
 })
 
+t.test(
+  'an address is told of a task that is at work already, of any protocol, and of each of its ends once',
+  async (t) => {
+    const [first, second] = [await openReceiver(t), await openReceiver(t)]
+    const { site, person } = await open(t, { webhooks: { allowed_networks: ['127.0.0.0/8'] } })
+    const row = await person.run(await person.thread(), '/demo rate=50 deltas=100000')
+    const taskId = row.split('/').at(-1)!
+    const set = (more: Json) => ask(person, 'CreateTaskPushNotificationConfig', { taskId, ...more })
+    t.match(await set({ url: second.url }), { result: { taskId, id: 'default', url: second.url } })
+    t.match(await set({ url: first.url, token: 'secret' }), { result: { id: 'default', token: 'secret' } }, 'replaced')
+    t.match(await set({ url: second.url, id: 'other' }), { result: { id: 'other' } })
+    const configs = async () =>
+      listIn(await ask(person, 'ListTaskPushNotificationConfigs', { taskId }), 'result', 'configs')
+    t.strictSame((await configs()).map((one) => at(one, 'id')).sort(), ['default', 'other'])
+    t.match(await ask(person, 'GetTaskPushNotificationConfig', { taskId, id: 'other' }), {
+      result: { url: second.url }
+    })
+    t.match(await ask(person, 'DeleteTaskPushNotificationConfig', { taskId, id: 'other' }), { result: {} })
+    t.match(await ask(person, 'DeleteTaskPushNotificationConfig', { taskId, id: 'other' }), { error: { code: -32001 } })
+    const stranger = await signIn(site)
+    for (const [method, more] of [
+      ['CreateTaskPushNotificationConfig', { url: second.url }],
+      ['GetTaskPushNotificationConfig', { id: 'default' }],
+      ['ListTaskPushNotificationConfigs', {}],
+      ['DeleteTaskPushNotificationConfig', { id: 'default' }]
+    ] as const)
+      t.match(await ask(stranger, method, { taskId, ...more }), { error: { code: -32001 } }, method)
+    for (const wrong of [{}, { url: 'file:///etc/passwd' }, { url: first.url, id: 'a/b' }, { url: 'http://' }])
+      t.match(await set(wrong), { error: { code: -32602 } })
+    for (let more = 0; more < 7; more++) await set({ url: second.url, id: `m${more}` })
+    t.match(await set({ url: second.url, id: 'one too many' }), { error: { code: -32602 } })
+    for (let more = 0; more < 7; more++)
+      await ask(person, 'DeleteTaskPushNotificationConfig', { taskId, id: `m${more}` })
+    await person.post(`${row}/cancel?wait=true`)
+    await until(() => first.bodies.length === 1, 'its end')
+    t.match(first.heads[0], { 'x-a2a-notification-token': 'secret' })
+    t.match(JSON.parse(first.bodies[0]!), { task: { id: taskId, status: { state: 'TASK_STATE_CANCELED' } } })
+    t.strictSame(second.bodies, [])
+  }
+)
+
+t.test(
+  'what is set later takes the place of what came with the message, and is told of a task that has ended',
+  async (t) => {
+    const [inline, later] = [await openReceiver(t), await openReceiver(t)]
+    const { person } = await open(t, { webhooks: { allowed_networks: ['127.0.0.0/8'] } })
+    const begin = async (words: string) => {
+      const configuration = { returnImmediately: true, taskPushNotificationConfig: { url: inline.url } }
+      return textIn(await ask(person, 'SendMessage', { ...message(words), configuration }), 'result', 'task', 'id')
+    }
+    const deleted = await begin('/demo rate=20 deltas=20')
+    const path = `${AGENT}/tasks/${deleted}/pushNotificationConfigs`
+    t.equal((await person.ask('DELETE', `${path}/default`)).status, 204)
+    t.match(await person.get(path), { status: 200, body: { configs: [] } })
+    t.equal((await person.get(`${path}/default`)).status, 404)
+    const asking = await begin(QUESTION)
+    const state = async (id: string) => at(await ask(person, 'GetTask', { id }), 'result', 'status', 'state')
+    await until(async () => (await state(asking)) === 'TASK_STATE_INPUT_REQUIRED', 'it asks')
+    await until(() => inline.bodies.length === 1, 'its question is told')
+    const other = `${AGENT}/tasks/${asking}/pushNotificationConfigs`
+    t.match(await person.post(other, { url: later.url, id: 'default' }), { status: 201, body: { taskId: asking } })
+    await until(() => later.bodies.length === 1, 'the question is told at once')
+    t.match(JSON.parse(later.bodies[0]!), { task: { id: asking, status: { state: 'TASK_STATE_INPUT_REQUIRED' } } })
+    await until(async () => (await state(deleted)) === 'TASK_STATE_COMPLETED', 'the other one has ended')
+    t.equal(inline.bodies.length, 1, 'nothing of what was deleted')
+  }
+)
+
 t.test('the same methods over HTTP+JSON', async (t) => {
   const { person } = await open(t)
   const told = await person.open('POST', `${AGENT}/message:stream`, { body: message('/demo rate=30 deltas=9000') })
@@ -249,7 +317,7 @@ t.test('what is wrong is refused in the words of the protocol, and tasks of othe
   )
   t.match(
     await ask(person, 'CreateTaskPushNotificationConfig', { taskId: 'x', url: 'http://127.0.0.1/' }),
-    refused(-32003)
+    refused(-32001)
   )
   t.match(await person.post('/a2a/nobody', rpc('GetTask', { id: 'x' })), { status: 404, body: refused(-32000) })
   t.match(await person.post(AGENT, '{'), { status: 400, body: refused(-32700) })

@@ -108,6 +108,8 @@ export function a2aRoutes(services: Services): Route[] {
   const one = {
     200: { schema: openly({}, { id: string, task: anObject, message: anObject, tasks: arrayOf(anObject) }) }
   }
+  const aConfig = openly({ id: string, taskId: string, url: string })
+  const configIn = ({ params }: UserCall): JsonObject => ({ taskId: params.task ?? '', id: params.config ?? '' })
   return [
     ...throughDoor({ errors: rpcForm, part: PART }, [
       route({
@@ -166,10 +168,41 @@ export function a2aRoutes(services: Services): Route[] {
         ...common,
         method: 'GET',
         path: `${agent}/tasks/{task}/pushNotificationConfigs`,
-        summary: 'Agent2Agent: where a task is told of, as its message has said',
+        summary: 'Agent2Agent: where a task is told of',
         answers: one,
         refusals: [404],
         handler: (call) => rest(call, 'ListTaskPushNotificationConfigs', { taskId: call.params.task ?? '' })
+      }),
+      route({
+        ...sending,
+        permission: 'runs:create',
+        path: `${agent}/tasks/{task}/pushNotificationConfigs`,
+        summary: 'Agent2Agent: tell another address of a task, or replace one by its id',
+        answers: { 201: { schema: aConfig } },
+        refusals: [404, 429],
+        handler: async (call) => {
+          const given = { ...call.body, taskId: call.params.task ?? '' }
+          return created(await rest(call, 'CreateTaskPushNotificationConfig', given))
+        }
+      }),
+      route({
+        ...common,
+        method: 'GET',
+        path: `${agent}/tasks/{task}/pushNotificationConfigs/{config}`,
+        summary: 'Agent2Agent: an address that is told of a task',
+        answers: { 200: { schema: aConfig } },
+        refusals: [404],
+        handler: (call) => rest(call, 'GetTaskPushNotificationConfig', configIn(call))
+      }),
+      route({
+        ...common,
+        permission: 'runs:create',
+        method: 'DELETE',
+        path: `${agent}/tasks/{task}/pushNotificationConfigs/{config}`,
+        summary: 'Agent2Agent: tell an address no more',
+        answers: { 204: null },
+        refusals: [404],
+        handler: async (call) => removed(await rest(call, 'DeleteTaskPushNotificationConfig', configIn(call)))
       }),
       route({
         ...common,
@@ -183,6 +216,17 @@ export function a2aRoutes(services: Services): Route[] {
       })
     ])
   ]
+}
+
+type Answered = Reply | typeof HANDLED
+
+/** What has no status of its own yet was not refused. */
+function created(answer: Answered): Answered {
+  return 'taken' in answer || answer.status !== undefined ? answer : { ...answer, status: 201 }
+}
+
+function removed(answer: Answered): Answered {
+  return 'taken' in answer || answer.status !== undefined ? answer : { status: 204 }
 }
 
 /** The methods of 1.0 have names that no earlier version has, so a client need not say it. @throws RpcError */

@@ -18,7 +18,8 @@ import { CONTEXTS, threadOf } from './contexts.ts'
 import { CONTEXT, contextOf, eventOf, stateOf, taskView } from './encoding.ts'
 import { a2aError, errorFor } from './errors.ts'
 import { type GivenMessage, messageIn } from './input.ts'
-import { pushIn, pushOf, pushView } from './push.ts'
+import { pushConfigIn, pushIn, pushOf } from './push.ts'
+import { PushConfigs } from './push-configs.ts'
 
 /** A method called over one of the bindings. */
 export interface Asked {
@@ -37,19 +38,18 @@ const PAGE = 50
 const PAGE_MAX = 100
 /** Runs among which tasks are looked for. */
 const RUNS_MAX = 1_000
-const NO_PUSH = 'A push notification configuration comes with the message that makes the task'
+const NO_CONFIG = 'The task has no such push notification configuration'
 
 export class A2aMethods {
   readonly #services: Services
   readonly #tasks: Tasks
+  readonly #configs: PushConfigs
   readonly #methods: Readonly<Record<string, Method>>
 
   constructor(services: Services) {
     this.#services = services
     this.#tasks = new Tasks(services)
-    const noPush: Method = async () => {
-      throw a2aError('PUSH_NOTIFICATION_NOT_SUPPORTED', NO_PUSH)
-    }
+    this.#configs = new PushConfigs(services)
     this.#methods = {
       SendMessage: (asked) => this.#send(asked),
       SendStreamingMessage: (asked) => this.#stream(asked),
@@ -57,10 +57,10 @@ export class A2aMethods {
       ListTasks: (asked) => this.#list(asked),
       CancelTask: (asked) => this.#cancel(asked),
       SubscribeToTask: (asked) => this.#subscribe(asked),
-      CreateTaskPushNotificationConfig: noPush,
+      CreateTaskPushNotificationConfig: (asked) => this.#setPushConfig(asked),
       GetTaskPushNotificationConfig: (asked) => this.#pushConfig(asked),
       ListTaskPushNotificationConfigs: (asked) => this.#pushConfigs(asked),
-      DeleteTaskPushNotificationConfig: noPush,
+      DeleteTaskPushNotificationConfig: (asked) => this.#deletePushConfig(asked),
       GetExtendedAgentCard: async () => {
         throw a2aError('EXTENDED_AGENT_CARD_NOT_CONFIGURED', 'The public card is all there is')
       }
@@ -191,16 +191,34 @@ export class A2aMethods {
   }
 
   async #pushConfig({ call, params }: Asked): Promise<Answer> {
-    const { first } = await this.#taskIn(call, { id: params.taskId ?? null })
-    const config = pushView(first)
-    if (!config || config.id !== params.id) throw a2aError('TASK_NOT_FOUND', 'The task has no such configuration')
+    const all = await this.#configs.list(await this.#taskOfConfig(call, params))
+    const config = all.find(({ id }) => id === params.id)
+    if (!config) throw a2aError('TASK_NOT_FOUND', NO_CONFIG)
     return config
   }
 
+  /** Of a task that has ended meanwhile too: its end is sent at once. */
+  async #setPushConfig({ call, params }: Asked): Promise<Answer> {
+    requirePermission(call, 'runs:create')
+    const task = await this.#taskOfConfig(call, params)
+    return this.#configs.put(call, task, pushConfigIn(params, 'params'))
+  }
+
+  async #deletePushConfig({ call, params }: Asked): Promise<Answer> {
+    requirePermission(call, 'runs:create')
+    const task = await this.#taskOfConfig(call, params)
+    if (typeof params.id !== 'string' || !(await this.#configs.remove(task, params.id)))
+      throw a2aError('TASK_NOT_FOUND', NO_CONFIG)
+    return {}
+  }
+
+  #taskOfConfig(call: UserCall, { taskId }: JsonObject): Promise<Task> {
+    return this.#taskIn(call, { id: taskId ?? null }, 'taskId')
+  }
+
   async #pushConfigs({ call, params }: Asked): Promise<Answer> {
-    const { first } = await this.#taskIn(call, { id: params.taskId ?? null })
-    const config = pushView(first)
-    return { configs: config ? [config] : [], nextPageToken: '' }
+    const configs = await this.#configs.list(await this.#taskOfConfig(call, params))
+    return { configs, nextPageToken: '' }
   }
 
   async #list({ call, params }: Asked): Promise<Answer> {
@@ -234,8 +252,8 @@ export class A2aMethods {
     return threadId === null ? [] : runs.list(threadId, { limit: RUNS_MAX, offset: 0 })
   }
 
-  async #taskIn(call: UserCall, { id }: JsonObject): Promise<Task> {
-    if (typeof id !== 'string') throw new RpcError(INVALID_PARAMS, 'id must be a text')
+  async #taskIn(call: UserCall, { id }: JsonObject, field = 'id'): Promise<Task> {
+    if (typeof id !== 'string') throw new RpcError(INVALID_PARAMS, `${field} must be a text`)
     return this.#tasks.get(call, id)
   }
 

@@ -122,7 +122,7 @@ export const userReads: StepReads<UserReads> = {
 /** Each of these reads nothing but an index. */
 const STORED = `SELECT count(*) AS threads, CAST(coalesce(sum(stored_bytes), 0) AS bigint) AS bytes,
     (SELECT count(*) FROM crons WHERE user_id = $1) AS crons,
-    (SELECT count(*) FROM jobs WHERE user_id = $1 AND kind = 'webhook') AS webhooks
+    (SELECT count(*) FROM jobs WHERE user_id = $1 AND kind IN ('webhook', 'push')) AS webhooks
   FROM threads_meta WHERE user_id = $1 AND is_temporary = 0`
 
 function* create(user: User): Steps<'created' | 'email_taken'> {
