@@ -10,6 +10,7 @@ import { demo } from './demo.ts'
 import { doctor } from './doctor.ts'
 import { addHold, listHolds, removeHold } from './hold.ts'
 import { dropJob, listJobs, retryJob } from './jobs.ts'
+import { migrate } from './migrate.ts'
 import { prune } from './prune.ts'
 import { resetAdmin } from './reset-admin.ts'
 import { serve } from './serve.ts'
@@ -54,6 +55,7 @@ const COMMANDS: readonly Command[] = [
   backup,
   restore,
   move,
+  migrate,
   showUsage,
   showConfig,
   doctor,

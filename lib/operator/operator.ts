@@ -7,6 +7,7 @@ import { type Actor, Audit, type AuditAction, OPERATOR, userName } from '../auth
 import { findAccount } from '../auth/email.ts'
 import { tokenName } from '../auth/people.ts'
 import type { Config } from '../config/config.ts'
+import { reportIfSlow } from './migrate.ts'
 import { Committer } from '../run/commit/committer.ts'
 import { daysKept, keptSince } from '../run/commit/sweeper.ts'
 import { RETAINED } from '../store/store.ts'
@@ -149,7 +150,7 @@ export async function beside<T>(
   const { backend, sqlite_path } = config.database
   if (backend === 'sqlite' && !existsSync(sqlite_path))
     throw new Error(`There is no database ${sqlite_path}: name the server's --config or --home`)
-  const store = await open(config, () => {})
+  const store = await open(config, () => {}, { onProgress: reportIfSlow })
   const committer = new Committer((groups) => store.apply(groups), { flushMs: 0 })
   try {
     return await work(store, committer)

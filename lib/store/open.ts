@@ -17,6 +17,8 @@ import type { PartTarget } from './copy-part.ts'
 import { openSqlitePart, openSqliteSource, openSqliteTarget } from './sqlite/copy.ts'
 import { logSlowStatements } from './slow-statements.ts'
 import { openSqliteStore, pruneFile } from './sqlite/open.ts'
+import { planOf as planOfFile } from './sqlite/schema.ts'
+import { isSlow, type Migrated, type OnProgress, type SchemaPlan } from './sql/migrations.ts'
 import type { EventStore, Store, Warn, ModuleOptions } from './store.ts'
 import { pathToFileURL } from 'node:url'
 import type { JsonObject } from '../base/types.ts'
@@ -40,6 +42,12 @@ interface StoreOptions {
   readonly log?: { readonly slow_statement_ms: number }
 }
 
+/** Whom to notify of a migration; default: the log. */
+interface MigrationHooks {
+  readonly onMigrated?: (what: Migrated) => void
+  readonly onProgress?: OnProgress
+}
+
 /** @throws Error when a store cannot be opened, or is newer than this program. */
 export async function openStore(options: StoreOptions, warn: Warn): Promise<Store> {
   logSlowStatements(options.log?.slow_statement_ms ?? 0, warn)
@@ -61,10 +69,13 @@ export async function openStore(options: StoreOptions, warn: Warn): Promise<Stor
 export async function openDatabase(
   { home, database, runs }: StoreOptions,
   warn: Warn,
-  { mayMigrate = true }: { readonly mayMigrate?: boolean } = {}
+  { mayMigrate = true, ...on }: MigrationHooks & { readonly mayMigrate?: boolean } = {}
 ): Promise<Store> {
   const { backend, sqlite_path, postgres_url, migration_backup = true } = database
-  const onMigrated = (what: object) => warn(what, 'the database was migrated to the schema of this version')
+  const {
+    onMigrated = (what) => warn(what, 'the database was migrated to the schema of this version'),
+    onProgress = (progress) => isSlow(progress) && warn(progress, 'the schema of the database is being changed')
+  } = on
   if (typeof backend === 'object') {
     const like = openMemoryStore({ feedback: true })
     return openDatabaseModule(backend, { home, warn }, like).finally(() => like.close())
@@ -74,7 +85,8 @@ export async function openDatabase(
       return openSqliteStore(sqlite_path, {
         isServed: () => !mayMigrate || isServed(home, sqlite_path),
         hasBackup: migration_backup,
-        onMigrated
+        onMigrated,
+        onProgress
       }).catch((error: unknown) => {
         const reason = error instanceof Error ? error.message : String(error)
         throw new Error(`The database ${sqlite_path} cannot be opened: ${reason}`, { cause: error })
@@ -86,10 +98,35 @@ export async function openDatabase(
       if (!postgres_url) throw new Error('database.postgres_url is missing')
       // Most have no server: its driver is loaded by those who do.
       const { openPostgresStore } = await import('./postgres/open.ts')
-      return openPostgresStore(postgres_url, { onMigrated, mayMigrate, ...(runs && { leaseMs: runs.lease_ms }) })
+      return openPostgresStore(postgres_url, {
+        onMigrated,
+        onProgress,
+        mayMigrate,
+        ...(runs && { leaseMs: runs.lease_ms })
+      })
     }
   }
 }
+
+/** What a newer version has to change in the database. @throws Error when it is too new, not ours, or does not answer */
+export async function planSchema({ home, database }: StoreOptions): Promise<SchemaPlan> {
+  const { backend, sqlite_path, postgres_url } = database
+  if (backend === 'sqlite') return planOfFile(sqlite_path, existsSync(sqlite_path) && isServed(home, sqlite_path))
+  if (backend !== 'postgres') throw new Error(NO_SCHEMA)
+  return (await import('./postgres/schema.ts')).planOf(postgres_url!)
+}
+
+/**
+ * Removes the forms of rows that only older versions need; returns the steps.
+ * @throws Error when a process of an older version is using the database
+ */
+export async function contractSchema({ database }: StoreOptions, onProgress: OnProgress): Promise<number[]> {
+  if (database.backend === 'sqlite') return []
+  if (database.backend !== 'postgres') throw new Error(NO_SCHEMA)
+  return (await import('./postgres/schema.ts')).contractDatabase(database.postgres_url!, onProgress)
+}
+
+const NO_SCHEMA = 'only SQLite files and PostgreSQL databases have a schema that is changed by steps'
 
 /** The tables that a copy of a database has. */
 export { copiedTables } from './sqlite/copy.ts'

@@ -5,7 +5,8 @@ import type { PartTarget } from '../copy-part.ts'
 import { encodeText, type Param } from './db.ts'
 import { termTexts } from './ops.ts'
 import { PgConnection } from './pg-connection.ts'
-import { checkSchema, hasTable, isServed, prepareDatabase, UNFINISHED } from './schema.ts'
+import { hasTable } from './migrator.ts'
+import { checkSchema, isServed, prepareDatabase, UNFINISHED } from './schema.ts'
 
 const BATCH = 64
 /** Numbers are those that are given, and not the database's. */
@@ -37,12 +38,12 @@ function bytesOf(value: Value): Buffer {
 
 /**
  * The database at this moment.
- * @throws Error when it cannot be reached, or is of another version
+ * @throws Error when it cannot be reached, or is older, or too new for this program
  */
 export async function openPostgresSource(url: string): Promise<CopySource> {
   const connection = await connected(url)
   try {
-    await checkSchema(connection)
+    await checkSchema(connection, 'read')
     await connection.rows('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
     return new PostgresSide(connection, true)
   } catch (error) {
@@ -149,7 +150,7 @@ class PostgresSide implements CopySource {
 export async function openPostgresPart(url: string): Promise<PartTarget> {
   const connection = await connected(url)
   try {
-    await checkSchema(connection)
+    await checkSchema(connection, 'write')
     return new PostgresTarget(connection, false)
   } catch (error) {
     await connection.close()

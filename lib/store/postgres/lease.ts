@@ -47,8 +47,10 @@ export class Lease {
   /** Inserts the row if there is none. `batch`: number of the last batch this process wrote. */
   async register(db: Db, batch: number): Promise<void> {
     if (this.#isKnown) return
-    const sql = `INSERT INTO writers (writer_id, batch, lease_until, identity) VALUES ($1, $3, ${UNTIL}, $4::text::jsonb) ON CONFLICT DO NOTHING`
-    await db.changes(sql, [this.#id, this.ms, batch, this.#identity && JSON.stringify(this.#identity)])
+    const sql = `INSERT INTO writers (writer_id, batch, lease_until, identity, schema)
+      VALUES ($1, $3, ${UNTIL}, $4::text::jsonb, $5) ON CONFLICT DO NOTHING`
+    const identity = this.#identity && JSON.stringify(this.#identity)
+    await db.changes(sql, [this.#id, this.ms, batch, identity, this.#known])
     this.#isKnown = true
   }
 
@@ -71,10 +73,10 @@ export class Lease {
    */
   async assert(db: Db, id: string, batch: number): Promise<void> {
     const sql = `UPDATE writers SET batch = $3, lease_until = ${UNTIL} WHERE writer_id = $1
-      RETURNING (SELECT max(version) FROM migrations) AS version`
-    const [row] = await db.rows<{ version: number }>(sql, [id, this.ms, batch])
+      RETURNING (SELECT max(coalesce(min_writer, version)) FROM migrations) AS least`
+    const [row] = await db.rows<{ least: number }>(sql, [id, this.ms, batch])
     if (!row) throw this.lose(id)
-    if (row.version > this.#known) throw new StoreUnavailable('SCHEMA_NEWER', outdated(this.#known, row.version))
+    if (row.least > this.#known) throw new StoreUnavailable('SCHEMA_NEWER', outdated(this.#known, row.least))
   }
 
   /** For long transactions: the lease must not be expired when they commit. */

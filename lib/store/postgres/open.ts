@@ -1,5 +1,5 @@
 // A PostgreSQL database for application data and checkpoints: opened as a store. Several processes may have it open.
-import type { Migrated } from '../sql/migrations.ts'
+import type { Migrated, OnProgress } from '../sql/migrations.ts'
 import type { Store } from '../store.ts'
 import { sqlReads } from '../sql/nouns.ts'
 import { ANY_REMOVED, untilRemoved } from '../sql/removal.ts'
@@ -20,6 +20,7 @@ export interface PostgresOptions extends PoolOptions {
   /** Lifetime of this process's lease without renewal, in ms. Default 15,000. */
   readonly leaseMs?: number
   readonly onMigrated?: (what: Migrated) => void
+  readonly onProgress?: OnProgress
   /** False: an older schema is refused, as when another version is serving it. */
   readonly mayMigrate?: boolean
 }
@@ -35,8 +36,8 @@ const IDLE_IN_TRANSACTION_MS = 10_000
  * @throws Error with a sentence when the server cannot be used, or the schema is newer than this program.
  */
 export async function openPostgresStore(url: string, options: PostgresOptions = {}): Promise<Store> {
-  const { leaseMs = LEASE_MS, onMigrated, mayMigrate = true, ...poolOptions } = options
-  await prepareDatabase(url, { onMigrated, mayMigrate })
+  const { leaseMs = LEASE_MS, onMigrated, onProgress, mayMigrate = true, ...poolOptions } = options
+  await prepareDatabase(url, { onMigrated, onProgress, mayMigrate })
   const connectionOptions = { idleInTransactionMs: Math.min(leaseMs, IDLE_IN_TRANSACTION_MS), ...poolOptions }
   const pool = new Pool(url, connectionOptions)
   const ownPool = new Pool(url, { ...connectionOptions, max: OWN_CONNECTIONS })

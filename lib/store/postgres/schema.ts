@@ -1,61 +1,86 @@
-// Migrations: brings a database to this program's schema step by step, or refuses it.
+// The schema: prepares a database for this program, or refuses it.
 import postgres from 'postgres'
-import { type Migrated, migratedBy, missingSteps, servedByAnother, versionIn } from '../sql/migrations.ts'
+import {
+  type Migrated,
+  migratedBy,
+  type OnProgress,
+  type PlannedStep,
+  type SchemaPlan,
+  servedByAnother,
+  tooNew
+} from '../sql/migrations.ts'
 import { PgConnection } from './pg-connection.ts'
+import {
+  contractsOf,
+  hasTable,
+  messageOf,
+  Migrator,
+  missingOf,
+  processesOn,
+  rowsOfBackfill,
+  type Schema,
+  schemaOf,
+  STEPS
+} from './migrator.ts'
 import { inDatabase, readUrl } from './url.ts'
-
-/** Advisory lock for migrations: any number nobody else uses in this database. */
-const MIGRATION_LOCK = 7_236_001
 
 /** A table that is there while a copy is made into the database. */
 export const UNFINISHED = 'unfinished_copy'
 
-const MIGRATIONS = new URL('./migrations/', import.meta.url)
-
 /**
- * Each step is a transaction together with the row that records it, one process at a time: a process that waited finds
- * it done. A step that is killed halfway never happened.
+ * Applies what is missing, one process at a time: a process that waited finds it done. Beside servers of an older version, when those may
+ * go on afterwards; one of theirs that starts meanwhile waits for nothing.
  */
 async function migrate(
   connection: PgConnection,
-  { onMigrated = () => {}, mayMigrate = true, isCopying = false }: Preparing
+  { onMigrated = () => {}, onProgress = () => {}, mayMigrate = true, isCopying = false }: Preparing
 ): Promise<void> {
-  // Another process may migrate for longer than the statement timeout.
+  if (!isCopying) await refuseUnfinished(connection)
+  const found = await schemaOf(connection)
+  if (isReady(found, mayMigrate ? 'write' : 'read')) return
+  if (!mayMigrate) throw servedByAnother(found.version, knownVersion())
+  // However long it takes.
   await connection.rows('SET statement_timeout = 0')
   await connection.rows('SET lock_timeout = 0')
-  await connection.rows('SELECT pg_advisory_lock($1)::text', [MIGRATION_LOCK])
+  const migrator = new Migrator(connection, onProgress)
+  await migrator.lock()
+  const schema = await schemaOf(connection)
+  const missing = missingOf(schema)
+  if (isReady(schema, 'write')) return
+  const processes = await processesOn(connection)
+  if (schema.version === 0) await refuseStrangers(connection)
+  else if (mustStop(missing, processes)) throw servedByAnother(schema.version, knownVersion())
   await connection.rows(
     'CREATE TABLE IF NOT EXISTS migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)'
   )
-  if (!isCopying) await refuseUnfinished(connection)
-  const found = await versionOf(connection)
-  const missing = missingSteps(MIGRATIONS, found)
-  if (missing.length === 0) return
-  if (found === 0) await refuseStrangers(connection)
-  else if (!mayMigrate || (await isServed(connection))) throw servedByAnother(found, knownVersion())
   const begun = performance.now()
-  for (const { version, sql } of missing) await step(connection, version, sql)
-  if (found > 0) onMigrated(migratedBy(missing, found, begun, null))
-  // The lock is released with the connection.
+  for (const step of missing) await migrator.expand(step, schema, processes.length > 0)
+  if (schema.version > 0) onMigrated(migratedBy(missing, schema.version, begun, null))
+}
+
+/**
+ * Whether this program may use the database as it is; false: it is older.
+ * @throws Error when it is too new
+ */
+function isReady(schema: Schema, access: 'read' | 'write'): boolean {
+  const least = access === 'read' ? schema.minReader : schema.minWriter
+  if (least > knownVersion()) throw tooNew(least, knownVersion())
+  return missingOf(schema).length === 0
+}
+
+/** True: one of the processes may not go on after these steps. */
+function mustStop(steps: ReturnType<typeof missingOf>, processes: readonly { schema: number }[]): boolean {
+  const least = Math.max(0, ...steps.map(({ minWriter }) => minWriter))
+  return processes.some(({ schema }) => schema < least)
 }
 
 export function knownVersion(): number {
-  return versionIn(MIGRATIONS)
+  return STEPS.at(-1)?.version ?? 0
 }
 
-/** True: a process holds a lease; since the schema is not ours, it runs another version. */
+/** True: a process holds a lease. */
 export async function isServed(connection: PgConnection): Promise<boolean> {
-  return (await connection.rows('SELECT 1 FROM writers WHERE lease_until > clock_timestamp() LIMIT 1')).length > 0
-}
-
-export async function hasTable(connection: PgConnection, name: string): Promise<boolean> {
-  const [row] = await connection.rows<{ found: string | null }>(`SELECT to_regclass('${name}')::text AS found`)
-  return row?.found != null
-}
-
-async function versionOf(connection: PgConnection): Promise<number> {
-  const [row] = await connection.rows<{ version: number | null }>('SELECT max(version) AS version FROM migrations')
-  return row?.version ?? 0
+  return (await processesOn(connection)).length > 0
 }
 
 async function refuseUnfinished(connection: PgConnection): Promise<void> {
@@ -63,14 +88,16 @@ async function refuseUnfinished(connection: PgConnection): Promise<void> {
     throw new Error('A copy into the database is not finished: repeat the move or restore, or drop its tables')
 }
 
-/** @throws Error when the schema is of another version, or not ours */
-export async function checkSchema(connection: PgConnection): Promise<void> {
+/** @throws Error when the schema is older, does not let this program do it any more, or is not ours */
+export async function checkSchema(connection: PgConnection, access: 'read' | 'write'): Promise<void> {
   if (!(await hasTable(connection, 'migrations')))
     throw new Error('The PostgreSQL database has no tables of this program')
   await refuseUnfinished(connection)
-  const [found, known] = [await versionOf(connection), knownVersion()]
-  if (found !== known)
-    throw new Error(`The database has schema version ${found}, and this program ${known}: use the one that serves it`)
+  const schema = await schemaOf(connection)
+  if (!isReady(schema, access))
+    throw new Error(
+      `The database has schema version ${schema.version}, and this program ${knownVersion()}: use the one that serves it`
+    )
 }
 
 /** Tables with our names that we did not create: of another service, or one before this. */
@@ -82,23 +109,71 @@ async function refuseStrangers(connection: PgConnection): Promise<void> {
     )
 }
 
-async function step(connection: PgConnection, version: number, sql: string): Promise<void> {
+// ------------------------------------------------------------------------------------------------ by command
+
+/** What is to be done to the database, without doing it. @throws Error when it is too new, or does not answer */
+export async function planOf(url: string): Promise<SchemaPlan> {
+  const connection = await reach(url)
   try {
-    await connection.rows('BEGIN')
-    await connection.rows(sql)
-    await connection.rows('INSERT INTO migrations (version, applied_at) VALUES ($1, now())', [version])
-    await connection.rows('COMMIT')
-  } catch (error) {
-    if (!connection.isLost) await connection.rows('ROLLBACK')
-    throw new Error(`Step ${version} of the database schema failed: ${messageOf(error)}`, { cause: error })
+    await refuseUnfinished(connection)
+    const schema = await schemaOf(connection)
+    const expands = await Promise.all(missingOf(schema).map((step) => plannedOf(connection, step, schema)))
+    const contracts = STEPS.filter(({ contract, version }) => contract !== null && !schema.contracted.has(version))
+    const planned = ({ version }: { version: number }): PlannedStep => ({
+      version,
+      phase: 'contract',
+      stop: true,
+      rows: null
+    })
+    const [size] = await connection.rows<{ bytes: number }>(
+      'SELECT pg_database_size(current_database())::float8 AS bytes'
+    )
+    return {
+      backend: 'postgres',
+      schema: schema.version,
+      program: knownVersion(),
+      min_reader: schema.minReader,
+      min_writer: schema.minWriter,
+      bytes: size?.bytes ?? 0,
+      steps: [...expands.flat(), ...contracts.map(planned)],
+      processes: await processesOn(connection)
+    }
+  } finally {
+    await connection.close()
   }
 }
 
-/** An error's message, for the operator. */
-function messageOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  // A refused connection to a name with two addresses has only a code.
-  return error.message || ('code' in error ? String(error.code) : error.name)
+async function plannedOf(
+  connection: PgConnection,
+  { version, minWriter, backfill }: ReturnType<typeof missingOf>[number],
+  schema: Schema
+): Promise<PlannedStep[]> {
+  const expand: PlannedStep = { version, phase: 'expand', stop: minWriter > 0, rows: null }
+  const steps = version > schema.version ? [expand] : []
+  if (backfill === null) return steps
+  const done = schema.pending.find((one) => one.version === version)?.rows ?? 0
+  const rows = Math.max(0, (await rowsOfBackfill(connection, backfill)) - done)
+  return [...steps, { version, phase: 'backfill', stop: false, rows }]
+}
+
+/**
+ * Removes the old forms that no program needs any more; returns the steps.
+ * @throws Error when a process needs one of them, or the database is not of this version
+ */
+export async function contractDatabase(url: string, onProgress: OnProgress): Promise<number[]> {
+  const connection = await reach(url)
+  try {
+    await connection.rows('SET statement_timeout = 0')
+    const migrator = new Migrator(connection, onProgress)
+    await migrator.lock()
+    await checkSchema(connection, 'write')
+    const schema = await schemaOf(connection)
+    const steps = contractsOf(schema)
+    for (const step of steps) await migrator.contract(step)
+    return steps.map(({ version }) => version)
+  } finally {
+    await connection.close()
+  }
 }
 
 // ----------------------- Prepares the database behind the URL: creates it if missing, checks it, and migrates it
@@ -113,6 +188,7 @@ const TOO_MANY = '53300'
 
 interface Preparing {
   readonly onMigrated?: ((what: Migrated) => void) | undefined
+  readonly onProgress?: OnProgress | undefined
   /** False: an older schema is refused. */
   readonly mayMigrate?: boolean
   /** A copy is made into it, which may be there in part. */
@@ -143,6 +219,15 @@ export async function isDatabaseServed(url: string): Promise<boolean> {
     return await isServed(connection)
   } finally {
     await connection.close()
+  }
+}
+
+/** A connection to a database that is there. */
+async function reach(url: string): Promise<PgConnection> {
+  try {
+    return await PgConnection.open(url)
+  } catch (error) {
+    throw unreachable(url, error)
   }
 }
 

@@ -3,19 +3,38 @@ import { readdirSync, readFileSync } from 'node:fs'
 
 export interface Migration {
   readonly version: number
-  /** Marked by its first line, `-- breaking: why`: the previous version of the program would read or write something wrong after it. */
-  readonly isBreaking: boolean
+  /** Oldest schema version whose program may write after it: 0 of any, its own when its first line is `-- breaking: why`. */
+  readonly minWriter: number
+  /** The same of reading: 0 also after `-- breaking for writers: why`. */
+  readonly minReader: number
   readonly sql: string
+  /**
+   * Fills what `sql` has added, a batch a transaction; PostgreSQL alone. One statement: $1 is the last key of the batch before, as
+   * text, '' at first, and $2 how many rows; answers `after`, the last key of this batch, null when there are none, and `rows`.
+   */
+  readonly backfill: string | null
+  /** Removes the old form, when no program that needs it is left; PostgreSQL alone. */
+  readonly contract: string | null
 }
 
-/** The steps in a folder, in order: `000001.sql` is 1. The folder's URL ends in a slash. */
+const BREAKING = /^-- breaking( for writers)?:/
+
+/** The steps in a folder, in order: `000001.sql` is 1, with `000001.backfill.sql` and `000001.contract.sql`. The folder's URL ends in a slash. */
 export function migrationsIn(folder: URL): Migration[] {
-  return readdirSync(folder)
+  const names = readdirSync(folder)
+  const read = (name: string): string | null =>
+    names.includes(name) ? readFileSync(new URL(name, folder), 'utf8') : null
+  return names
     .filter((name) => /^\d{6}\.sql$/.test(name))
     .sort()
     .map((name) => {
-      const sql = readFileSync(new URL(name, folder), 'utf8')
-      return { version: Number.parseInt(name, 10), isBreaking: sql.startsWith('-- breaking'), sql }
+      const version = Number.parseInt(name, 10)
+      const part = (kind: string) => read(name.replace('.sql', `.${kind}.sql`))
+      const sql = read(name) ?? ''
+      const [breaking, forWriters] = BREAKING.exec(sql) ?? []
+      const minWriter = breaking === undefined ? 0 : version
+      const minReader = forWriters === undefined ? minWriter : 0
+      return { version, minWriter, minReader, sql, backfill: part('backfill'), contract: part('contract') }
     })
 }
 
@@ -31,11 +50,59 @@ export function versionIn(folder: URL): number {
 export function missingSteps(folder: URL, found: number): Migration[] {
   const steps = migrationsIn(folder)
   const known = steps.at(-1)?.version ?? 0
-  if (found > known)
-    throw new Error(
-      `The database has schema version ${found}, this program knows versions up to ${known}: start a newer one`
-    )
+  if (found > known) throw tooNew(found, known)
   return steps.filter(({ version }) => version > found)
+}
+
+export function tooNew(found: number, known: number): Error {
+  return new Error(
+    `The database has schema version ${found}, this program knows versions up to ${known}: start a newer one`
+  )
+}
+
+/** Where a migration is, for whoever waits for it. */
+export interface MigrationProgress {
+  readonly version: number
+  /** `lock`: somebody holds one that it needs. `other`: another process is doing it. */
+  readonly phase: 'copy' | 'expand' | 'backfill' | 'contract' | 'lock' | 'other'
+  /** Rows done of an estimated number, in a backfill. */
+  readonly rows?: number
+  readonly of?: number
+  /** Bytes of the file. */
+  readonly bytes?: number
+  readonly elapsed_ms: number
+}
+
+const SLOW = { ms: 1000, bytes: 100 * 2 ** 20 }
+
+/** False: it will be over before anybody wonders. */
+export function isSlow({ elapsed_ms, bytes = 0 }: MigrationProgress): boolean {
+  return elapsed_ms >= SLOW.ms || bytes >= SLOW.bytes
+}
+
+export type OnProgress = (progress: MigrationProgress) => unknown
+
+/** What is to be done to a database, and who is using it. */
+export interface SchemaPlan {
+  readonly backend: string
+  /** Schema version of the database; 0: there is none. */
+  readonly schema: number
+  readonly program: number
+  readonly min_reader: number
+  readonly min_writer: number
+  readonly bytes: number
+  readonly steps: readonly PlannedStep[]
+  /** Processes on it, by the newest schema version that they know; 0: from before they said it. */
+  readonly processes: readonly { readonly schema: number; readonly count: number }[]
+}
+
+export interface PlannedStep {
+  readonly version: number
+  readonly phase: 'expand' | 'backfill' | 'contract'
+  /** True: programs of the versions before must have stopped. */
+  readonly stop: boolean
+  /** Estimated rows to be filled. */
+  readonly rows: number | null
 }
 
 /** What a migration did to an existing database. */
@@ -53,7 +120,7 @@ export function migratedBy(steps: readonly Migration[], from: number, begun: num
   return {
     from,
     to: steps.at(-1)!.version,
-    breaking: steps.some(({ isBreaking }) => isBreaking),
+    breaking: steps.some(({ minWriter }) => minWriter > 0),
     duration_ms: Math.round(performance.now() - begun),
     backup
   }

@@ -1,6 +1,17 @@
 // Migrations: brings a database file to this program's schema step by step, or refuses it.
 import type Database from 'better-sqlite3'
-import { type Migrated, migratedBy, missingSteps, servedByAnother, versionIn } from '../sql/migrations.ts'
+import { existsSync, statSync } from 'node:fs'
+import { Sqlite } from '../../base/sqlite-driver.ts'
+import {
+  type Migrated,
+  type MigrationProgress,
+  migratedBy,
+  missingSteps,
+  type OnProgress,
+  type SchemaPlan,
+  servedByAnother,
+  versionIn
+} from '../sql/migrations.ts'
 import { addIndexFunction } from './search.ts'
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url)
@@ -11,6 +22,8 @@ export interface MigrationOptions {
   /** False: no backup is made. */
   readonly hasBackup?: boolean
   readonly onMigrated?: (what: Migrated) => void
+  /** Called before the copy and before each step: what comes then is not interrupted. */
+  readonly onProgress?: OnProgress
 }
 
 export function knownVersion(): number {
@@ -38,9 +51,52 @@ export function migrate(db: Database.Database, options: MigrationOptions = {}): 
   if (missing.length === 0) return
   if (found > 0 && options.isServed?.()) throw servedByAnother(found, knownVersion())
   const begun = performance.now()
+  const bytes = bytesOf(db.name)
+  const report = (progress: Pick<MigrationProgress, 'version' | 'phase'>): void => {
+    if (found > 0) options.onProgress?.({ ...progress, bytes, elapsed_ms: Math.round(performance.now() - begun) })
+  }
+  if (options.hasBackup) report({ version: found, phase: 'copy' })
   const backup = found > 0 && options.hasBackup ? backedUp(db, found) : null
-  for (const { version, sql } of missing) step.immediate(version, sql)
+  for (const { version, sql } of missing) {
+    report({ version, phase: 'expand' })
+    step.immediate(version, sql)
+  }
   if (found > 0) options.onMigrated?.(migratedBy(missing, found, begun, backup))
+}
+
+function bytesOf(path: string): number {
+  return existsSync(path) ? statSync(path).size : 0
+}
+
+/** What is to be done to the file, without doing it. `isServed`: a server uses it. @throws Error when it is too new, or not ours */
+export function planOf(path: string, isServed: boolean): SchemaPlan {
+  const found = existsSync(path) ? versionOf(path) : 0
+  const steps = missingSteps(MIGRATIONS, found).map(
+    ({ version }) => ({ version, phase: 'expand', stop: true, rows: null }) as const
+  )
+  const bytes = bytesOf(path)
+  const [processes, version] = [isServed ? [{ schema: found, count: 1 }] : [], knownVersion()]
+  return {
+    backend: 'sqlite',
+    schema: found,
+    program: version,
+    min_reader: found,
+    min_writer: found,
+    bytes,
+    steps,
+    processes
+  }
+}
+
+function versionOf(path: string): number {
+  const db = new Sqlite(path, { readonly: true })
+  try {
+    refuseForeign(db)
+    const hasTable = db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'migrations'").get() !== undefined
+    return hasTable ? (db.prepare<[], number | null>('SELECT max(version) FROM migrations').pluck().get() ?? 0) : 0
+  } finally {
+    db.close()
+  }
 }
 
 /**
