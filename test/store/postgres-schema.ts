@@ -259,7 +259,8 @@ t.test('a change of the schema is told once: from where to where, how long, and 
     const database = { backend: 'postgres', sqlite_path: '', postgres_url: made.url } as const
     const options = { home, database, run_events: { backend: 'db' } } as const
     // The second time there is nothing to be done.
-    for (let i = 0; i < 2; i++) await (await openDatabase(options, (...line) => void told.push(line))).close()
+    const note = (fields: object, text: string) => 'from' in fields && told.push([fields, text])
+    for (let i = 0; i < 2; i++) await (await openDatabase(options, note)).close()
     const breaking = BREAKING.some((step) => step > from)
     const done = { from, to: STEPS.length, breaking, duration_ms: Number, backup: null }
     const isDone = from === 0 || from === STEPS.length
@@ -316,10 +317,18 @@ t.test('a process whose database was changed by a newer program takes no more wr
   t.teardown(() => store.close())
   const { thread_id } = await addThread(store)
   const line = await lineTo(t, database.url)
-  await line.rows('INSERT INTO migrations (version, applied_at) VALUES (999, now())')
+  const newer = 'INSERT INTO migrations (version, applied_at, min_reader, min_writer) VALUES (998, now(), 0, 0)'
+  await line.rows(newer)
+  await addThread(store)
+  await (await openPostgresStore(database.url)).close()
+  t.pass('but beside a newer schema that lets it, it opens and writes')
+  await line.rows('INSERT INTO migrations (version, applied_at, min_reader) VALUES (999, now(), 0)')
+  await t.rejects(openPostgresStore(database.url), { message: /schema version 999, this program knows versions up to/ })
+  await (await openPostgresStore(database.url, { mayMigrate: false })).close()
+  t.pass('who only reads may, where readers may')
   const error: unknown = await addThread(store).catch((error: unknown) => error)
   t.match(error, { name: 'StoreUnavailable', code: 'SCHEMA_NEWER', passes: false, message: /schema version 999/ })
   t.match(await store.threads.get(thread_id, null), { thread_id }, 'what is there can be read')
-  await line.rows('DELETE FROM migrations WHERE version = 999')
+  await line.rows('DELETE FROM migrations WHERE version >= 998')
   await addThread(store)
 })

@@ -42,7 +42,8 @@ async function migrate(
   // However long it takes.
   await connection.rows('SET statement_timeout = 0')
   await connection.rows('SET lock_timeout = 0')
-  const migrator = new Migrator(connection, onProgress)
+  // An empty database is there at once.
+  const migrator = new Migrator(connection, found.version === 0 ? () => {} : onProgress)
   await migrator.lock()
   const schema = await schemaOf(connection)
   const missing = missingOf(schema)
