@@ -6,7 +6,7 @@ import { getHeapStatistics } from 'node:v8'
 import { type Config, unusedOptions } from '../config/config.ts'
 import { isLoopbackName } from '../http/entry.ts'
 import { isServed } from '../files/home.ts'
-import { openDatabase } from '../store/open.ts'
+import { openDatabase, planSchema } from '../store/open.ts'
 import type { Store } from '../store/store.ts'
 
 /** `warn`: it works, and not as well or not for long. */
@@ -110,6 +110,18 @@ const CHECKS: Readonly<Record<string, Check>> = {
       const hasAdmin = (await store.users.admin()) !== null
       return hasAdmin ? good(`it answers; ${total} accounts`) : warn('it answers, and there is no administrator yet')
     }),
+
+  schema: async (config) => {
+    const { backend, sqlite_path } = config.database
+    if (typeof backend === 'object' || backend === 'memory') return null
+    if (backend === 'sqlite' && !existsSync(sqlite_path)) return null
+    const { schema, steps } = await planSchema(config)
+    if (steps.some(({ phase }) => phase !== 'contract'))
+      return warn(`${schema}, to be changed: colloquy migrate --plan`)
+    return steps.length === 0
+      ? good(`${schema}`)
+      : warn(`${schema}, with forms for older versions: when none serves any more, colloquy migrate --contract`)
+  },
 
   jobs: (config) =>
     withStore(config, async ({ jobs }) => {

@@ -54,7 +54,7 @@ t.test(
       models: { is: 'warn' },
       node: { is: 'good' }
     })
-    t.match(findings, { port: { text: /a server runs/ }, jobs: { is: 'good' } })
+    t.match(findings, { port: { text: /a server runs/ }, jobs: { is: 'good' }, schema: { is: 'good', text: /^\d+$/ } })
     const bad = Object.values(findings).filter(({ is }) => is === 'bad')
     t.strictSame([code, bad], [0, []])
     await site.stop()
