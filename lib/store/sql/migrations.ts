@@ -73,7 +73,7 @@ export interface MigrationProgress {
   readonly elapsed_ms: number
 }
 
-const SLOW = { ms: 1000, bytes: 100 * 2 ** 20 }
+const SLOW = { ms: 1000, bytes: 100_000_000 }
 
 /** False: it will be over before anybody wonders. */
 export function isSlow({ elapsed_ms, bytes = 0 }: MigrationProgress): boolean {
