@@ -45,6 +45,8 @@ t.test(
     const log = RunLog.begin(run, storeOf(room), OPTIONS, past)
     log.append(Kind.metadata, 'metadata', '{}')
     t.equal(log.next(3, ALL), 'tail')
+    log.beginUncounted()
+    t.equal(log.next(3, ALL), 'tail', 'also when it begins')
     const [segment] = log.take()
     log.commit(segment!.last, segment!.data.length)
     t.not(log.next(3, ALL), 'tail')

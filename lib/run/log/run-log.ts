@@ -292,7 +292,8 @@ export class RunLog {
    * that nobody knows of.
    */
   beginUncounted(): void {
-    if (!this.#isSync) this.#preface = this.#head
+    // Not all that there is: of a later attempt nothing was shown yet.
+    this.#preface = this.shown
     this.#showsStored = true
   }
 
