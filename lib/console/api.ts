@@ -15,14 +15,25 @@ export function whenSignedOut(listener: () => void): void {
 /** The secret of the link by which this page reads one thread, and nothing else; null: it is somebody's own. */
 export const link = /^#\/shared\/[^/]+\/([^/]+)/.exec(location.hash)?.[1] ?? null
 
+/** A call on which nothing arrives for this long is given up, in ms: somebody waits in front of the page. */
+const TIMEOUT_MS = 15_000
+
 /** Reports an ended session to the page, whichever call finds it. */
 class PageClient extends Colloquy {
+  /** How a run's stream is opened: over the page's one connection, or over one of its own. */
+  readonly #open: typeof liveStream
+
+  constructor(open: typeof liveStream) {
+    super({ url: BASE, timeoutMs: TIMEOUT_MS })
+    this.#open = open
+  }
+
   override async send(method: string, path: string, sending?: Sending): Promise<Response> {
     if (link !== null)
       return super.send(method, path, { ...sending, headers: { ...sending?.headers, 'X-Share-Link': link } })
     const session = csrfToken()
     try {
-      return await liveStream(method, path, sending?.signal, (...given) =>
+      return await this.#open(method, path, sending?.signal, (...given) =>
         super.send(
           ...given,
           given[0] === method && given[1] === path ? sending : sending?.signal ? { signal: sending.signal } : {}
@@ -37,10 +48,9 @@ class PageClient extends Colloquy {
   }
 }
 
-/** A call on which nothing arrives for this long is given up, in ms: somebody waits in front of the page. */
-const TIMEOUT_MS = 15_000
-
-export const colloquy = new PageClient({ url: BASE, timeoutMs: TIMEOUT_MS })
+export const colloquy = new PageClient(liveStream)
+/** For a look at a run beside the one that is followed. */
+export const beside = new PageClient((method, path, _, send) => send(method, path))
 
 export function call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   return colloquy.call<T>(method, path, body, signal)

@@ -246,7 +246,8 @@ function MessageRow({ row, conversation, isRunning }: RowProps) {
   const branch = [answer && conversation.runOf(answer), runId]
     .map((id) => branches.indexOf(id ?? ''))
     .find((at) => at >= 0)
-  return html`<${Message} ...${{ message, conversation, results, isLast, isRunning, branches, branch: branch ?? -1 }} />`
+  const lanes = conversation.lanes.list.value.filter(({ callerId }) => callerId === message.id)
+  return html`<${Message} ...${{ message, conversation, results, isLast, isRunning, branches, lanes, branch: branch ?? -1 }} />`
 }
 
 /** First questions that the installation offers. */

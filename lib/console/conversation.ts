@@ -14,6 +14,7 @@ import { call, colloquy, isMissing, link, textOf } from './api.ts'
 import { Away } from './away.ts'
 import { Branches } from './branches.ts'
 import { RunConnection } from './connecting.ts'
+import { RunLanes } from './lanes.ts'
 import { forgetThread, keepThread, keptThread } from './kept-threads.ts'
 import { Outbox } from './outbox.ts'
 import { currentOf, messagesOf, Queue } from './queue.ts'
@@ -69,6 +70,7 @@ export class Conversation {
   readonly outbox: Outbox
   readonly queue: Queue
   readonly away: Away
+  readonly lanes = new RunLanes()
   #runOf = new Map<string, string>()
   #stream: RunStream | null = null
   /** Loads and streams so far: what a load has read is dropped if another has begun since. */
@@ -119,6 +121,7 @@ export class Conversation {
     this.#isClosed = true
     this.#stream?.close()
     this.connection.closed()
+    this.lanes.close()
     clearInterval(this.#looks)
     this.#offNews()
     this.#offDelivered()
@@ -238,6 +241,7 @@ export class Conversation {
 
   #publish(): void {
     batch(() => {
+      this.lanes.publish()
       this.messages.value = this.#transcript.messages
       this.away.shows(this.messages.value)
       const { title, artifacts } = this.#transcript.values
@@ -302,6 +306,7 @@ export class Conversation {
     this.#stream?.close()
     this.#stream = stream
     this.#readings++
+    this.lanes.begin(runId === null ? null : { thread_id: this.threadId, run_id: runId })
     batch(() => {
       this.active.value = runId ?? ''
       this.failure.value = null
@@ -353,8 +358,10 @@ export class Conversation {
   #take(frame: Frame, runId: string): void {
     this.connection.heard()
     if (frame.event === 'error') this.failure.value = String(frame.data?.message ?? t('The run failed'))
-    if (frame.event === 'custom') this.progress.value = progressIn(frame.data) ?? this.progress.value
-    if (!this.#transcript.apply(frame)) return
+    if (/^custom\b/.test(frame.event)) this.progress.value = progressIn(frame.data) ?? this.progress.value
+    const isLane = this.lanes.take(frame, this.#transcript.messages)
+    if (!isLane && !this.#transcript.apply(frame)) return
+    this.lanes.joins(frame, this.#transcript.messages)
     const last = this.#transcript.messages.at(-1)
     if (last && last.type !== 'human' && !this.#runOf.has(last.id)) this.#runOf.set(last.id, runId)
     if (this.#isDue) return
@@ -408,7 +415,7 @@ export class Conversation {
 
   /** A start as it is sent, by whomever: under its key another body would be refused. */
   startOf(body: object): object {
-    return { ...body, stream_mode: MODES, on_disconnect: 'continue' }
+    return { ...body, stream_mode: MODES, stream_subgraphs: true, on_disconnect: 'continue' }
   }
 
   /**

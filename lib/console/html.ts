@@ -26,6 +26,7 @@ const ICONS = {
   search: 'M11 19a8 8 0 1 1 0-16 8 8 0 0 1 0 16zm10 2-4.3-4.3',
   send: 'M12 19V5m-6 6 6-6 6 6',
   stop: 'M7 7h10v10H7z',
+  play: 'M8 5v14l11-7z',
   pin: 'M12 17v5M9 3h6l-1 6 3 3v2H7v-2l3-3z',
   pen: 'M4 20h4L19 9l-4-4L4 16zM13 7l4 4',
   bin: 'M4 7h16M9 7V4h6v3m-8 0 1 13h8l1-13M10 11v6m4-6v6',

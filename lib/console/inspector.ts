@@ -2,41 +2,26 @@
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import type { Frame } from '../client/colloquy.ts'
-import { call, colloquy, textOf } from './api.ts'
+import { beside, call, textOf } from './api.ts'
 import { BASE } from './base.ts'
 import type { Conversation } from './conversation.ts'
 import { classes, html, Icon } from './html.ts'
 import { copyText } from './markdown.ts'
-import { plainText, type Run } from './records.ts'
+import { isInFlight, plainText, type Run } from './records.ts'
+import { Replay } from './replay.ts'
 import { go, threadLink } from './router.ts'
+import { currencyName, eventsOf, noteOf, type RunEvent, stepsOf } from './steps.ts'
 import { count, duration } from './time.ts'
 import { notify, notifyFailure } from './toast.ts'
 
-interface RunEvent {
-  readonly seq: number
-  readonly event_type: string
-  readonly category: string
-  readonly content: unknown
-  readonly metadata: Readonly<Record<string, unknown>>
-  readonly created_at: string
-}
-interface Step {
-  readonly name: string
-  readonly kind: 'model' | 'tool' | 'middleware'
-  readonly from: number
-  readonly to: number
-  readonly note: string
-  readonly isBad: boolean
-}
-
-const EVENTS_PAGE = 2000
 /** Maximum frames kept; all are counted. */
 const FRAMES_KEPT = 400
 const MODES = ['messages-tuple', 'values', 'updates', 'custom', 'tasks', 'checkpoints', 'debug']
 
-type Tab = 'timeline' | 'frames' | 'events' | 'compare'
+type Tab = 'timeline' | 'replay' | 'frames' | 'events' | 'compare'
 const TABS: readonly (readonly [Tab, string])[] = [
   ['timeline', 'Timeline'],
+  ['replay', 'Replay'],
   ['frames', 'Frames'],
   ['events', 'Events'],
   ['compare', 'Compare']
@@ -86,44 +71,58 @@ export function View({ conversation, runId, otherId }: ViewProps) {
   </aside>`
 }
 
-/** The run, loaded again when it ends; a string is an error. */
+/** How often a run that goes on is read again, in ms. */
+const AGAIN_MS = 2000
+
+/** The run, read again while it goes on; a string is an error. */
 function useRun({ threadId, active }: Conversation, runId: string): Run | string | null {
   const [run, setRun] = useState<Run | string | null>(null)
+  const isOver = run !== null && typeof run !== 'string' && !isInFlight(run)
   useEffect(() => {
-    call<Run>('GET', `/api/threads/${threadId}/runs/${runId}`).then(setRun, (error) => setRun(textOf(error)))
-  }, [runId, active.value])
+    const read = () =>
+      call<Run>('GET', `/api/threads/${threadId}/runs/${runId}`).then(setRun, (error) => setRun(textOf(error)))
+    void read()
+    const timer = isOver ? 0 : setInterval(read, AGAIN_MS)
+    return () => clearInterval(timer)
+  }, [runId, active.value, isOver])
   return run
 }
 
 function Body({ conversation, run, otherId }: { conversation: Conversation; run: Run; otherId: string | null }) {
   const events = useEvents(run)
   const { value } = tab
+  if (value === 'replay') return html`<${Replay} run=${run} events=${events} />`
   if (value === 'frames') return html`<${Frames} run=${run} />`
   if (value === 'compare') return html`<${Compare} ...${{ conversation, run, events, otherId }} />`
   if (value === 'events') return html`<${Events} events=${events} />`
   return html`<${Facts} run=${run} events=${events} /><${Timeline} events=${events} />`
 }
 
-function useEvents({ thread_id, run_id, updated_at }: Run): readonly RunEvent[] {
+/** Its events, with those that come while it goes on. */
+function useEvents(run: Run): readonly RunEvent[] {
   const [events, setEvents] = useState<readonly RunEvent[]>([])
   useEffect(() => {
     let isGone = false
+    let all: readonly RunEvent[] = []
+    let loading: Promise<void> | null = null
     const load = async () => {
-      const all: RunEvent[] = []
-      for (;;) {
-        const after = all.at(-1)?.seq
-        const path = `/api/threads/${thread_id}/runs/${run_id}/events?limit=${EVENTS_PAGE}${after ? `&after_seq=${after}` : ''}`
-        const page = await call<RunEvent[]>('GET', path)
-        all.push(...page)
-        if (page.length < EVENTS_PAGE || isGone) break
-      }
-      if (!isGone) setEvents(all)
+      const more = await eventsOf(`/api/threads/${run.thread_id}/runs/${run.run_id}`, all.at(-1)?.seq)
+      if (isGone || (more.length === 0 && all.length > 0)) return
+      all = [...all, ...more]
+      setEvents(all)
+    }
+    const again = () => {
+      loading ??= load()
+        .catch(() => {})
+        .finally(() => (loading = null))
     }
     load().catch(notifyFailure)
+    const timer = isInFlight(run) ? setInterval(again, AGAIN_MS) : 0
     return () => {
       isGone = true
+      clearInterval(timer)
     }
-  }, [run_id, updated_at])
+  }, [run.run_id, run.status])
   return events
 }
 
@@ -190,59 +189,26 @@ function Joiners({ run }: { run: Run }) {
 
 // -------------------------------------------------------------------------------------------------- timeline
 
-/** Model calls, tools and middleware, from the run's events. */
-function stepsOf(events: readonly RunEvent[]): Step[] {
-  const open = new Map<string, RunEvent>()
-  const steps: Step[] = []
-  for (const event of events) {
-    const { event_type: type, metadata, created_at } = event
-    const at = Date.parse(created_at)
-    if (type === 'llm_request') open.set(`model ${metadata.llm_call_index}`, event)
-    if (type === 'tool_start') open.set(`tool ${metadata.tool_call_id}`, event)
-    if (type === 'llm_response') {
-      const asked = open.get(`model ${metadata.llm_call_index}`)
-      const usage = metadata.usage as { total_tokens?: number } | undefined
-      const caller = String(metadata.caller ?? 'lead_agent')
-      const from = asked ? Date.parse(asked.created_at) : at - Number(metadata.latency_ms ?? 0)
-      const note = [duration(at - from), usage?.total_tokens ? `${count(usage.total_tokens)} tokens` : ''].filter(
-        Boolean
-      )
-      const kind = caller.startsWith('middleware') ? 'middleware' : 'model'
-      const name = kind === 'middleware' ? caller : `Model call ${metadata.llm_call_index}`
-      steps.push({ name, kind, from, to: at, note: note.join(', '), isBad: false })
-    }
-    if (type === 'tool_end' || type === 'tool_error') {
-      const asked = open.get(`tool ${metadata.tool_call_id}`)
-      const from = asked ? Date.parse(asked.created_at) : at
-      const isBad = metadata.status === 'error' || type === 'tool_error'
-      steps.push({
-        name: String(metadata.tool_name ?? 'tool'),
-        kind: 'tool',
-        from,
-        to: at,
-        note: duration(at - from),
-        isBad
-      })
-    }
-    if (type.startsWith('middleware:'))
-      steps.push({ name: type, kind: 'middleware', from: at, to: at, note: '', isBad: false })
-  }
-  return steps.toSorted((a, b) => a.from - b.from)
-}
-
 function Timeline({ events }: { events: readonly RunEvent[] }) {
+  const [unit, setUnit] = useState('')
   const steps = stepsOf(events)
-  if (steps.length === 0) return html`<p class="hint">No model call and no tool has ended yet.</p>`
+  const hasMoney = steps.some(({ money }) => money > 0)
+  useEffect(() => {
+    if (hasMoney) void currencyName().then(setUnit)
+  }, [hasMoney])
+  if (steps.length === 0) return html`<p class="hint">No model call and no tool has begun yet.</p>`
+  const now = Math.max(...steps.map(({ from, to }) => to ?? from), steps.some(({ to }) => to === null) ? Date.now() : 0)
   const begin = Math.min(...steps.map(({ from }) => from))
-  const whole = Math.max(1, Math.max(...steps.map(({ to }) => to)) - begin)
+  const whole = Math.max(1, now - begin)
   return html`<ol class="timeline">
-    ${steps.map(
-      ({ name, kind, from, to, note, isBad }, i) => html`<li key=${i}>
+    ${steps.map((step, i) => {
+      const { name, kind, from, to, isBad } = step
+      return html`<li key=${i}>
         <span class="name" title=${name}>${name}</span>
-        <span class="lane"><svg aria-hidden="true"><rect class=${classes(kind, isBad && 'bad')} x=${`${((from - begin) / whole) * 100}%`} width=${`${Math.max(0.6, ((to - from) / whole) * 100)}%`} height="100%" rx="4" /></svg></span>
-        <small>${note}</small>
+        <span class="lane"><svg aria-hidden="true"><rect class=${classes(kind, isBad && 'bad')} x=${`${((from - begin) / whole) * 100}%`} width=${`${Math.max(0.6, (((to ?? now) - from) / whole) * 100)}%`} height="100%" rx="4" /></svg></span>
+        <small>${noteOf(step, unit)}</small>
       </li>`
-    )}
+    })}
   </ol>`
 }
 
@@ -265,7 +231,7 @@ function Frames({ run }: { run: Run }) {
     let isDone = false
     const epochs = new Set<string>()
     const names = only === '' ? MODES : [only]
-    const stream = colloquy.watch(run, { modes: names })
+    const stream = beside.watch(run, { modes: names })
     const show = (isLive: boolean) => {
       seen.value = { frames: kept, total, epochs: [...epochs], isLive }
     }

@@ -7,8 +7,10 @@ import { textOf } from './api.ts'
 import type { Conversation } from './conversation.ts'
 import { artifactUrl, kindOf } from './files.ts'
 import { classes, focusComposer, html, Icon } from './html.ts'
+import type { Lane } from './lanes.ts'
+import { Later } from './later.ts'
 import { copyText, Markdown } from './markdown.ts'
-import { cutOf, filesOf, partsOf, plainText } from './records.ts'
+import { cutOf, filesOf, partsOf, plainText, type Run } from './records.ts'
 import { threadLink } from './router.ts'
 import { Sources, sourcesOf } from './sources.ts'
 import { bytes, clock, count, duration } from './time.ts'
@@ -27,6 +29,8 @@ interface MessageProps {
   /** Index of the shown branch among those that start at this message, and all of them. */
   readonly branch: number
   readonly branches: readonly string[]
+  /** Sub-agents that its calls have begun, as far as this page has seen them. */
+  readonly lanes: readonly Lane[]
 }
 
 const failed = (error: unknown) =>
@@ -136,7 +140,7 @@ function Edit({ message, conversation, text, onClose }: EditProps) {
   </form>`
 }
 
-function Ai({ message, conversation, results, isLast, isRunning }: MessageProps) {
+function Ai({ message, conversation, results, isLast, isRunning, lanes }: MessageProps) {
   const text = plainText(message.content)
   const { id, raw, reasoning, calls, isPartial } = message
   const sources = sourcesOf(message)
@@ -152,6 +156,9 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
   const left = mark?.id === id ? mark : null
   const run = isLast ? conversation.runs.value.find(({ run_id }) => run_id === runId) : undefined
   const isNewest = conversation.messages.value.at(-1) === message
+  const isOwn = runId !== null && !conversation.isReadOnly
+  const runPath = isOwn ? `/api/threads/${conversation.threadId}/runs/${runId}` : null
+  const hasLanes = conversation.lanes.list.value.some(({ callerId }) => isOfRun(conversation, callerId, runId))
   const goOn = (id: string) => {
     focusComposer()
     return conversation.outbox.continueFrom(id).catch(failed)
@@ -167,7 +174,9 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
     }
     ${partsOf(message.content).map((part, i) => ('text' in part ? html`<${Markdown} key=${i} text=${part.text} threadId=${conversation.threadId} left=${i === 0 ? left : null} />` : html`<${Picture} key=${i} url=${part.image} />`))}
     ${sources.length > 0 && html`<${Sources} sources=${sources} />`}
-    ${calls.map((call, i) => html`<${Call} key=${call.id ?? i} ...${{ call, result: results[i], isRunning }} />`)}
+    ${calls.map((call, i) => html`<${Call} key=${call.id ?? i} ...${{ call, result: results[i], isRunning, runPath }} />`)}
+    ${lanes.length > 0 && html`<${Later} load=${laneList} props=${{ lanes, isRunning }} />`}
+    ${isLast && !isRunning && isOwn && run && run.subagent_tokens > 0 && !hasLanes && html`<${SubAgents} key=${run.run_id} run=${run} />`}
     ${
       cut &&
       html`<p class="cut">
@@ -183,6 +192,11 @@ function Ai({ message, conversation, results, isLast, isRunning }: MessageProps)
   </article>`
 }
 
+function isOfRun(conversation: Conversation, messageId: string | null, runId: string | null): boolean {
+  const message = conversation.messages.value.find(({ id }) => id === messageId)
+  return message !== undefined && conversation.runOf(message) === runId
+}
+
 /** Loading an image from elsewhere would reveal the reader to its server, so it is only a link. */
 function Picture({ url }: { readonly url: string }) {
   if (/^data:image\/(?!svg)/.test(url)) return html`<img class="picture" src=${url} alt="Image in the answer" />`
@@ -190,18 +204,47 @@ function Picture({ url }: { readonly url: string }) {
   return html`<p><a href=${url} target="_blank" rel="noopener noreferrer"><${Icon} name="open" /> Image: ${url} <small>${new URL(url).host}</small></a></p>`
 }
 
+const laneList = () => import('./lane-list.ts').then(({ LaneList }) => ({ View: LaneList }))
+const laneView = () => import('./lane-list.ts')
+
+/** What sub-agents have said, which the conversation does not have. */
+function SubAgents({ run }: { readonly run: Run }) {
+  const isOpen = useSignal(false)
+  const onToggle = (event: Event) => (isOpen.value = (event.currentTarget as HTMLDetailsElement).open)
+  return html`<details class="fold" onToggle=${onToggle}>
+    <summary><${Icon} name="user" /> Sub-agents <small>${count(run.subagent_tokens)} tokens</small></summary>
+    <div class="inside">${isOpen.value && html`<${Later} load=${laneView} props=${{ run }} />`}</div>
+  </details>`
+}
+
 interface CallProps {
   readonly call: ToolCallPart
   readonly result: TranscriptMessage | undefined
   readonly isRunning: boolean
+  /** Its run in the API; null: its steps are not this reader's to see. */
+  readonly runPath: string | null
 }
 
-function Call({ call, result, isRunning }: CallProps) {
+/** What a step took, once its fold is open. */
+function useNote(path: string | null, callId: string | null): { note: string; onToggle: (event: Event) => void } {
+  const note = useSignal('')
+  const onToggle = (event: Event) => {
+    if (!(event.currentTarget as HTMLDetailsElement).open || path === null || callId === null) return
+    void import('./steps.ts')
+      .then(({ callNote }) => callNote(path, callId))
+      .then((text) => (note.value = text))
+      .catch(() => {})
+  }
+  return { note: note.value, onToggle }
+}
+
+function Call({ call, result, isRunning, runPath }: CallProps) {
+  const { note, onToggle } = useNote(result ? runPath : null, call.id)
   if (call.name === 'ask_user' && result && result.raw.status !== 'error')
     return html`<${Answered} ...${{ call, result }} />`
   const hasFailed = result?.raw.status === 'error'
   const mark = result ? (hasFailed ? 'failed' : 'done') : isRunning ? 'running' : 'open'
-  return html`<details class=${classes('fold call', mark)}>
+  return html`<details class=${classes('fold call', mark)} onToggle=${onToggle}>
     <summary>
       <${Icon} name="tool" />
       <span class=${mark === 'running' ? 'shimmer' : ''}>${call.name}</span>
@@ -211,6 +254,7 @@ function Call({ call, result, isRunning }: CallProps) {
       <h4>Arguments</h4>
       <pre tabindex="0">${pretty(call.args)}</pre>
       ${result && html`<h4>${hasFailed ? t('Error') : t('Result')}</h4><pre tabindex="0">${plainText(result.content)}</pre>`}
+      ${note && html`<p class="hint took">${note}</p>`}
     </div>
   </details>`
 }

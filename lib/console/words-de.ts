@@ -326,5 +326,8 @@ export const WORDS: Readonly<Record<string, string>> = {
     'Die Antwort ist abgeschnitten: Der Anbieter des Modells hat sie angehalten.',
   'The server was stopped before the answer was complete.':
     'Der Server wurde angehalten, bevor die Antwort vollständig war.',
-  '{} words came while you were away': '{} Wörter kamen, während du weg warst'
+  '{} words came while you were away': '{} Wörter kamen, während du weg warst',
+  'Sub-agents': 'Helfer',
+  'Sub-agent': 'Helfer',
+  'What they said is no longer kept.': 'Was sie gesagt haben, wird nicht mehr aufgehoben.'
 }

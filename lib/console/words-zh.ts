@@ -309,5 +309,8 @@ export const WORDS: Readonly<Record<string, string>> = {
   'The answer is cut off: it reached the limit of its length.': '回答被截断：已达长度上限。',
   'The answer is cut off: the model’s provider stopped it.': '回答被截断：模型提供方停止了它。',
   'The server was stopped before the answer was complete.': '服务器在回答完成前停止。',
-  '{} words came while you were away': '您离开期间新增 {} 个词'
+  '{} words came while you were away': '您离开期间新增 {} 个词',
+  'Sub-agents': '子代理',
+  'Sub-agent': '子代理',
+  'What they said is no longer kept.': '它们说过的内容已不再保留。'
 }

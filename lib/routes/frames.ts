@@ -1,15 +1,29 @@
-// Readers of a run, and the full data of oversized frames by number.
+// Readers of a run, when its frames were stored, and the full data of oversized frames by number.
+import * as v from 'valibot'
 import { fail } from '../base/errors.ts'
 import { type Call, type HANDLED, type Reply, type Route, route } from '../http/route.ts'
 import { sendRanged } from '../http/range.ts'
+import { objectOf, queryInteger } from '../http/schema.ts'
 import { findWhole, wholeBytes } from '../run/log/oversized-reader.ts'
-import { anything, arrayOf, one, partly, ranged, shaped, text, yesNo } from './answers.ts'
+import { timesOf } from '../run/log/segment.ts'
+import { timestamp } from '../base/types.ts'
+import { anything, arrayOf, int, one, partly, ranged, shaped, text, time, yesNo } from './answers.ts'
 import { kindsFor } from './join-request.ts'
 import { runOf } from './run-request.ts'
 import type { Services } from './services.ts'
 
+const timesQuery = objectOf({
+  from: v.optional(queryInteger({ min: 0 }), '0'),
+  limit: v.optional(queryInteger({ min: 1, max: 2000 }), '1000')
+})
+type TimesQuery = v.InferOutput<typeof timesQuery>
+
+/** Bytes of frames per read of the store, and per answer: their times are beside them. */
+const READ_BYTES = 256 * 1024
+const SCANNED_BYTES = 4 * 1024 * 1024
+
 export function frameRoutes(services: Pick<Services, 'config' | 'store' | 'registry'>): Route[] {
-  const { config, registry } = services
+  const { config, registry, store } = services
 
   const get = async (call: Call): Promise<typeof HANDLED> => {
     const { params } = call
@@ -44,6 +58,29 @@ export function frameRoutes(services: Pick<Services, 'config' | 'store' | 'regis
     return { json: { joiners: views } }
   }
 
+  const times = async (call: Call<unknown, TimesQuery>): Promise<Reply> => {
+    const { from, limit } = call.query
+    const { key } = await runOf(services, call)
+    const found: { n: number; at: string }[] = []
+    let next: number | null = from
+    for (let bytes = 0; next !== null && bytes < SCANNED_BYTES; ) {
+      const segments = await store.frames.read(key, next, READ_BYTES)
+      next = null
+      for (const segment of segments) {
+        for (const { n, at } of timesOf(segment)) {
+          // A block may begin before `from`: its last entry up to there counts.
+          const entry = { n: Math.max(n, from), at: timestamp(at) }
+          if (found.at(-1)?.n === entry.n) found.pop()
+          if (found.length === limit) return { json: { times: found, next: n } }
+          found.push(entry)
+        }
+        bytes += segment.data.length
+        next = segment.last + 1
+      }
+    }
+    return { json: { times: found, next } }
+  }
+
   const run = '/api/threads/{thread_id}/runs/{run_id}'
   const reading = { method: 'GET', permission: 'runs:read', thread: 'read', rule: 'threads:read' } as const
   const joiner = shaped({ since: text, modes: arrayOf(text), next: { type: ['integer', 'null'] }, is_full: yesNo })
@@ -54,6 +91,14 @@ export function frameRoutes(services: Pick<Services, 'config' | 'store' | 'regis
       summary: 'Readers of a run that are connected to this process',
       answers: one(shaped({ joiners: arrayOf(joiner) })),
       handler: joiners
+    }),
+    route({
+      ...reading,
+      path: `${run}/frames`,
+      query: timesQuery,
+      summary: 'When frames of a run were stored: those from n on, up to the next entry',
+      answers: one(shaped({ times: arrayOf(shaped({ n: int, at: time })), next: { type: ['integer', 'null'] } })),
+      handler: times
     }),
     route({
       ...reading,

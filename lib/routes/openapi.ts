@@ -78,6 +78,7 @@ const PARAMETERS: Reference['parameters'] = {
   task: 'Id of a task: of the run that it began with',
   config: 'Id of a push notification configuration',
   n: 'Number of a frame in its run: the part of its cursor after the dash',
+  from: 'Number of the first frame that is meant',
   limit: 'Maximum number of results',
   q: 'Words that are looked for; of the last one its beginning is enough',
   after: 'Only samples after this time, in Unix seconds',

@@ -1,5 +1,6 @@
 // The inside of a run as the page shows it is what the API says of it; the overview is for administrators and reads /metrics.
 import { createRequire } from 'node:module'
+import { isAccessible } from '../fixtures/axe.ts'
 import { account, browserTest, visit } from '../fixtures/browser.ts'
 import { at, listIn, openSite, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
 
@@ -43,6 +44,51 @@ browserTest(
     await page.locator('.compare').getByText('Tokens out').waitFor()
     await page.getByLabel('The other run').selectOption(runs[0]!)
     await page.locator('.compare thead', { hasText: runs[0]!.slice(0, 8) }).waitFor()
+  }
+)
+
+browserTest(
+  'a run is played again at its own pace, frame by frame, and by its events when its frames are gone',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const visitor = await visit(t, site.url, { person })
+    const { page } = visitor
+    await visitor.open()
+    await visitor.say('/demo deltas=60 rate=20')
+    await visitor.hasWords('w0059')
+    await visitor.answered()
+    const threadId = await visitor.threadId()
+    const runId = textIn((await person.get(`/api/threads/${threadId}/runs`)).body, 0, 'run_id')
+    await visitor.open(`#/t/${threadId}/r/${runId}`)
+    await page.getByRole('tab', { name: 'Replay' }).click()
+    const slider = page.getByLabel('Position in the run')
+    const lasts = Number(await slider.getAttribute('max'))
+    t.ok(lasts > 1500, `${lasts} ms of three seconds`)
+    const shown = async () => (await page.locator('.replayed').innerText()).split(/\s+/).filter(Boolean).length
+    await slider.fill(String(lasts / 2))
+    await until(async () => (await shown()) > 5, 'the middle')
+    const half = await shown()
+    t.ok(half < 55, `${half} words by the half of its time`)
+    await page.getByRole('button', { name: 'One frame on' }).click()
+    await until(async () => (await shown()) === half + 1, 'the next frame')
+    await page.getByRole('button', { name: 'One frame back' }).click()
+    await until(async () => (await shown()) === half, 'and back')
+    await slider.press('Home')
+    await page.getByLabel('Speed').selectOption('20')
+    await page.getByRole('button', { name: 'Play', exact: true }).click()
+    await until(async () => (await shown()) === 60, 'the end')
+    t.match(await slider.getAttribute('aria-valuetext'), /^\d.* of \d.*, frame (\d+) of \1$/)
+    await isAccessible(t, visitor, 'a run that is played again')
+
+    // A day later.
+    const gap = 'event: gap\ndata: {"code":"stream_replay_gap"}\n\nevent: end\ndata: null\n\n'
+    await page.route(/\/stream/, (route) => route.fulfill({ contentType: 'text/event-stream', body: gap }))
+    await page.getByRole('tab', { name: 'Timeline' }).click()
+    await page.getByRole('tab', { name: 'Replay' }).click()
+    await page.getByText('Its frames are no longer kept').waitFor()
+    await slider.press('End')
+    await until(async () => (await shown()) === 60, 'the whole answer')
   }
 )
 

@@ -299,9 +299,11 @@ export class Journal {
         total_tokens: usage.total_tokens
       }
     }
+    const money = usage ? Math.round(this.usage.moneyFor(model, usage)) : 0
     const about: JsonObject = {
       caller,
       usage: usage && { ...usage },
+      ...(money > 0 && { money_micros: money }),
       latency_ms: Math.round(record.latencyMs),
       ...(record.firstTokenMs !== undefined && { first_token_ms: Math.round(record.firstTokenMs) }),
       llm_call_index: this.#indexOf(caller, message.id)

@@ -54,7 +54,7 @@ export class ModelUsages {
     sums.input_tokens = bounded(sums.input_tokens + usage.input_tokens)
     sums.output_tokens = bounded(sums.output_tokens + usage.output_tokens)
     sums.total_tokens = bounded(sums.total_tokens + (usage.total_tokens || usage.input_tokens + usage.output_tokens))
-    sums.money_micros = bounded(sums.money_micros + this.#moneyFor(model, usage))
+    sums.money_micros = bounded(sums.money_micros + this.moneyFor(model, usage))
   }
 
   /** The first is the one that the run counts for. */
@@ -75,8 +75,8 @@ export class ModelUsages {
     return sums
   }
 
-  /** Millionths for a token is money for a million of them. */
-  #moneyFor(model: string, { input_tokens, output_tokens, input_token_details }: UsageMetadata): number {
+  /** What a call takes, in millionths: millionths for a token is money for a million of them. */
+  moneyFor(model: string, { input_tokens, output_tokens, input_token_details }: UsageMetadata): number {
     const price = this.#prices.get(model)
     if (!price) return 0
     const cached = Math.min(input_tokens, input_token_details?.cache_read ?? 0)

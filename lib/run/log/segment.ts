@@ -4,6 +4,11 @@ import { bit, Kind } from './frame.ts'
 
 /** Bytes a frame takes in the index of a segment: its kind, and its length as u32. */
 export const INDEX_BYTES = 5
+/**
+ * In place of a kind: the entry is no frame, and its number is when those that follow were handed to the store, in ms after the epoch.
+ * Segments of earlier versions have none.
+ */
+export const TIME_ENTRY = 255
 
 /** One frame as it is logged: for kind values the id of its checkpoint, else the bytes of the wire. */
 export interface RawFrame {
@@ -75,11 +80,38 @@ export function* rangesOf(
   }
 }
 
+/** When frames were handed to the store, in unix ms: those from `n` on, up to the next entry. */
+export interface FrameTime {
+  readonly n: number
+  readonly at: number
+}
+
+export function* timesOf({ epoch, first, index }: Segment): Generator<FrameTime> {
+  const entries = Buffer.from(index.buffer, index.byteOffset, index.byteLength)
+  let n = first
+  for (let i = 0; i * INDEX_BYTES < entries.length; i++) {
+    if (entries[i * INDEX_BYTES] === TIME_ENTRY) yield { n, at: epoch + lengthAt(entries, i) }
+    else n++
+  }
+}
+
 function viewsOf({ index, data }: Segment): { index: Buffer; data: Buffer } {
   return {
-    index: Buffer.from(index.buffer, index.byteOffset, index.byteLength),
+    index: withoutTimes(Buffer.from(index.buffer, index.byteOffset, index.byteLength)),
     data: Buffer.from(data.buffer, data.byteOffset, data.byteLength)
   }
+}
+
+/** A segment begins with its time; a block of several has theirs in between. */
+function withoutTimes(index: Buffer): Buffer {
+  const parts: Buffer[] = []
+  let from = 0
+  for (let at = 0; at < index.length; at += INDEX_BYTES) {
+    if (index[at] !== TIME_ENTRY) continue
+    if (at > from) parts.push(index.subarray(from, at))
+    from = at + INDEX_BYTES
+  }
+  return parts.length === 0 ? index.subarray(from) : Buffer.concat([...parts, index.subarray(from)])
 }
 
 function kindAt(index: Buffer, i: number): Kind {

@@ -3,7 +3,7 @@
 import type { Segment } from '../../store/store.ts'
 import type { Filter } from './filter.ts'
 import { PART_BYTES } from './oversized.ts'
-import { INDEX_BYTES, type RawFrame, rangesOf } from './segment.ts'
+import { INDEX_BYTES, type RawFrame, rangesOf, TIME_ENTRY } from './segment.ts'
 import { frameText, bit, Kind } from './frame.ts'
 import type { Slice } from './stored-frames.ts'
 
@@ -222,10 +222,11 @@ function passesAll({ kinds }: Slab, from: number, end: number, mask: number): bo
   return true
 }
 
-/** The frames of a slab from index `from` on. */
+/** The frames of a slab from index `from` on, with the time. */
 function segmentOf(slab: Slab, from: number, epoch: number): Segment {
-  const index = Buffer.allocUnsafe((slab.ends.length - from) * INDEX_BYTES)
-  let at = 0
+  const index = Buffer.allocUnsafe((slab.ends.length - from + 1) * INDEX_BYTES)
+  let at = index.writeUInt8(TIME_ENTRY, 0)
+  at = index.writeUInt32LE(Math.max(0, Math.min(Date.now() - epoch, 0xffffffff)), at)
   for (let i = from; i < slab.ends.length; i++) {
     at = index.writeUInt8(slab.kinds[i]!, at)
     at = index.writeUInt32LE(slab.ends[i]! - startOf(slab, i), at)

@@ -81,8 +81,9 @@ export interface RunReads {
 
 /**
  * Frames of one run that were written together. `data` holds their encoded bytes back to back, `index` five bytes per frame: its kind, then
- * its length as a little-endian u32, so that filtering or starting in the middle needs no parsing. Both may be views of larger memory that
- * others read: a store must not change them, and copies them to hand them to another thread.
+ * its length as a little-endian u32, so that filtering or starting in the middle needs no parsing. An entry of kind 255 is no frame: its u32
+ * is the time of those that follow, in ms after the epoch. Both may be views of larger memory that others read: a store must not change
+ * them, and copies them to hand them to another thread.
  */
 export interface Segment {
   readonly epoch: number
