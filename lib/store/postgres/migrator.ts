@@ -22,8 +22,8 @@ const LOCK_TIMEOUT = '1s'
 const LOCK_PAUSE_MS = 1000
 const LOCK_TRIES = 120
 /** A batch holds its rows for about this long, in ms. */
-const BATCH_MS = 100
-const BATCH = { first: 200, least: 20, most: 5000 }
+const BATCH_MS = 250
+const BATCH = { first: 200, least: 100, most: 10_000 }
 /** Deadlock, lock timeout: the same is tried again. */
 const IN_THE_WAY = /^(40P01|40001|55P03)$/
 
