@@ -15,76 +15,12 @@ import {
 } from '../conversation/chunk.ts'
 import { partsOf, type Part as ContentPart } from '../conversation/content.ts'
 import { type Interrupt, isObject, type Json, type JsonObject, type Run, textOf } from '../base/types.ts'
+import type { BlockKind, Call, Part } from './part.ts'
 import { askedIn, askedInText, failureIn, INTERRUPT, withQuestions } from './questions.ts'
 import { bit, dataOf, Kind, stopError } from '../run/log/frame.ts'
 import type { RawFrame } from '../run/log/segment.ts'
 
-type BlockKind = 'text' | 'reasoning'
-
-export type Part =
-  /** An attempt begins; what an earlier one has begun is cut. */
-  | { readonly type: 'begin'; readonly run: Run; readonly isFirst: boolean }
-  | { readonly type: 'message'; readonly message: string }
-  | { readonly type: 'open' | 'close'; readonly kind: BlockKind; readonly message: string; readonly block: string }
-  | {
-      readonly type: 'delta'
-      readonly kind: BlockKind
-      readonly block: string
-      readonly message: string
-      readonly text: string
-    }
-  | { readonly type: 'media'; readonly message: string; readonly content: JsonObject }
-  | { readonly type: 'call'; readonly message: string; readonly id: string; readonly name: string }
-  | { readonly type: 'args'; readonly id: string; readonly text: string }
-  /** Its arguments are whole; `error`: they are none. */
-  | {
-      readonly type: 'called'
-      readonly message: string
-      readonly id: string
-      readonly name: string
-      readonly args: Json
-      readonly error: string | null
-    }
-  | {
-      readonly type: 'result'
-      readonly message: string
-      readonly id: string
-      readonly name: string | null
-      readonly content: Json
-      readonly text: string
-      readonly isError: boolean
-      readonly isOfRun: boolean
-    }
-  /** What stands in place of a result until the user has answered. */
-  | { readonly type: 'asked'; readonly text: string }
-  | {
-      readonly type: 'done'
-      readonly message: string
-      readonly usage: JsonObject | null
-      readonly reason: string | null
-    }
-  | { readonly type: 'data'; readonly name: string; readonly data: Json }
-  | { readonly type: 'end'; readonly end: End }
-
-export interface Call {
-  readonly id: string
-  readonly name: string
-  readonly args: Json
-  readonly message: string
-}
-
-/** How a run has ended. */
-export interface End {
-  readonly run: Run
-  readonly questions: readonly Interrupt[]
-  /** Calls without a result. */
-  readonly calls: readonly Call[]
-  readonly failure: string | null
-  /** Why its last answer ended. */
-  readonly reason: string | null
-  /** Of its answers, summed. */
-  readonly usage: JsonObject | null
-}
+export type { Call, End, Part } from './part.ts'
 
 interface Block {
   readonly kind: BlockKind
@@ -100,6 +36,8 @@ interface Open {
   readonly text: GrowingText
   /** A graph's: it may have no last chunk. */
   readonly isOfTask: boolean
+  /** An earlier attempt's, and not gone on with yet. */
+  readonly isCut: boolean
 }
 
 /** Immutable: readers at the same place share it. */
@@ -115,6 +53,8 @@ export interface PartState {
   readonly failure: string | null
   readonly reason: string | null
   readonly usage: JsonObject | null
+  /** Messages of earlier attempts that were not gone on with. */
+  readonly dropped: number
 }
 
 interface Step {
@@ -131,7 +71,8 @@ export const NO_PARTS: PartState = {
   questions: [],
   failure: null,
   reason: null,
-  usage: null
+  usage: null,
+  dropped: 0
 }
 
 /** Modes with which runs are begun whose log these are read from. */
@@ -195,11 +136,9 @@ export function partsOfMessages(messages: readonly JsonObject[]): readonly Part[
 
 function beginAttempt(run: Run, state: PartState): Step {
   const isFirst = !state.hasBegun
-  const cut = closing(state, () => true, false)
-  // What was cut comes again as other messages: its calls are none, whole or not.
-  const parts = cut.parts.map((part) => (part.type === 'called' ? { ...part, error: part.error ?? INTERRUPTED } : part))
-  const next = { ...cut.state, calls: state.calls, hasBegun: true, failure: null, questions: [] }
-  return { state: next, parts: [...parts, { type: 'begin', run, isFirst }] }
+  const open = new Map([...state.open].map(([id, message]) => [id, { ...message, isCut: true }]))
+  const next = { ...state, open, hasBegun: true, failure: null, questions: [] }
+  return { state: next, parts: [{ type: 'begin', run, isFirst }] }
 }
 
 function customPart({ bytes }: RawFrame): Part[] {
@@ -218,7 +157,7 @@ function asked(state: PartState, given: Json): PartState {
 
 /** A step is over, and with it what its tasks were saying. Where frames are gone, the state says what was said since the last question. */
 function valuesParts(before: PartState, { bytes }: RawFrame, values: string | null): Step {
-  const { state, parts } = closing(before, ({ isOfTask }) => isOfTask, true)
+  const { state, parts } = closing(before, ({ isOfTask, isCut }) => isOfTask && !isCut, true)
   let next = bytes.length === 0 ? state : asked(state, askedIn(bytes))
   if (values === null) return { state: next, parts }
   const given: unknown = JSON.parse(values)
@@ -252,18 +191,24 @@ function chunkParts(state: PartState, piece: JsonObject, isOfTask: boolean): Ste
   const id = String(piece.id)
   if (state.done.has(id)) return { state, parts: [] }
   const known = state.open.get(id)
-  const parts: Part[] = known ? [] : [{ type: 'message', message: id }]
-  let message = known ?? begin(id, isOfTask)
+  const { state: before, parts } = known ? { state, parts: [] } : beginMessage(state, id)
+  let message = known ? { ...known, isCut: false } : begin(id, isOfTask)
   for (const part of partsOf(piece)) message = grow(message, part, parts)
   const { calls = [], fields = {} } = readChunk(piece)
   for (const call of calls) message = growCall(message, call, parts)
   message = { ...message, growing: fold(message.growing, { fields }) }
-  if (!isLastChunk(piece)) return { state: { ...state, open: new Map(state.open).set(id, message) }, parts }
-  return finished(state, message, parts)
+  if (!isLastChunk(piece)) return { state: { ...before, open: new Map(before.open).set(id, message) }, parts }
+  return finished(before, message, parts)
+}
+
+/** What is cut comes again as other messages, of which this is the first. */
+function beginMessage(before: PartState, message: string): { state: PartState; parts: Part[] } {
+  const { state, parts } = closing(before, ({ isCut }) => isCut, false)
+  return { state, parts: [...parts, { type: 'message', message }] }
 }
 
 function begin(id: string, isOfTask: boolean): Open {
-  return { id, block: null, blocks: 0, growing: begun(id), text: emptyText, isOfTask }
+  return { id, block: null, blocks: 0, growing: begun(id), text: emptyText, isOfTask, isCut: false }
 }
 
 function grow(message: Open, part: ContentPart, parts: Part[]): Open {
@@ -349,9 +294,20 @@ function closing(
 ): { state: PartState; parts: Part[] } {
   const parts: Part[] = []
   let next = state
-  for (const message of state.open.values())
-    if (isAffected(message)) next = finished(next, message, parts, isWhole).state
+  for (const message of state.open.values()) {
+    if (!isAffected(message)) continue
+    if (message.isCut) next = dropped(next, message, parts)
+    else next = finished(next, message, parts, isWhole).state
+  }
   return { state: next, parts }
+}
+
+/** Its calls are none, whole or not. */
+function dropped(state: PartState, message: Open, parts: Part[]): PartState {
+  const own: Part[] = []
+  const next = finished(state, message, own, false).state
+  parts.push(...own.map((part) => (part.type === 'called' ? { ...part, error: part.error ?? INTERRUPTED } : part)))
+  return { ...next, calls: state.calls, dropped: state.dropped + 1 }
 }
 
 /** A message that came at once, or that a graph repeats. */
@@ -361,12 +317,12 @@ function wholeParts(state: PartState, given: JsonObject): Step {
   if (state.done.has(id) || state.open.has(id)) return { state, parts: [] }
   if (type === 'tool') return resultParts(state, given, id)
   if (type !== 'ai') return { state, parts: [] }
-  const parts: Part[] = [{ type: 'message', message: id }]
+  const { state: before, parts } = beginMessage(state, id)
   let message = begin(id, false)
   for (const part of partsOf(given)) message = grow(message, part, parts)
   for (const [index, call] of callsIn(given).entries()) message = growCall(message, { index, ...call }, parts)
   const { fields = {} } = readChunk(given)
-  return finished(state, { ...message, growing: fold(message.growing, { fields }) }, parts)
+  return finished(before, { ...message, growing: fold(message.growing, { fields }) }, parts)
 }
 
 function callsIn({ tool_calls, invalid_tool_calls }: JsonObject): { id: string; name: string; args: string }[] {

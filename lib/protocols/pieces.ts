@@ -118,10 +118,10 @@ function gathered(state: PieceState, part: Part): Change {
   }
 }
 
-/** Another attempt: what was cut comes again as other messages. */
+/** Another attempt: what was sent of the one before may be more than was stored, and what is counted goes on behind that. */
 function again(state: PieceState): PieceState {
   const count = (Math.floor(state.count / ATTEMPT) + 1) * ATTEMPT
-  return { ...state, count, growing: new Map(), answer: null }
+  return { ...state, count }
 }
 
 function grown(state: PieceState, { kind, message, text }: Part & { readonly type: 'delta' }): Change {

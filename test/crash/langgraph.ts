@@ -3,6 +3,7 @@
 import t, { type Test } from 'tap'
 import { type Child, startChild } from '../fixtures/child.ts'
 import { at, listIn, type Options, Person, textIn, until } from '../fixtures/gateway.ts'
+import { PROTOCOLS } from '../fixtures/crossing.ts'
 import { dataOf, Talk, textsIn } from '../fixtures/graph-journey.ts'
 import { type GraphServer, graphFolder, planned, startGraphServer } from '../fixtures/langgraph.ts'
 import { startPair } from '../fixtures/pair.ts'
@@ -82,6 +83,13 @@ for (const end of ['kill', 'stop'] as const)
       t.equal(textOf(all), WHOLE, 'and so has whoever reads it all')
       t.equal(textsIn(all).size, 1, 'as one message')
       t.strictSame(attemptsIn(all), [1, 2])
+      const [, thread = '', run = ''] = /threads\/([^/]+)\/runs\/([^/]+)/.exec(stream.runPath) ?? []
+      for (const [name, { read }] of Object.entries(PROTOCOLS)) {
+        const { text, status } = await (await read(talk.person, { thread, run }))()
+        t.strictSame([text, status], [WHOLE, 'completed'], name)
+      }
+      const chat = (await talk.person.get(`/api/ai/chat/${thread}/stream`)).text
+      t.equal(chat.split('"text-start"').length, 2, 'one text')
       t.match((await talk.runs())[0], { status: 'success', error: null })
       t.equal((await talk.runs()).length, 1)
       t.match(await talk.said(), [

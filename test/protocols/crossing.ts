@@ -18,7 +18,7 @@ const ENDINGS: readonly (readonly [Status, string])[] = [
   ['cancelled', `/demo rate=100 pause=${SAID}:60000 ${TALK}`],
   [
     'asked',
-    '/demo rate=100 deltas=30 reasoning tool=ask_user args={"question":"Which colour?","options":["Green","Blue"]}'
+    '/demo rate=100 deltas=60 reasoning tool=ask_user args={"question":"Which colour?","options":["Green","Blue"]}'
   ]
 ]
 

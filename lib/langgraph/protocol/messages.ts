@@ -40,6 +40,8 @@ interface OpenMessage {
   readonly blocks: number
   /** The message as folded so far: its calls, and the fields its finish event carries. */
   readonly growing: GrowingMessage
+  /** An earlier attempt's, and not gone on with yet. */
+  readonly isCut: boolean
   /** Finished: late chunks must not start it again. */
   readonly isDone: boolean
 }
@@ -75,14 +77,19 @@ export function translateMessage(open: OpenMessages, piece: JsonObject, source: 
   if (isChunk(piece)) return chunk(open, piece, source)
   const role = type === 'ai' || type === 'human' || type === 'system' ? type : null
   const isKnown = open.has(String(piece.id))
-  return role === null || isKnown ? { open, emitted: [] } : { open, emitted: whole(piece, role, source) }
+  if (role === null || isKnown) return { open, emitted: [] }
+  const before = role === 'ai' ? finishDropped(open) : { open, emitted: [] }
+  return { open: before.open, emitted: [...before.emitted, ...whole(piece, role, source)] }
 }
 
-function chunk(open: OpenMessages, piece: JsonObject, source: Source): MessagesResult {
+function chunk(all: OpenMessages, piece: JsonObject, source: Source): MessagesResult {
   const id = String(piece.id)
-  const emitted: EventBody[] = []
-  let message = open.get(id)
-  if (message?.isDone) return { open, emitted }
+  const known = all.get(id)
+  if (known?.isDone) return { open: all, emitted: [] }
+  const before = known ? { open: all, emitted: [] } : finishDropped(all)
+  const { open } = before
+  const emitted: EventBody[] = [...before.emitted]
+  let message = known && { ...known, isCut: false }
   if (!message) {
     message = startMessage(open, id, source)
     emitted.push(messageEvent(message, `{"event":"message-start","id":${JSON.stringify(id)},"role":"ai"}`))
@@ -113,7 +120,7 @@ function closed(open: OpenMessages, messages: readonly OpenMessage[]): OpenMessa
 function startMessage(open: OpenMessages, id: string, { namespace, node }: Source): OpenMessage {
   const isBusy = [...open.values()].some((one) => !one.isDone && one.node === node && isSame(one.namespace, namespace))
   const source = isBusy ? `${node}:${id}` : node
-  return { id, namespace, node: source, block: null, blocks: 0, growing: begun(id), isDone: false }
+  return { id, namespace, node: source, block: null, blocks: 0, growing: begun(id), isCut: false, isDone: false }
 }
 
 function isSame(one: Namespace, other: Namespace): boolean {
@@ -219,7 +226,7 @@ function finish(
 
 /** Finishes messages of tasks at the end of a step: graphs do not always mark a message's last chunk. */
 export function finishTasks(open: OpenMessages): MessagesResult {
-  return finishWhere(open, ({ namespace }) => namespace.length > 0)
+  return finishWhere(open, ({ namespace, isCut }) => namespace.length > 0 && !isCut)
 }
 
 /** Finishes messages of a task that has ended. */
@@ -256,6 +263,16 @@ export function finishCut(open: OpenMessages): MessagesResult {
   return finishWhere(open, () => true, null)
 }
 
+/** Another attempt: it goes on with what was open, or sends it under other ids. */
+export function suspendAll(open: OpenMessages): OpenMessages {
+  return new Map([...open].map(([id, message]) => [id, { ...message, isCut: true }]))
+}
+
+/** The first message of an attempt under another id: what was cut is not gone on with. */
+function finishDropped(open: OpenMessages): MessagesResult {
+  return finishWhere(open, ({ isCut }) => isCut, null)
+}
+
 function finishWhere(
   open: OpenMessages,
   isAffected: (message: OpenMessage) => boolean,
@@ -264,7 +281,7 @@ function finishWhere(
   const affected = [...open.values()].filter((message) => !message.isDone && isAffected(message))
   if (affected.length === 0) return { open, emitted: [] }
   const emitted: EventBody[] = []
-  for (const message of affected) finish(message, emitted, reason)
+  for (const message of affected) finish(message, emitted, message.isCut ? null : reason)
   return { open: closed(open, affected), emitted }
 }
 

@@ -21,6 +21,7 @@ import {
   finishContained,
   finishTask,
   finishTasks,
+  suspendAll,
   translateMessage,
   isMessageEvent,
   type OpenMessages
@@ -103,11 +104,10 @@ function translateFrame(run: Run, state: RunState, frame: RawFrame, values: stri
 
 const ROOT: Namespace = []
 
-/** Start of an attempt. Messages cut by a crash finish without a reason: the new attempt sends them under other ids. */
+/** Start of an attempt, which goes on with messages cut by a crash, or sends them under other ids: then they finish without a reason. */
 function translateStart(run: Run, state: RunState): TranslateResult {
-  const { open, emitted } = finishCut(state.open)
   const running = lifecycle(ROOT, { event: 'running', graph_name: graphOf(run) })
-  return { state: { ...state, open }, emitted: [...emitted, running] }
+  return { state: { ...state, open: suspendAll(state.open) }, emitted: [running] }
 }
 
 /** Emits `completed` for ended namespaces, innermost first. */

@@ -69,9 +69,9 @@ export const responses: Translation<ResponseState, ResponseEvent> = {
     const { state: told, events } = pieces.frame(run, state.told, frame, values)
     const writer = new Writer(run, { ...state, told })
     const said = frame.kind === Kind.values ? behindAnswers(events, keptOf(run).answers) : events
+    // Another attempt says in other messages what was cut.
+    if (told.parts.dropped > state.told.parts.dropped) writer.close('incomplete')
     for (const piece of said) writer.write(piece)
-    // Another attempt says what was cut again.
-    if (frame.kind === Kind.metadata && state.told.parts.hasBegun) writer.close('incomplete')
     return writer.done()
   },
 
