@@ -18,6 +18,7 @@ import { routes } from '../routes/index.ts'
 import { metricsRoutes } from '../routes/health.ts'
 import type { Services } from '../routes/services.ts'
 import type { UserLimits } from '../thread/user-limits.ts'
+import type { Accounts } from './accounts.ts'
 import { roomRoutes } from './rooms.ts'
 import { type Store, StoreUnavailable } from '../store/store.ts'
 
@@ -25,7 +26,7 @@ interface HttpParts {
   readonly config: Config
   readonly log: Log
   readonly services: Services
-  readonly accounts: Omit<AuthServices, 'config' | 'writer' | 'log' | 'audit' | 'allowanceOf' | 'onLoginRefused'>
+  readonly accounts: Accounts
   readonly credentials: Credentials
   /** The operator's own auth rules; null: none. */
   readonly policy: AccessPolicy | null
@@ -64,13 +65,15 @@ function requestCounter(limits: Pick<UserLimits, 'hasQuotas' | 'requestsOf' | 'r
   return counter
 }
 
-/** `metricsServer` null: metrics have no port of their own. */
-export function composeServers(parts: HttpParts): {
-  server: HttpServer
-  metricsServer: HttpServer | null
-  proxies: Proxies
-  requests: RequestCounter
-} {
+export interface Servers {
+  readonly server: HttpServer
+  /** null: metrics have no port of their own. */
+  readonly metricsServer: HttpServer | null
+  readonly proxies: Proxies
+  readonly requests: RequestCounter
+}
+
+export function composeServers(parts: HttpParts): Servers {
   const { config, log, services, policy, project, metrics } = parts
   const warn = (message: string) => log.warn({}, message)
   const proxies = new Proxies(config.server.trusted_proxies, warn, config.server.trusted_hops)

@@ -1,20 +1,31 @@
-// Assembles what is done later: the runner of jobs, with a deed for each kind.
+// Assembles what is done later: the runner of jobs, with a deed for each kind, webhooks and removals among them.
 import { randomUUID } from 'node:crypto'
+import { Egress } from '../agent/mcp/egress.ts'
+import type { StatePort } from '../agent/states.ts'
 import type { Audit } from '../auth/audit.ts'
+import type { InnerCalls } from '../auth/credentials.ts'
+import { callerOfRun } from '../base/loopback.ts'
 import type { Config } from '../config/config.ts'
 import { Failure } from '../base/errors.ts'
 import type { Log } from '../http/server.ts'
 import { type TurnRefused, turnDeed } from '../jobs/cron-runs.ts'
 import { departureDeed } from '../jobs/departures.ts'
-import type { Removals } from '../jobs/removals.ts'
-import { JobRunner, type JobType } from '../jobs/runner.ts'
-import type { Webhooks } from '../jobs/webhooks.ts'
+import { Removals } from '../jobs/removals.ts'
+import { JobRunner } from '../jobs/runner.ts'
+import { Webhooks } from '../jobs/webhooks.ts'
 import { callerOfCron, orderOfCron } from '../langgraph/api/crons.ts'
+import { noticeDeed } from '../jobs/notices.ts'
+import { noticeOf, pushed } from '../protocols/a2a/push.ts'
+import { lastOfTask } from '../protocols/tasks.ts'
+import { finalValuesOf } from '../routes/final-values.ts'
+import type { CustomApp } from '../langgraph/project/custom-app.ts'
 import { removeThread } from '../routes/remove-thread.ts'
+import { runView } from '../routes/run-request.ts'
 import type { Services } from '../routes/services.ts'
 import { type Committer, WriteRefused } from '../run/commit/committer.ts'
+import type { Registry } from '../run/lifecycle/registry.ts'
 import { threadIdFor } from '../run/lifecycle/runs.ts'
-import type { Op, Store } from '../store/store.ts'
+import type { Op, Store, Writer } from '../store/store.ts'
 import type { Cron, Run, Timestamp } from '../base/types.ts'
 
 const DAY_MS = 86_400_000
@@ -29,8 +40,6 @@ interface JobParts {
   readonly services: Services
   readonly webhooks: Webhooks
   readonly removals: Removals
-  /** Tells where a task's client has asked later. */
-  readonly push: JobType['deed']
   /** Whether the account of a cron's caller was removed. */
   readonly isGone: (caller: ReturnType<typeof callerOfCron>) => Promise<boolean>
   /** Ends the streams of a user, and removes all files; true: there were some. */
@@ -57,6 +66,13 @@ export function composeJobs(parts: JobParts): JobRunner {
     start: (...given) => startTurn(services, ...given),
     log
   })
+  // Tells where the client of a task has asked for it later.
+  const push = noticeDeed({
+    lastOf: (task) => lastOfTask(store.runs, task),
+    noticeOf: (run, wanted) => noticeOf(services, run, wanted),
+    send: (delivery, signal) => webhooks.send(delivery, signal),
+    write: (ops, owner) => writeOrRefused(committer, ops, owner)
+  })
   const { attempts, retry_ms: retryMs } = config.webhooks
   return new JobRunner({
     reads: store.jobs,
@@ -64,11 +80,62 @@ export function composeJobs(parts: JobParts): JobRunner {
     write: (ops, owner) => writeOrRefused(committer, ops, owner),
     types: {
       webhook: { deed: webhooks.deed, attempts, retryMs, retryMsMax: DAY_MS },
-      push: { deed: parts.push, attempts, retryMs, retryMsMax: DAY_MS },
+      push: { deed: push, attempts, retryMs, retryMsMax: DAY_MS },
       removal: { ...PATIENT, deed: removals.deed },
       departure: { ...PATIENT, deed: departure },
       ...(config.crons.enabled && { turn: { ...PATIENT, deed: turn } })
     },
+    log
+  })
+}
+
+interface LaterParts {
+  readonly config: Config
+  readonly log: Log
+  readonly store: Store
+  readonly writer: Writer
+  readonly registry: Registry
+  readonly states: StatePort
+  readonly innerCalls: InnerCalls
+  /** The operator's own routes; null: none. */
+  readonly app: Pick<CustomApp, 'call'> | null
+  /** Complete when the first deed is done. */
+  readonly services: () => Services
+}
+
+/** Webhooks, posted to receivers elsewhere, or as their run's user to the operator's own routes. */
+export function composeWebhooks({ config, store, registry, states, innerCalls, app }: LaterParts): Webhooks {
+  const egress = new Egress(config.webhooks.allowed_networks, undefined, 'webhooks.allowed_networks')
+  return new Webhooks({
+    store,
+    view: runView,
+    valuesOf: (run) => finalValuesOf(run, states, registry.readers),
+    told: (run) => pushed({ registry, store }, run),
+    post: async (address, init, run) => {
+      if (!address.startsWith('/') || !app) return egress.fetch(address, init)
+      const caller = callerOfRun(run.user_id, run.kwargs)
+      if (caller === null) throw new Error('the run has no user')
+      return app.call(address, init, await innerCalls.principalFor(caller))
+    },
+    options: config.webhooks
+  })
+}
+
+/** Threads that go by themselves, the same way as by request. */
+export function composeRemovals({ config, log, store, writer, services }: LaterParts): Removals {
+  return new Removals({
+    store,
+    remove: (threadId, finish, owner) =>
+      removeThread(services(), threadId, null, { finish, owner }).then(
+        () => true,
+        (error: unknown) => {
+          if (error instanceof Failure && error.status < 500) return error.code === 'thread_not_found'
+          throw error
+        }
+      ),
+    removeFiles: (threadId, owner) => services().removeFiles(threadId, owner),
+    change: (op) => writer.write(op),
+    graceMs: config.runs.temporary_grace_ms,
     log
   })
 }

@@ -5,6 +5,7 @@ import type { Actor, Audit } from '../auth/audit.ts'
 import { fail, warnUnexpected } from '../base/errors.ts'
 import { type Config, ConfigError } from '../config/config.ts'
 import type { Log } from '../http/server.ts'
+import type { Servers } from './http.ts'
 import type { ConfigurationReply, PeerMessage, Peers, Store } from '../store/store.ts'
 
 /** Options that are read where they are used, and so count as soon as they are there. */
@@ -45,8 +46,8 @@ export type Reloaded = ConfigurationReply & { readonly process: string }
 interface ReloadParts {
   /** The one that everybody reads. */
   readonly config: Config
-  /** @throws ConfigError */
-  readonly read: () => Config
+  /** null: this server was given its configuration, and cannot read it again. @throws ConfigError */
+  readonly read: (() => Config) | null
   readonly parts: readonly Reloadable[]
   readonly peers: Peers | null
   readonly audit: Pick<Audit, 'record'>
@@ -109,7 +110,9 @@ export class Reload {
   async #take(): Promise<ConfigurationReply> {
     const { config, log } = this.#parts
     try {
-      const next = this.#parts.read()
+      const { read } = this.#parts
+      if (!read) throw new Error('this server was given its configuration, and cannot read it again')
+      const next = read()
       const { options, apply } = await this.#prepared(next)
       const isTaken = (name: string) => options.some((one) => name === one || name.startsWith(`${one}.`))
       const changed = changesOf(config, next)
@@ -158,6 +161,42 @@ export class Reload {
     const problems = [`no answer within ${ANSWER_MS / 1000} s: is it still there?`]
     return [...replies, ...[...others].map((process) => ({ process, taken: [], left: [], problems }))]
   }
+}
+
+/** What the servers, the streams and the log take while they run. `http`: there when the first configuration is read again. */
+export function whatReloads({
+  log,
+  quota,
+  http
+}: {
+  readonly log: { level?: string }
+  readonly quota: { limitTo(limits: { each: number; all: number }): void }
+  readonly http: () => Servers
+}): Reloadable[] {
+  return [
+    {
+      options: ['streams.per_user', 'streams.total'],
+      prepare: (next) => () => quota.limitTo({ each: next.streams.per_user, all: next.streams.total })
+    },
+    { options: ['quotas'], prepare: () => () => http().requests.onReload() },
+    {
+      options: ['server.connections_per_address'],
+      prepare: (next) => () => http().server.limitConnections(next.server.connections_per_address)
+    },
+    {
+      options: ['server.trusted_proxies', 'server.trusted_hops'],
+      prepare:
+        ({ server: { trusted_proxies: networks, trusted_hops: hops } }) =>
+        () =>
+          http().proxies.trust(networks, hops)
+    },
+    {
+      options: ['log.level', 'log_level'],
+      prepare: (next) => () => {
+        log.level = next.log.level
+      }
+    }
+  ]
 }
 
 /** The password of the database, and whatever else of its URL names no other one. */

@@ -2,13 +2,19 @@
 import { randomUUID } from 'node:crypto'
 import type { Component } from './components.ts'
 import type { Config } from '../config/config.ts'
-import { fail } from '../base/errors.ts'
+import { fail, warnUnexpected } from '../base/errors.ts'
+import { callerOfRun } from '../base/loopback.ts'
+import type { InnerCalls } from '../auth/credentials.ts'
+import type { Revocation } from '../auth/session.ts'
+import type { Services } from '../routes/services.ts'
+import { isHeldBy } from '../run/delivery/credential-revalidator.ts'
+import { DepartedUsers } from '../run/lifecycle/departed-users.ts'
 import type { Log } from '../http/server.ts'
 import type { Cluster } from '../run/cluster/cluster.ts'
 import type { BuiltStateOptions } from '../run/built-state.ts'
 import { type CommitObserver, Committer, WriteRefused } from '../run/commit/committer.ts'
 import { recover, type RecoveryParts } from '../run/lifecycle/recovery.ts'
-import type { RegistryOptions } from '../run/lifecycle/registry.ts'
+import type { Registry, RegistryOptions } from '../run/lifecycle/registry.ts'
 import { pricesOf } from '../run/log/model-usage.ts'
 import { withTimeout } from '../base/waiting.ts'
 import { currentUserId } from '../base/scope.ts'
@@ -129,4 +135,46 @@ export function mapWriteErrors(
       }
     }
   })
+}
+
+/** Heartbeats from one look at the users of runs to the next. */
+const BEATS_A_LOOK = 6
+
+/** Ends the runs of users whose account is gone. */
+export function departedUsers({
+  config,
+  log,
+  registry,
+  innerCalls
+}: {
+  readonly config: Config
+  readonly log: Log
+  readonly registry: Registry
+  readonly innerCalls: InnerCalls
+}): DepartedUsers {
+  return new DepartedUsers({
+    everyMs: BEATS_A_LOOK * config.streams.heartbeat_ms,
+    runs: () => registry.runs(),
+    isGone: async (run) => {
+      const caller = callerOfRun(run.user_id, run.kwargs)
+      return caller !== null && innerCalls.isGone(caller)
+    },
+    end: (runId) => registry.cancel(runId, 'interrupt', 'user_gone'),
+    log
+  })
+}
+
+/** Ends the streams that were opened with what counts no more. */
+export function endStreams({ streams }: Registry, revocation: Revocation): void {
+  const isEnded = ({ credential, userId }: { readonly credential: string | null; readonly userId: string | null }) =>
+    'digest' in revocation ? credential === revocation.digest : userId === revocation.userId
+  void streams.revalidate((reader) => isHeldBy(reader, isEnded)).catch(warnUnexpected)
+}
+
+/** Writes a group; where the store refuses it, somebody else was first. @throws Failure changed_meanwhile */
+export function unlessChanged(committer: Committer): Services['writeAll'] {
+  return (ops, owner) =>
+    committer.writeAll(ops, 'limited', owner).catch((error: unknown) => {
+      throw error instanceof WriteRefused ? fail('changed_meanwhile') : error
+    })
 }
