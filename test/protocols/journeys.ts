@@ -2,14 +2,12 @@
 // process, over a kill, and a day later. What each shows is the state, each part once. `npm run test:long`.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { PERMISSIONS } from '../../lib/base/types.ts'
 import { startChild } from '../fixtures/child.ts'
 import { at, listIn, type Person, until } from '../fixtures/gateway.ts'
-import { packagesOf } from '../fixtures/npm.ts'
+import { nodeFor, packagesOf } from '../fixtures/npm.ts'
 import { onOther, type Pair, startPair } from '../fixtures/pair.ts'
 import { programOf } from '../fixtures/program.ts'
 import { type CuttingProxy, openProxy } from '../fixtures/proxy.ts'
@@ -52,12 +50,6 @@ class Driven {
     if (answered.error !== undefined) throw new Error(answered.error)
     return answered
   }
-}
-
-/** The Node that the libraries want: this one, or the one that is installed with them. */
-function nodeFor(folder: string): string {
-  const own = join(folder, `node_modules/node-${process.platform}-${process.arch}/bin/node`)
-  return existsSync(own) ? own : process.execPath
 }
 
 /** What the state of a thread has. */
@@ -105,7 +97,7 @@ for (const name of NAMES)
   t.test(`${name}: five turns are the state, whatever breaks`, { skip }, async (t) => {
     const packages = await packagesOf('protocols/clients')
     if ('reason' in packages) return t.comment(packages.reason)
-    const node = nodeFor(packages.folder)
+    const node = nodeFor(packages)
     if (node === process.execPath && Number(process.versions.node.split('.')[0]) < NODE)
       return t.comment(`the libraries want Node ${NODE}`)
     const random = new Random(SEED)
