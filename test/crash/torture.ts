@@ -5,7 +5,7 @@
 // fails names the seed of its round, which `--seed S --rounds 1` repeats.
 import { parseArgs } from 'node:util'
 import t from 'tap'
-import { ANSWERING, type Answering, KINDS, type Kind, tortureRound } from '../fixtures/torture.ts'
+import { ANSWERING, type Answering, IN_PYTHON, KINDS, type Kind, tortureRound } from '../fixtures/torture.ts'
 
 const { values } = parseArgs({
   strict: false,
@@ -24,13 +24,23 @@ const seed = Number(values.seed ?? 1)
 const rejoinsWanted = Number(values.rejoins ?? 1)
 const rounds = Number(values.rounds ?? (isLong ? Number.POSITIVE_INFINITY : KINDS.length))
 
+/** Who answers in turn. Graphs in Python only in long ones: their process is loaded anew at each start. */
+async function answering(): Promise<readonly Answering[]> {
+  if (!isLong) return ANSWERING
+  const { isMissing } = await import('../fixtures/torture-python.ts')
+  if (isMissing) t.comment(`without graphs in Python: ${isMissing}`)
+  return isMissing ? ANSWERING : [...ANSWERING, ...IN_PYTHON]
+}
+
+const answerers = await answering()
+
 // A round takes what it takes: what hangs is found by its readers.
 if (isLong) t.setTimeout(0)
 let rejoins = 0
 for (let n = 0; n < rounds && (!isLong || values.rounds !== undefined || rejoins < rejoinsWanted); n++) {
   const kind = (values.kind as Kind | undefined) ?? KINDS[(seed + n) % KINDS.length]!
   // Each kind meets each of them.
-  const answers = (values.answers as Answering | undefined) ?? ANSWERING[Math.floor((seed + n) / KINDS.length) % 3]!
+  const answers = (values.answers as Answering | undefined) ?? answerers[Math.floor((seed + n) / KINDS.length) % answerers.length]!
   const round = {
     seed: seed + n,
     kind,
