@@ -40,7 +40,8 @@ let rejoins = 0
 for (let n = 0; n < rounds && (!isLong || values.rounds !== undefined || rejoins < rejoinsWanted); n++) {
   const kind = (values.kind as Kind | undefined) ?? KINDS[(seed + n) % KINDS.length]!
   // Each kind meets each of them.
-  const answers = (values.answers as Answering | undefined) ?? answerers[Math.floor((seed + n) / KINDS.length) % answerers.length]!
+  const answers =
+    (values.answers as Answering | undefined) ?? answerers[Math.floor((seed + n) / KINDS.length) % answerers.length]!
   const round = {
     seed: seed + n,
     kind,

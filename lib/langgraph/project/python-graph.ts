@@ -188,10 +188,17 @@ type Chunk = readonly [namespace: readonly string[], mode: string, data: unknown
 /** The runs of one process, by number. */
 export class ChunkStreams {
   readonly #open = new Map<number, ChunkStream>()
+  /** The same by session. */
+  readonly #ofSession = new Map<string, ChunkStream>()
   #count = 0
 
   hear(number: number, chunk: Chunk): void {
     this.#open.get(number)?.push(chunk)
+  }
+
+  /** Resolves when the run of a session has taken what its process has sent so far: a state is stored behind what led to it. */
+  async caughtUp(session: string | null): Promise<void> {
+    await this.#ofSession.get(session ?? '')?.caughtUp()
   }
 
   /** @param onEnd called once, whether it ends by itself, fails, or is left */
@@ -206,7 +213,9 @@ export class ChunkStreams {
     const withSubgraphs = objectOr(about.at(-1) as Json).subgraphs === true
     const abort = () => stream.fail(signal.reason)
     signal.addEventListener('abort', abort, { once: true })
+    const session = textOr(about[1] as Json) ?? ''
     this.#open.set(number, stream)
+    this.#ofSession.set(session, stream)
     process.call('stream', number, ...about).then(
       () => stream.end(),
       (error: unknown) => stream.fail(error)
@@ -216,6 +225,7 @@ export class ChunkStreams {
       process.send('cancel', number)
       signal.removeEventListener('abort', abort)
       this.#open.delete(number)
+      this.#ofSession.delete(session)
       onEnd()
     }
     if (signal.aborted) abort()
@@ -227,6 +237,11 @@ class ChunkStream {
   readonly #acknowledge: (count: number) => void
   #chunks: Chunk[] = []
   #taken = 0
+  #pushed = 0
+  /** How many its reader has done with. */
+  #passed = 0
+  /** Who waits until it is at a chunk, in order. */
+  #waiting: { readonly at: number; resolve(): void }[] = []
   #end: { readonly error: unknown } | null = null
   #wake: () => void = () => {}
 
@@ -236,7 +251,13 @@ class ChunkStream {
 
   push(chunk: Chunk): void {
     this.#chunks.push(chunk)
+    this.#pushed++
     this.#wake()
+  }
+
+  async caughtUp(): Promise<void> {
+    const at = this.#pushed
+    if (this.#passed < at) await new Promise<void>((resolve) => this.#waiting.push({ at, resolve }))
   }
 
   end(): void {
@@ -247,6 +268,7 @@ class ChunkStream {
   fail(error: unknown): void {
     this.#chunks = []
     this.#end ??= { error }
+    this.#pass(Number.POSITIVE_INFINITY)
     this.#wake()
   }
 
@@ -257,6 +279,7 @@ class ChunkStream {
         this.#chunks = []
         for (const [namespace, mode, data] of chunks) {
           yield withSubgraphs ? [namespace, mode, data] : [mode, data]
+          this.#pass(this.#passed + 1)
           if (++this.#taken === HEARD) this.#heard()
         }
         if (this.#taken > 0) this.#heard()
@@ -268,8 +291,14 @@ class ChunkStream {
         })
       }
     } finally {
+      this.#pass(Number.POSITIVE_INFINITY)
       onLeft()
     }
+  }
+
+  #pass(passed: number): void {
+    this.#passed = passed
+    while (this.#waiting.length > 0 && this.#waiting[0]!.at <= passed) this.#waiting.shift()!.resolve()
   }
 
   #heard(): void {

@@ -155,13 +155,14 @@ class RunningProject {
         }
         return { found, before: found.length < about.limit ? null : before }
       },
-      put: (session: string | null, written: WrittenCheckpoint) =>
-        keepCheckpoint(this.#set.session(session), {
-          ...written,
-          checkpoint: owned(written.checkpoint, this.#spec.name)
-        }),
+      put: async (session: string | null, written: WrittenCheckpoint) => {
+        await this.#streams.caughtUp(session)
+        const checkpoint = owned(written.checkpoint, this.#spec.name)
+        return keepCheckpoint(this.#set.session(session), { ...written, checkpoint })
+      },
       write: async (session: string | null, { threadId, ns, checkpointId, writes }: SentWrites) => {
         if (checkpointId === null) throw new Error('The configuration of task writes names no checkpoint_id')
+        await this.#streams.caughtUp(session)
         const to = this.#set.session(session)
         const place = { thread_id: threadId, ns, checkpoint_id: checkpointId, run_id: to.runId }
         await to.keep({ name: 'graph.write', ...place, writes })
