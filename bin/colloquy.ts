@@ -79,19 +79,28 @@ function commandOf(words: readonly string[]): { command: Command; args: string[]
   return null
 }
 
-function usage(): string {
-  const width = Math.max(...COMMANDS.map(({ name }) => name.length))
-  const lines = COMMANDS.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}\n`)
+/** Of those that begin with `noun`, or of all. */
+function usage(noun?: string): string {
+  const named = COMMANDS.filter(({ name }) => name.split(' ')[0] === noun)
+  const shown = named.length > 0 ? named : COMMANDS
+  const width = Math.max(...shown.map(({ name }) => name.length))
+  const lines = shown.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}\n`)
   return `colloquy COMMAND [OPTION]...\n\n${lines.join('')}\ncolloquy COMMAND --help tells its options; colloquy --version the version.\n`
+}
+
+function unknownCommand(words: readonly string[]): string {
+  const isNoun = COMMANDS.some(({ name }) => name.startsWith(`${words[0]} `))
+  const name = words.slice(0, isNoun ? 2 : 1).join(' ')
+  return isNoun ? `There is no command ${name}\n${usage(words[0])}` : `There is no command ${name}`
 }
 
 async function main(words: string[]): Promise<void> {
   const asksHelp = words[0] === 'help' || words.some((word) => HELP.includes(word))
   const found = commandOf(words[0] === 'help' ? words.slice(1) : words)
   if (found && asksHelp) return void process.stdout.write(helpOf(found.command))
-  if (asksHelp) return void process.stdout.write(usage())
+  if (asksHelp) return void process.stdout.write(usage(words[0] === 'help' ? words[1] : words[0]))
   if (words.includes('--version')) return void process.stdout.write(`${VERSION} (${COMMIT})\n`)
-  if (!found) throw new UsageError(words.length === 0 ? 'A command is needed' : `There is no command ${words[0]}`)
+  if (!found) throw new UsageError(words.length === 0 ? 'A command is needed' : unknownCommand(words))
   try {
     await found.command.run(found.args)
   } catch (error) {

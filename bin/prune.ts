@@ -1,11 +1,11 @@
 // colloquy prune: takes what was deleted out of the database file, or says what is older than it is to be kept.
-import { type Command, configOf, INSTALLATION, INSTALLATION_HELP, parse, UsageError } from './command.ts'
+import { type Command, configOf, INSTALLATION, INSTALLATION_HELP, parse, print, UsageError } from './command.ts'
 
 export const prune: Command = {
   name: 'prune',
   usage: '--now | --dry-run [--json] [--config FILE] [--home FOLDER]',
   summary:
-    'Rewrites the SQLite file without what was deleted, and empties its write-ahead log; also beside a running server, which deletes by itself what is older than `retention` says.',
+    'Rewrites the SQLite file without what was deleted, and empties its write-ahead log; also beside a running server, which deletes by itself what is older than `retention` says. Example: colloquy prune --dry-run --json',
   options: [
     ['--now', 'rewrites it: writers wait for as long as that takes'],
     [
@@ -30,6 +30,7 @@ export const prune: Command = {
       return
     }
     const { before, after } = await pruneDatabase(configOf(values))
-    process.stdout.write(`The database had ${before} bytes, and has ${after}: nothing deleted is in it\n`)
+    const text = `The database had ${before} bytes, and has ${after}: nothing deleted is in it`
+    print(values.json, text, { bytes_before: before, bytes_after: after })
   }
 }

@@ -1,6 +1,6 @@
 // colloquy serve: the gateway, until a signal ends it.
 import { loadConfig, unusedOptions } from '../lib/config/config.ts'
-import { type Command, INSTALLATION, INSTALLATION_HELP, parse } from './command.ts'
+import { type Command, INSTALLATION, INSTALLATION_HELP, JSON_HELP, JSON_OPTION, parse, print } from './command.ts'
 import { openLog } from './log.ts'
 
 /**
@@ -25,7 +25,8 @@ function onSignals(stop: (signal: string) => Promise<void>, reload: () => void):
 
 export const serve: Command = {
   name: 'serve',
-  usage: '[--config FILE] [--home FOLDER] [--host HOST] [--port NUMBER] [--langgraph FILE [--watch]] [--check]',
+  usage:
+    '[--config FILE] [--home FOLDER] [--host HOST] [--port NUMBER] [--langgraph FILE [--watch]] [--check] [--json]',
   summary:
     'Starts the gateway. Prints one line with its URL on stdout; logs are JSON lines on stderr. SIGTERM drains, SIGHUP reads the configuration again. As in: colloquy serve --port 8001',
   options: [
@@ -34,21 +35,27 @@ export const serve: Command = {
     ['--port NUMBER', 'port; 0 takes a free one; default 8001'],
     ['--langgraph FILE', 'langgraph.json or its folder: serves its graphs'],
     ['--check', 'reads the configuration, says what is wrong with it, and ends: 0 when it can be used, else 1'],
-    ['--watch', 'loads the graphs anew when their files change']
+    ['--watch', 'loads the graphs anew when their files change'],
+    JSON_HELP
   ],
   async run(args) {
     const options = { host: { type: 'string' }, port: { type: 'string' }, langgraph: { type: 'string' } } as const
     const { values } = parse(args, {
       ...INSTALLATION,
       ...options,
+      ...JSON_OPTION,
       watch: { type: 'boolean' },
       check: { type: 'boolean' }
     })
-    const { config: file, check, ...flags } = values
+    const { config: file, check, json, ...flags } = values
     const config = loadConfig({ file, ...flags })
     if (check) {
-      const warnings = unusedOptions(config).map((sentence) => `warning: ${sentence}\n`)
-      return void process.stdout.write(`${warnings.join('')}${config.file ?? 'The configuration'} can be used\n`)
+      const warnings = unusedOptions(config)
+      const lines = [
+        ...warnings.map((sentence) => `warning: ${sentence}`),
+        `${config.file ?? 'The configuration'} can be used`
+      ]
+      return print(json, lines.join('\n'), { file: config.file, warnings })
     }
     // Loaded only now: a configuration that is refused is refused at once.
     const [{ pino }, { startGateway }] = await Promise.all([import('pino'), import('../lib/gateway.ts')])
@@ -69,6 +76,6 @@ export const serve: Command = {
       onListening: () => onSignals(stop, reload)
     })
     const { url } = await starting
-    process.stdout.write(`Colloquy is listening on ${url}\n`)
+    print(json, `Colloquy is listening on ${url}`, { url })
   }
 }

@@ -19,8 +19,9 @@ import {
 } from './command.ts'
 
 /** How an account is shown: never with its hash. */
-function shown({ id, email, system_role, created_at, disabled_at, needs_setup, oauth_provider }: ShownFields) {
-  return { id, email, system_role, created_at, disabled_at, needs_setup, oauth_provider }
+function shown({ quota = null, ...user }: ShownFields) {
+  const { id, email, system_role, created_at, disabled_at, needs_setup, oauth_provider } = user
+  return { id, email, system_role, created_at, disabled_at, needs_setup, oauth_provider, quota }
 }
 type ShownFields = Omit<User, 'password_hash' | 'token_version'>
 

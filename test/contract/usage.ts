@@ -143,6 +143,7 @@ export function usageContract(t: Test, open: Open): void {
     const set = (quota: object | null, id = 'ann') => write(store, { name: 'user.setQuota', id, quota })
     t.match(await set({ runs_per_day: 3 }), { id: 'ann', quota: { runs_per_day: 3 } })
     t.strictSame((await store.users.byId('ann'))?.quota, { runs_per_day: 3 })
+    t.match((await store.users.list({ limit: 9, offset: 0 })).users, [{ id: 'ann', quota: { runs_per_day: 3 } }])
     t.strictSame((await set(null))?.quota, undefined)
     t.equal(await set({ bytes: 1 }, 'nobody'), null)
   })

@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import type { Command } from '../../bin/command.ts'
+import { type Command, helpOf } from '../../bin/command.ts'
 import { type Said, startChild } from '../fixtures/child.ts'
 import { homeOf, until } from '../fixtures/gateway.ts'
 
@@ -14,15 +14,16 @@ const PROGRAM = fileURLToPath(new URL('../../bin/colloquy.js', import.meta.url))
 const BIN = new URL('../../bin/', import.meta.url)
 /** Programs: to import them is to run them. */
 const PROGRAMS = ['colloquy.js', 'build.js', 'build-page.js']
-/** Names of all commands that bin/ has. */
+/** All commands that bin/ has. */
 const COMMANDS = await commandsIn(readdirSync(BIN).filter((file) => file.endsWith('.js') && !PROGRAMS.includes(file)))
+const NAMES = COMMANDS.map(({ name }) => name)
 /** A start that hangs is ended: the assertion then shows a signal where an exit code was due. */
 const HANGS_MS = 60_000
 
-async function commandsIn(files: readonly string[]): Promise<string[]> {
+async function commandsIn(files: readonly string[]): Promise<Command[]> {
   const modules = await Promise.all(files.map((file) => import(new URL(file, BIN).href) as Promise<object>))
   const isCommand = (value: unknown): value is Command => typeof value === 'object' && value !== null && 'run' in value
-  return modules.flatMap((module) => Object.values(module).filter(isCommand)).map(({ name }) => name)
+  return modules.flatMap((module) => Object.values(module).filter(isCommand))
 }
 
 async function run(cwd: string, ...args: readonly string[]): Promise<Said> {
@@ -45,8 +46,8 @@ async function run(cwd: string, ...args: readonly string[]): Promise<Said> {
 
 t.test('every command tells its help on stdout and ends with 0, and the version is that of the package', async (t) => {
   const home = homeOf(t)
-  t.ok(COMMANDS.includes('serve') && COMMANDS.includes('demo'), COMMANDS.join())
-  const asked = [...COMMANDS.flatMap((name) => [`${name} --help`, `${name} -h`]), 'help serve', 'help token create']
+  t.ok(NAMES.includes('serve') && NAMES.includes('demo'), NAMES.join())
+  const asked = [...NAMES.flatMap((name) => [`${name} --help`, `${name} -h`]), 'help serve', 'help token create']
   const answers = await Promise.all(asked.map((words) => run(home, ...words.split(' '))))
   for (const [i, { code, out, errors }] of answers.entries()) {
     t.equal(code, 0, asked[i] ?? '')
@@ -56,10 +57,29 @@ t.test('every command tells its help on stdout and ends with 0, and the version 
   for (const asked of ['--help', '-h', 'help']) {
     const { code, out } = await run(home, asked)
     t.equal(code, 0, asked)
-    for (const name of COMMANDS) t.match(out, name)
+    for (const name of NAMES) t.match(out, name)
   }
   t.match(await run(home, '--version'), { code: 0, out: /^\d+\.\d+\.\d+ \((\w+(-dirty)?)\)\n$/ })
   t.strictSame(readdirSync(home), [], 'nothing was made')
+})
+
+/** A first look, and what measures. */
+const FOR_PEOPLE = ['demo', 'bench']
+
+t.test('every command of an installation has --json and an example, and a noun the help of its commands', async (t) => {
+  const home = homeOf(t)
+  for (const command of COMMANDS.filter(({ name }) => !FOR_PEOPLE.includes(name))) {
+    t.match(helpOf(command), /^ +--json /m, command.name)
+    t.match(helpOf(command), new RegExp(`(Example|As in): colloquy ${command.name}`), command.name)
+  }
+  const { code, out } = await run(home, 'token', '--help')
+  t.equal(code, 0)
+  t.match(out, 'token revoke')
+  t.notMatch(out, 'user create')
+  t.match(await run(home, 'user', 'frob'), {
+    code: 2,
+    errors: /^colloquy: There is no command user frob\n(?!.*token list)/
+  })
 })
 
 t.test('the demo says at once where it is and who may sign in, and then how far its conversations are', async (t) => {

@@ -23,10 +23,13 @@ type UserRow = Omit<User, 'needs_setup' | 'groups' | 'quota'> & {
 }
 
 function toUser({ groups_json, quota_json, ...row }: UserRow): User {
-  // Only written from a list of texts, and from a quota.
+  // Only written from a list of texts.
   const groups = groups_json === null ? {} : { groups: JSON.parse(groups_json) as string[] }
-  const quota = quota_json === null ? {} : { quota: JSON.parse(quota_json) as Quota }
-  return { ...row, needs_setup: Boolean(row.needs_setup), ...groups, ...quota }
+  return { ...row, needs_setup: Boolean(row.needs_setup), ...groups, ...quotaOf(quota_json) }
+}
+
+function quotaOf(json: string | null): Pick<User, 'quota'> {
+  return json === null ? {} : { quota: JSON.parse(json) as Quota }
 }
 
 function groupsJson({ groups }: User): string | null {
@@ -57,7 +60,7 @@ function* ofSession(id: string, digest: string): Steps<User | 'denied' | null> {
   return { ...user, needs_setup: Boolean(needs_setup), ...groups, ...(quota_json && { quota: JSON.parse(quota_json) }) }
 }
 
-const LISTED = 'id, email, system_role, created_at, oauth_provider, oauth_id, needs_setup, disabled_at'
+const LISTED = 'id, email, system_role, created_at, oauth_provider, oauth_id, needs_setup, disabled_at, quota_json'
 /** Of a text that is searched for, what LIKE takes for more than itself. */
 const LIKE_SPECIAL = /[\\%_]/g
 
@@ -84,10 +87,14 @@ function* listUsers({
   params.push(limit, offset)
   const sql = `SELECT ${LISTED}, (SELECT max(last_used_at) FROM sessions WHERE user_id = users.id) AS last_seen_at FROM users ${filter}
     ORDER BY created_at, id LIMIT $${params.length - 1} OFFSET $${params.length}`
-  type Row = Omit<ListedUser, 'needs_setup'> & { readonly needs_setup: boolean | number }
+  type Row = Pick<UserRow, 'needs_setup' | 'quota_json'> & Omit<ListedUser, 'needs_setup' | 'quota'>
   const rows = yield* ask<Row>(sql, ...params)
   return {
-    users: rows.map((row) => ({ ...row, needs_setup: Boolean(row.needs_setup) })),
+    users: rows.map(({ quota_json, needs_setup, ...row }) => ({
+      ...row,
+      needs_setup: Boolean(needs_setup),
+      ...quotaOf(quota_json)
+    })),
     total: Number(counted?.total ?? 0)
   }
 }
