@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { loadAgent } from '../../lib/compose/agent.ts'
+import { loadAgent } from '../../lib/compose/agent-module.ts'
 import { asked, at, listIn, openSite, signIn, textIn } from '../fixtures/gateway.ts'
 
 const SHOUTING = fileURLToPath(new URL('../fixtures/shouting-agent.js', import.meta.url))
