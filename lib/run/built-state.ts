@@ -95,7 +95,7 @@ class BuiltState implements RunState {
 
   /** What is dropped is seen to be gone by a step, which an answer has as well. None of them may stand behind half a text, which it would end. */
   #dropHalves(hasReply: boolean): void {
-    const { half, hasDropped } = this.#records.journal.messages.keepHalf()
+    const { half, hasDropped } = this.#records.journal.keepHalf()
     this.#half = half
     if (half || !(hasDropped || hasReply)) return
     this.#builder.close('agent', hasReply ? this.#nextAfter('agent') : ['agent'], 'loop')

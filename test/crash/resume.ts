@@ -1,9 +1,11 @@
 // Runs of the built-in agent that go on after their process was killed: in mid-text, in thoughts, in a call, in a tool, behind a result, in a
 // question. Each of them stands where it is to be cut, all are cut at once, and the next process, or another one, goes on with all of them.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { JsonObject } from '../../lib/base/types.ts'
 import { type Child, startChild } from '../fixtures/child.ts'
-import { at, homeOf, listIn, type Options, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
+import { at, homeOf, listIn, type Options, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { textsIn } from '../fixtures/graph-journey.ts'
 import { ToolServer } from '../fixtures/hanging-tool.ts'
 import { type FakeModel, type Script, scripted, startModel } from '../fixtures/model.ts'
@@ -26,12 +28,13 @@ const tool = (name: string, annotations: object) => ({
   inputSchema: { type: 'object', properties: {} }
 })
 const TOOLS = [tool('change', {}), tool('look', { readOnlyHint: true }), tool('set', { idempotentHint: true })]
+const USAGE = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
 const GATE = { gate: 'after the cut' }
 
 /** Where each run is when its process is killed. */
 const PLACES = {
   text: { text: WORDS, ...GATE, gateAfter: 40 },
-  'text behind a result': { calls: [[QUICK]], text: WORDS, ...GATE, gateAfter: 40 },
+  'text behind a result': { calls: [[QUICK]], text: WORDS, usage: [USAGE], ...GATE, gateAfter: 40 },
   thoughts: { reasoning: WORDS, text: WORDS, ...GATE, gateAfter: 10 },
   'text behind thoughts': { reasoning: 'well, well', text: WORDS, ...GATE, gateAfter: 40 },
   call: { calls: [[WRITE]], text: WORDS, ...GATE, gateAfter: 20 },
@@ -39,9 +42,13 @@ const PLACES = {
   'tool that changes': { calls: [[QUICK, CHANGE!, LOOK!]], text: WORDS },
   'tool that looks': { calls: [[QUICK, LOOK!]], text: WORDS },
   'tool that sets': { calls: [[WRITE, SET!, CHANGE!]], text: WORDS },
-  question: { calls: [[ASK, CHANGE!]], text: WORDS }
+  question: { calls: [[ASK, CHANGE!]], text: WORDS },
+  // While its model answers it is given a message, which the next answer is about.
+  'text behind a message': { text: 'first', gate: 'the message is there' }
 } satisfies Record<string, Script>
 type Place = keyof typeof PLACES
+/** That of a run which is never finished. */
+const STUCK = { text: `stuck ${WORDS}`, gate: 'never', gateAfter: 5 }
 
 interface Underway {
   readonly place: Place
@@ -57,8 +64,9 @@ function continuing(model: FakeModel): void {
     if (last?.role !== 'user' || !String(last.content).startsWith('Your last answer was cut off')) return null
     const half = String(messages.at(-2)?.content)
     const preamble = PLACES['call behind text'].preamble
+    if (half.startsWith('stuck')) return { ...STUCK, text: STUCK.text.slice(half.length) }
     if (preamble.startsWith(half)) return { preamble: preamble.slice(half.length - AGAIN), calls: [[WRITE]] }
-    return { text: WORDS.slice(half.length - AGAIN) }
+    return { text: WORDS.slice(half.length - AGAIN), usage: [USAGE] }
   }
 }
 
@@ -79,16 +87,28 @@ async function nameTools(person: Person, tools: ToolServer): Promise<void> {
   await until(async () => (await state()) === 'ready', 'the tool server')
 }
 
-async function begin(person: Person, place: Place): Promise<Underway> {
+async function begin(person: Person, place: Place, model: FakeModel): Promise<Underway> {
   const thread = await person.thread()
   const reader = await person.stream(thread, scripted({ ...PLACES[place], strict: true }), { stream_mode: MODES })
+  if (place === 'text behind a message') await give(person, reader.runPath, model)
   return { place, thread, path: reader.runPath, reader }
 }
 
+async function give(person: Person, path: string, model: FakeModel): Promise<void> {
+  const content = scripted({ ...PLACES.text, strict: true })
+  const { gate } = PLACES['text behind a message']
+  const isAsked = () => model.requests.some(({ messages }) => JSON.stringify(messages).includes(gate))
+  await until(isAsked, 'its model answers')
+  const given = person.post(`${path}/input`, { messages: [{ role: 'user', content }] })
+  await person.post(`${path}/input`, { messages: [{ role: 'assistant', content: 'no' }] })
+  model.release(gate)
+  await given
+}
+
 /** A run at each place, and its reader has all that is stored. */
-async function beginAll(person: Person, tools: ToolServer): Promise<Underway[]> {
+async function beginAll(person: Person, tools: ToolServer, model: FakeModel): Promise<Underway[]> {
   const places = Object.keys(PLACES) as Place[]
-  const all = await Promise.all(places.map((place) => begin(person, place)))
+  const all = await Promise.all(places.map((place) => begin(person, place, model)))
   const isThere = ({ place, reader }: Underway) => {
     const said = [...textsIn(reader.frames).values()].join('')
     if (place.startsWith('tool') || place === 'question') return true
@@ -148,6 +168,9 @@ async function checkAll(t: Test, person: Person, all: readonly Underway[], tools
   t.match(found.get('text behind thoughts')!.at(-1), { additional_kwargs: { reasoning_content: 'well, well' } })
   for (const place of ['text behind a result', 'call', 'call behind text'] as const)
     t.strictSame(typesAt(place), ['human', 'ai', 'tool', 'ai'], place)
+  t.strictSame(typesAt('text behind a message'), ['human', 'ai', 'human', 'ai'], 'what was taken is there once')
+  const counted = all.find(({ place }) => place === 'text behind a result')!
+  t.match((await person.get(counted.path)).body, { total_tokens: 10 }, 'what all attempts have used is counted')
   t.equal(found.get('call behind text')![1]!.content, PLACES['call behind text'].preamble)
   t.match(resultsAt('tool that changes'), [/^current_time: 2/, 'tools_change: Interrupted', 'tools_look: done'])
   t.match(resultsAt('tool that looks'), [/^current_time: 2/, 'tools_look: done'])
@@ -173,24 +196,113 @@ async function checkQuestion(t: Test, person: Person, { thread, path }: Underway
 }
 
 t.test(
-  'on_restart resume: killed at ten places, each run goes on in the next process',
+  'on_restart resume: killed at eleven places, each run goes on in the next process, and one that never ends three times',
   { timeout: 170_000 },
   async (t) => {
     const [home, model, tools] = [homeOf(t), await startModel(), await ToolServer.start(t, TOOLS)]
     t.teardown(() => model.stop())
     continuing(model)
-    const config: Options = { models: modelsOf(model), ...BESIDES, runs: { on_restart: 'resume' } }
-    const first = await startChild(t, { home, config })
+    const config: Options = {
+      ...{ models: modelsOf(model), ...BESIDES },
+      ...{ runs: { on_restart: 'resume' }, server: { shutdown_grace_ms: 300 } }
+    }
+    const next = () => startChild(t, { home, config })
+    const first = await next()
     const person = await administrator(first, tools)
-    const all = await beginAll(person, tools)
+    const thread = await person.thread()
+    const stuck = await person.stream(thread, scripted(STUCK), { stream_mode: MODES })
+    const all = await beginAll(person, tools, model)
+    await stuck.until(({ frames }) => textsIn(frames).size === 1)
     await first.kill()
     await Promise.all(all.map(({ reader }) => reader.ended))
     model.release(GATE.gate)
     tools.release()
-    person.url = (await startChild(t, { home, config })).url
+    const second = await next()
+    person.url = second.url
     await checkAll(t, person, all, tools)
+    const said = () => partialOf(person, stuck.runPath)
+    await until(async () => (await said()).length >= 24, 'the second attempt says more')
+    t.match(await second.stop(), { code: 0 }, 'a stop leaves it to the next process')
+    const third = await next()
+    person.url = third.url
+    await until(async () => (await said()).length >= 40, 'the third attempt says more')
+    t.ok(STUCK.text.startsWith(await said()), 'a snapshot has all of it')
+    await third.kill()
+    person.url = (await next()).url
+    t.match((await person.get(stuck.runPath)).body, {
+      status: 'error',
+      stop_reason: 'server_restart',
+      error: /begun 3 times/
+    })
+    const messages = listIn((await person.get(`/api/threads/${thread}/state`)).body, 'values', 'messages')
+    t.equal(messages.length, 2)
+    const frames = await (await person.join(stuck.runPath, null, MODES)).whole()
+    const kept = [...textsIn(frames).values()]
+    t.strictSame(kept, [at(messages[1], 'content')], 'what the attempts have said is one message, and is kept')
   }
 )
+
+/** What a run at work has said, as a snapshot shows it. */
+async function partialOf(person: Person, path: string): Promise<string> {
+  const reader = await person.open('GET', `${path}/stream?mode=snapshot`)
+  await reader.untilFrames(1)
+  reader.leave()
+  return String(at(JSON.parse(reader.frames[0]!.data), 'partial', 0, 'content') ?? '')
+}
+
+const MODULE = `
+  export const canResume = true
+  const hang = () => new Promise(() => {})
+  const usage = { input_tokens: 1, output_tokens: 2, total_tokens: 3 }
+  const ai = { type: 'ai', content: 'aside', name: null, additional_kwargs: {}, response_metadata: {},
+    tool_calls: [], invalid_tool_calls: [], usage_metadata: usage }
+  const about = { caller: 'subagent:aid', model: 'm' }
+  const asks = (messageId) => ({ type: 'llm_request', ...about, messages: [], messageId })
+  const answers = (id) =>
+    ({ type: 'llm_response', ...about, responseId: id, message: { ...ai, id }, finishReason: 'stop', usage, latencyMs: 0 })
+  export default async function* ({ messages, attempt, earlier }) {
+    const isAside = messages[0].content === 'aside'
+    if (attempt === 1) yield 'half '
+    if (attempt === 1 && isAside) {
+      yield asks('aside 1')
+      yield answers('aside 1')
+      yield asks('aside 2')
+      yield { type: 'delta', messageId: 'aside 2', model: 'm', text: 'half of an aside' }
+    }
+    if (attempt === 1) await hang()
+    if (isAside) yield asks('aside 3')
+    if (isAside) yield answers('aside 3')
+    yield earlier.half ? 'whole' : 'and whole'
+  }`
+
+t.test('on_restart resume: an agent of your own that says it can goes on, and its sub-agents begin anew', async (t) => {
+  const home = homeOf(t)
+  writeFileSync(join(home, 'agent.mjs'), MODULE)
+  const config: Options = {
+    ...BESIDES,
+    agent: { runtime: 'module', path: './agent.mjs' },
+    runs: { on_restart: 'resume' }
+  }
+  const first = await startChild(t, { home, config })
+  const person = await signIn(first)
+  const threads = await Promise.all([person.thread(), person.thread()])
+  const [plain, aside] = await Promise.all([
+    person.stream(threads[0]!, 'plain', { stream_mode: MODES }),
+    person.stream(threads[1]!, 'aside', { stream_mode: MODES })
+  ])
+  await plain!.until(({ frames }) => textsIn(frames).size === 1)
+  await aside!.until(({ frames }) => textsIn(frames).has('aside 2'))
+  await first.kill()
+  person.url = (await startChild(t, { home, config })).url
+  const contents = async (stream: Stream) => {
+    await (await person.join(stream.runPath, stream.lastId, MODES)).whole()
+    const path = stream.runPath.replace(/\/runs\/.*/, '/state')
+    return listIn((await person.get(path)).body, 'values', 'messages').map((one) => at(one, 'content'))
+  }
+  t.strictSame(await contents(plain!), ['plain', 'half whole'], 'what it yields makes the half longer')
+  t.strictSame(await contents(aside!), ['aside', 'half ', 'and whole'], 'half an aside is nothing that is kept')
+  t.match((await person.get(aside!.runPath)).body, { status: 'success', subagent_tokens: 6 })
+})
 
 t.test('on_restart resume: another process goes on with what one had that is dead', { timeout: 170_000 }, async (t) => {
   const tools = await ToolServer.start(t, TOOLS)
@@ -199,7 +311,7 @@ t.test('on_restart resume: another process goes on with what one had that is dea
   const onA = await administrator(a, tools)
   const onB = new Person(b.url, onA.cookies)
   await nameTools(onB, tools)
-  const all = await beginAll(onA, tools)
+  const all = await beginAll(onA, tools, model)
   model.release(GATE.gate)
   tools.release()
   await a.kill()

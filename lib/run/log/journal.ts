@@ -21,7 +21,7 @@ import {
   cutTo,
   isObject
 } from '../../base/types.ts'
-import { asChatCompletion, asJson, cutTrace, interruptedResult, modelIn } from './event-content.ts'
+import { asChatCompletion, asJson, cutTrace, estimateBytes, interruptedResult, modelIn } from './event-content.ts'
 import { LiveMessages } from './message.ts'
 import { ModelUsages, type Prices } from './model-usage.ts'
 import type { Unstored } from './run-log.ts'
@@ -59,6 +59,8 @@ export class Journal {
   readonly #askedIds = new Map<string, string>()
   /** Those of the last answer that had begun when their process ended: without a result, they may have happened. */
   readonly begunCalls = new Set<string>()
+  /** Messages of others than the lead agent, which join no conversation. */
+  readonly #asideIds = new Set<string>()
   /** Messages that an attempt before this one has left among the events. */
   readonly recordedIds = new Set<string>()
   readonly #totals: Totals = { ...NO_TOTALS }
@@ -108,8 +110,9 @@ export class Journal {
     this.begunCalls.delete(call.id)
   }
 
-  #recallRequest(content: Json, { caller }: JsonObject): void {
+  #recallRequest(content: Json, { caller, message_id: aside }: JsonObject): void {
     this.#llmCalls++
+    if (typeof aside === 'string') this.#asideIds.add(aside)
     this.usage.called(modelIn(content) ?? '')
     if (caller === 'lead_agent') this.#modelName = modelIn(content) ?? this.#modelName
   }
@@ -256,6 +259,11 @@ export class Journal {
     this.#add('tool_result', 'message', asJson(message), { tool_name: call.name, status: message.status })
   }
 
+  /** Another attempt goes on: see LiveMessages. */
+  keepHalf(): ReturnType<LiveMessages['keepHalf']> {
+    return this.messages.keepHalf(this.#asideIds)
+  }
+
   /** A new attempt continues with what the previous one left. */
   beginAttempt(attempt: number): void {
     this.#add('run_restart', 'lifecycle', '', { attempt })
@@ -283,7 +291,14 @@ export class Journal {
   #request({ caller, model, messages, messageId }: AgentRecord & { type: 'llm_request' }): void {
     this.#openModelCalls.add(++this.#llmCalls, caller, messageId)
     this.usage.called(model)
-    this.#add('llm_request', 'trace', { model, messages: [...messages] }, { caller, llm_call_index: this.#llmCalls })
+    const about = { caller, llm_call_index: this.#llmCalls }
+    const aside = caller !== 'lead_agent' && messageId !== undefined
+    this.#add(
+      'llm_request',
+      'trace',
+      { model, messages: [...messages] },
+      aside ? { ...about, message_id: messageId } : about
+    )
   }
 
   #response(record: AgentRecord & { type: 'llm_response' }): void {
@@ -385,17 +400,4 @@ class OpenModelCalls {
     const at = this.#unnamed.findLastIndex((call) => call.caller === caller)
     return at < 0 ? undefined : this.#unnamed.splice(at, 1)[0]!.index
   }
-}
-
-/** Bytes of a number or a boolean, and the overhead of each member of an object. */
-const SMALL = 8
-
-/** Estimated bytes of a value: the units of its texts, and a little for everything else. */
-function estimateBytes(value: Json): number {
-  if (typeof value === 'string') return value.length
-  if (typeof value !== 'object' || value === null) return SMALL
-  let bytes = SMALL
-  if (Array.isArray(value)) for (const item of value) bytes += estimateBytes(item)
-  else for (const key of Object.keys(value)) bytes += SMALL + key.length + estimateBytes(value[key]!)
-  return bytes
 }

@@ -95,12 +95,12 @@ export class LiveMessages {
 
   /**
    * Another attempt goes on. Of the last message its text stays, with what was thought before it; calls in progress, thoughts without a
-   * text, and all other messages are dropped.
+   * text, and all other messages are dropped. `aside`: ids of messages that join no conversation.
    */
-  keepHalf(): { readonly half: HalfAnswer | null; readonly hasDropped: boolean } {
+  keepHalf(aside: ReadonlySet<string>): { readonly half: HalfAnswer | null; readonly hasDropped: boolean } {
     const all = [...this.#live]
     this.#live.clear()
-    const [id, last] = all.at(-1) ?? []
+    const [id, last] = all.findLast(([one]) => !aside.has(one)) ?? []
     if (!id || !last || last.message.text.isEmpty || last.message.blocks)
       return { half: null, hasDropped: all.length > 0 }
     const { calls } = last.message
