@@ -3,7 +3,9 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import type { JsonObject } from '../../lib/base/types.ts'
+import type { JsonObject, Run } from '../../lib/base/types.ts'
+import { endingParts, NO_PARTS, type Part, partsIn } from '../../lib/protocols/parts.ts'
+import { Kind } from '../../lib/run/log/frame.ts'
 import { type Child, startChild } from '../fixtures/child.ts'
 import { at, homeOf, listIn, type Options, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { textsIn } from '../fixtures/graph-journey.ts'
@@ -122,6 +124,39 @@ async function beginAll(person: Person, tools: ToolServer, model: FakeModel): Pr
   return all
 }
 
+/** The answers that another protocol makes of the frames: their texts, and ids of their calls. What was made anew is not among them. */
+function spoken(frames: readonly Frame[], run: Run): [string, string[]][] {
+  const texts = new Map<string, string>()
+  const calls = new Map<string, string[]>()
+  const cut = new Set<string>()
+  let state = NO_PARTS
+  const take = (part: Part) => {
+    if (part.type === 'message') texts.set(part.message, '')
+    if (part.type === 'delta' && part.kind === 'text')
+      texts.set(part.message, (texts.get(part.message) ?? '') + part.text)
+    if (part.type === 'called' && part.error === null)
+      calls.set(part.message, [...(calls.get(part.message) ?? []), part.id])
+    if (part.type === 'done' && part.reason === null) cut.add(part.message)
+  }
+  for (const [n, { event, data }] of frames.entries()) {
+    const kind = { metadata: Kind.metadata, values: Kind.values, messages: Kind.messages }[event]
+    if (kind === undefined) continue
+    const bytes = Buffer.from(kind === Kind.values ? '' : `event: ${event}\ndata: ${data}\n\n`)
+    const step = partsIn(run, state, { n, epoch: 1, kind, bytes }, null)
+    state = step.state
+    step.parts.forEach(take)
+  }
+  endingParts(run, state).forEach(take)
+  const ids = [...texts.keys()].filter((id) => !cut.has(id))
+  return ids.map((id) => [texts.get(id) ?? '', calls.get(id) ?? []])
+}
+
+function saidIn(messages: readonly JsonObject[]): [string, string[]][] {
+  return messages.flatMap(({ type, content, tool_calls }): [string, string[]][] =>
+    type === 'ai' ? [[String(content), (tool_calls as JsonObject[]).map(({ id }) => String(id))]] : []
+  )
+}
+
 const lines = (frames: readonly Frame[]) => frames.map(({ event, id, data }) => `${event} ${id} ${data}`)
 const typeOf = (event: unknown) => String(at(event, 'event_type'))
 
@@ -138,6 +173,7 @@ async function check(t: Test, person: Person, { place, thread, path, reader }: U
   const texts = textsIn(all)
   for (const { type, id, content } of messages)
     if (type === 'ai') t.equal(texts.get(String(id)) ?? '', content, `${place}: deltas add up to the message`)
+  t.strictSame(spoken(all, (await person.get(path)).body as Run), saidIn(messages), `${place}: other protocols too`)
   const last = all.findLast(({ event }) => event === 'values')
   t.strictSame(at(JSON.parse(last!.data), 'messages'), messages, `${place}: readers see the state`)
   const events = listIn((await person.get(`${path}/events?limit=1000`)).body)

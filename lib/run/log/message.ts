@@ -1,7 +1,16 @@
 // The messages one run has in progress: an agent's deltas, folded into the messages they become, and shown as frames.
 import type { Delta, HalfAnswer } from '../../agent/runtime.ts'
-import { brokenOff } from '../../conversation/calls.ts'
-import { asChunk, begun, type Chunk, ended, fold, GROWN, type GrowingMessage } from '../../conversation/chunk.ts'
+import { brokenOff, finishCall } from '../../conversation/calls.ts'
+import {
+  asChunk,
+  begun,
+  callTextsOf,
+  type Chunk,
+  ended,
+  fold,
+  GROWN,
+  type GrowingMessage
+} from '../../conversation/chunk.ts'
 import { cutText, DeltaEncoder, shortChunk, type Shown } from '../../conversation/wire.ts'
 import type { AiMessage, JsonObject, UsageMetadata } from '../../base/types.ts'
 import { fits, Kind } from './frame.ts'
@@ -101,7 +110,8 @@ export class LiveMessages {
     const all = [...this.#live]
     this.#live.clear()
     const [id, last] = all.findLast(([one]) => !aside.has(one)) ?? []
-    if (!id || !last || last.message.text.isEmpty || last.message.blocks)
+    // What reads the log takes a call that is whole for one.
+    if (!id || !last || last.message.text.isEmpty || last.message.blocks || hasWholeCall(last.message))
       return { half: null, hasDropped: all.length > 0 }
     const { calls } = last.message
     const [text, reasoning] = [String(last.message.text), String(last.message.reasoning)]
@@ -126,6 +136,10 @@ export class LiveMessages {
     this.#live.clear()
     return broken
   }
+}
+
+function hasWholeCall(message: GrowingMessage): boolean {
+  return callTextsOf(message).some((call) => finishCall(call, true).type === 'tool_call')
 }
 
 /** `message` null: nothing of it had come. */
