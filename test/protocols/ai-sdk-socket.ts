@@ -16,6 +16,7 @@ interface Frame {
   readonly sequence?: number
   readonly chunk?: { readonly type: string; readonly delta?: string }
   readonly errorText?: string
+  readonly run?: string
 }
 
 // What is silent for one and a half heartbeats is given up.
@@ -86,6 +87,46 @@ t.test(
     await other.ask({ type: 'resume', requestId: 'd', id: randomUUID() })
     await other.untilLast('d', 'no-active')
     for (const one of [client, other]) one.ws.close()
+  }
+)
+
+t.test(
+  'an answer that goes on after a question is resumed by the numbers of the run that its request has read',
+  async (t) => {
+    const client = new Client(bearer)
+    const id = randomUUID()
+    const question = '/demo rate=0 tool=ask_user args={"question":"Which colour?","options":["Green","Blue"]}'
+    await client.ask(send('asking', id, question))
+    await client.untilLast('asking', 'end')
+    const shown = (await owner.get(`/api/ai/chat/${id}`)).body as { id: string; parts: Record<string, unknown>[] }[]
+    const last = shown.at(-1)!
+    const parts = last.parts.map((part) =>
+      part.type === 'dynamic-tool' ? { ...part, state: 'output-available', output: 'Blue' } : part
+    )
+    const messages = [...shown.slice(0, -1), { ...last, parts }]
+    await client.ask(send('answer', id, '', { body: {}, messages, messageId: last.id }))
+    await client.untilLast('answer', 'end')
+    const told = client.of('answer')
+    const numbered = (frames: readonly Frame[]) =>
+      frames.flatMap(({ sequence, chunk }) => (sequence === undefined ? [] : [{ sequence, chunk }]))
+    t.ok(numbered(told).length > 2)
+    const { run } = told[0]!
+    await client.ask({ type: 'resume', requestId: 'tail', id, run, lastSequence: 1 })
+    await client.untilLast('tail', 'end')
+    t.strictSame(numbered(client.of('tail')), numbered(told).slice(2), 'exactly what follows')
+    await client.ask({ type: 'resume', requestId: 'whole', id })
+    await client.untilLast('whole', 'end')
+    const whole = numbered(client.of('whole'))
+    t.strictSame(
+      whole.slice(-numbered(told).length).map(({ chunk }) => chunk),
+      numbered(told).map(({ chunk }) => chunk)
+    )
+    t.ok(whole.length > numbered(told).length, 'the message from its start')
+    const { run: first } = client.of('whole')[0]!
+    await client.ask({ type: 'resume', requestId: 'rest', id, run: first, lastSequence: 3 })
+    await client.untilLast('rest', 'end')
+    t.strictSame(numbered(client.of('rest')), whole.slice(4))
+    client.ws.close()
   }
 )
 

@@ -27,8 +27,10 @@ const request = objectOf({
   requestId: v.pipe(v.string(), v.minLength(1), v.maxLength(256)),
   id: v.optional(id),
   body: v.nullish(jsonObject),
-  // Of a `resume`: the last chunk that came.
-  lastSequence: v.nullish(integer({ min: 0 }))
+  // Of a `resume`: the last chunk that came, and the run at which its request began to count, as `start` has said: the one that was sent, or
+  // the first of the message, which may have several.
+  lastSequence: v.nullish(integer({ min: 0 })),
+  run: v.nullish(id)
 })
 type Request = v.InferOutput<typeof request>
 
@@ -120,22 +122,24 @@ class ChatSocket {
     }
     // The number of a chunk never names two.
     const run = await this.#chats.send(this.#call, chat as JsonObject, { durability: 'sync' })
-    this.#report({ type: 'start', requestId })
     this.#read(requestId, [run], -1)
   }
 
   /** Also of an answer that has ended meanwhile: the page may have half of it. */
-  async #resume({ requestId, lastSequence }: Request, chatId: string): Promise<void> {
+  async #resume({ requestId, lastSequence, run }: Request, chatId: string): Promise<void> {
     const threadId = await visibleThread(this.#services, this.#call, PROTOCOL, chatId)
     if (threadId !== null) await this.#ask('read', threadId)
     const runs = threadId === null ? [] : await this.#chats.runsOf(threadId)
     if (runs.length === 0) return this.#report({ type: 'no-active', requestId })
-    this.#report({ type: 'start', requestId })
-    this.#read(requestId, runs, lastSequence ?? -1)
+    // Another message may have been sent since: its numbers are others.
+    const at = run == null ? 0 : runs.findIndex(({ run_id }) => run_id === run)
+    if (at < 0) return this.#read(requestId, runs, -1)
+    this.#read(requestId, runs.slice(at), lastSequence ?? -1)
   }
 
   #read(requestId: string, runs: readonly Run[], after: number): void {
     const run = runs.at(-1)!
+    this.#report({ type: 'start', requestId, run: runs[0]!.run_id })
     const { readers } = this.#services.registry
     const encoding = chunkFrames(requestId, after)
     const view = { translation: TRANSLATION, encoding, selection: () => this.#chats.selection }
