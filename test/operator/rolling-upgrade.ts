@@ -6,7 +6,7 @@ import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { databaseSection } from '../fixtures/backends.ts'
 import { beginCommand, type Child, command, commandOf, startChild } from '../fixtures/child.ts'
 import { at, homeOf, listIn, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
-import { GATE, nextVersion } from '../fixtures/next-version.ts'
+import { GATE, INDEX, nextVersion } from '../fixtures/next-version.ts'
 import { POSTGRES_STEPS } from '../fixtures/old-schema.ts'
 import { onOther } from '../fixtures/pair.ts'
 import { sized } from '../fixtures/size.ts'
@@ -117,12 +117,13 @@ t.test('old and new go on side by side while a schema is expanded, filled and co
     min_writer: OURS,
     steps: [
       { version: next.schema, phase: 'expand', stop: false },
+      { version: next.schema, phase: 'indexes', stop: false },
       { version: next.schema, phase: 'backfill', stop: false },
       { version: next.schema, phase: 'contract', stop: true }
     ],
     processes: [{ schema: OURS, count: 1 }]
   })
-  t.ok((before.steps[1]?.rows ?? 0) >= THREADS * 0.9, 'with about how many rows')
+  t.ok((before.steps[2]?.rows ?? 0) >= THREADS * 0.9, 'with about how many rows')
 
   // It is killed with some of the rows filled.
   const holder = await lineTo(t, database.postgres_url!)
@@ -140,6 +141,8 @@ t.test('old and new go on side by side while a schema is expanded, filled and co
   // The older version opens it meanwhile, and waits for nothing.
   const asked = await command(home, 'user', 'list', '--json')
   t.match(asked, { code: 0, out: /person-/ }, asked.errors)
+  // As if it had been killed in the middle of that too.
+  await line.rows(`UPDATE pg_index SET indisvalid = false WHERE indexrelid = '${INDEX}'::regclass`)
   const second = await commandOf(next.program, home, 'migrate', '--apply', '--json')
   t.equal(second.code, 0, second.errors)
   const progress = second.errors
@@ -153,6 +156,7 @@ t.test('old and new go on side by side while a schema is expanded, filled and co
     'what was done is not done again'
   )
   t.match(await planOf(next.program, home), { schema: next.schema, steps: [{ phase: 'contract' }] })
+  t.strictSame(await line.rows(`SELECT 1 FROM pg_index WHERE NOT indisvalid AND indexrelid = '${INDEX}'::regclass`), [])
   t.strictSame(await line.rows('SELECT 1 FROM threads_meta WHERE shown_name IS DISTINCT FROM display_name LIMIT 1'), [])
 
   // Side by side.

@@ -38,7 +38,7 @@ export interface Schema {
   readonly contracted: ReadonlySet<number>
 }
 
-/** How far a backfill is. */
+/** How far a backfill is; `rows` 0 also of a step whose indexes are being made. */
 interface Backfill {
   readonly version: number
   readonly after: string
@@ -127,19 +127,22 @@ export class Migrator {
   /** Applies a step, or what is left of it. `inUse`: other processes go on meanwhile. */
   async expand(step: Migration, schema: Schema, inUse: boolean): Promise<void> {
     if (step.version > schema.version) await this.#expand(step, inUse)
+    if (!isLong(step)) return
     const pending = schema.pending.find(({ version }) => version === step.version)
+    if (step.indexes !== null) await this.#index(step, step.indexes)
     if (step.backfill !== null)
       await this.#fill(step, step.backfill, pending ?? { version: step.version, ...NOTHING_YET })
+    else await this.#connection.rows('UPDATE migrations SET backfill = NULL WHERE version = $1', [step.version])
   }
 
   async #expand(step: Migration, inUse: boolean): Promise<void> {
-    const { version, minReader, minWriter, backfill } = step
+    const { version, minReader, minWriter } = step
     const record =
       version <= COMPATIBLE_SINCE
         ? this.#statement('INSERT INTO migrations (version, applied_at) VALUES ($1, now())', [version])
         : this.#statement(
             `INSERT INTO migrations (version, applied_at, min_reader, min_writer, backfill) VALUES ($1, now(), $2, $3, $4)`,
-            [version, minReader, minWriter, backfill === null ? null : JSON.stringify(NOTHING_YET)]
+            [version, minReader, minWriter, isLong(step) ? JSON.stringify(NOTHING_YET) : null]
           )
     await this.#changing(step.version, 'expand', inUse, [this.#statement(step.sql), record])
   }
@@ -194,21 +197,41 @@ export class Migrator {
     statements: readonly (() => Promise<unknown>)[]
   ): Promise<void> {
     const all = [this.#statement(`SET LOCAL lock_timeout = '${inUse ? LOCK_TIMEOUT : 0}'`), ...statements]
-    const ticking = new Poller({
-      everyMs: REPORT_MS,
-      work: async () => this.#report({ version, phase }),
-      onError: () => {}
-    })
-    this.#report({ version, phase })
-    ticking.start()
-    try {
+    await this.#ticking({ version, phase }, async () => {
       for (let tries = 1; !(await this.#hasCommitted(all, version, tries === LOCK_TRIES)); tries++) {
         this.#report({ version, phase: 'lock' })
         await sleep(LOCK_PAUSE_MS)
       }
+    })
+  }
+
+  /** Reports again and again until the work is done. */
+  async #ticking(
+    what: { version: number; phase: MigrationProgress['phase'] },
+    work: () => Promise<void>
+  ): Promise<void> {
+    const ticking = new Poller({ everyMs: REPORT_MS, work: async () => this.#report(what), onError: () => {} })
+    this.#report(what)
+    ticking.start()
+    try {
+      await work()
     } finally {
       await ticking.stop()
     }
+  }
+
+  /** Makes the indexes while their tables are written. One that was broken off has left a part that is no good. */
+  async #index({ version }: Migration, sql: string): Promise<void> {
+    const connection = this.#connection
+    const broken = await connection.rows<{ name: string }>(
+      `SELECT relname AS name FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+       WHERE NOT indisvalid AND relnamespace = current_schema()::regnamespace`
+    )
+    await this.#ticking({ version, phase: 'indexes' }, async () => {
+      for (const { name } of broken)
+        if (new RegExp(`\\b${name}\\b`).test(sql)) await connection.rows(`DROP INDEX CONCURRENTLY "${name}"`)
+      for (const statement of sql.split(/;\s*$/m)) if (statement.trim() !== '') await connection.rows(statement)
+    })
   }
 
   /** False: somebody was in the way, and nothing has happened. */
@@ -235,12 +258,14 @@ export class Migrator {
     const of = await rowsOfBackfill(this.#connection, sql)
     let [key, done, limit] = [after, rows, BATCH.first]
     this.#report({ version, phase: 'backfill', rows: done, of })
+    // A batch that a crash of the server takes back is done again: nobody needs to wait for its disk.
+    await this.#connection.rows('SET synchronous_commit = off')
+    await this.#connection.rows(`SET lock_timeout = '${LOCK_TIMEOUT}'`)
     for (;;) {
       const begun = performance.now()
       let batch: Filled | undefined
       const isDone = await this.#hasCommitted(
         [
-          this.#statement(`SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'`),
           async () => {
             ;[batch] = await this.#connection.rows<Filled>(sql, [key, limit])
             const state = batch?.after == null ? null : JSON.stringify({ after: batch.after, rows: done + batch.rows })
@@ -262,6 +287,8 @@ export class Migrator {
       limit = Math.max(BATCH.least, Math.min(BATCH.most, took < BATCH_MS ? limit * 2 : limit >> 1))
       this.#report({ version, phase: 'backfill', rows: done, of: Math.max(of, done) })
     }
+    await this.#connection.rows('SET synchronous_commit = on')
+    await this.#connection.rows('SET lock_timeout = 0')
     this.#reportedAt = Number.NEGATIVE_INFINITY
     this.#report({ version, phase: 'backfill', rows: done, of: done })
   }
@@ -280,6 +307,11 @@ export class Migrator {
 interface Filled {
   readonly after: string | null
   readonly rows: number
+}
+
+/** True: it is not done when its tables are changed. */
+function isLong({ indexes, backfill }: Migration): boolean {
+  return indexes !== null || backfill !== null
 }
 
 const NOTHING_YET = { after: '', rows: 0 }

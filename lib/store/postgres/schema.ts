@@ -146,11 +146,12 @@ export async function planOf(url: string): Promise<SchemaPlan> {
 
 async function plannedOf(
   connection: PgConnection,
-  { version, minWriter, backfill }: ReturnType<typeof missingOf>[number],
+  { version, minWriter, indexes, backfill }: ReturnType<typeof missingOf>[number],
   schema: Schema
 ): Promise<PlannedStep[]> {
-  const expand: PlannedStep = { version, phase: 'expand', stop: minWriter > 0, rows: null }
-  const steps = version > schema.version ? [expand] : []
+  const steps: PlannedStep[] = []
+  if (version > schema.version) steps.push({ version, phase: 'expand', stop: minWriter > 0, rows: null })
+  if (indexes !== null) steps.push({ version, phase: 'indexes', stop: false, rows: null })
   if (backfill === null) return steps
   const done = schema.pending.find((one) => one.version === version)?.rows ?? 0
   const rows = Math.max(0, (await rowsOfBackfill(connection, backfill)) - done)

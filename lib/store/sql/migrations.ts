@@ -8,6 +8,8 @@ export interface Migration {
   /** The same of reading: 0 also after `-- breaking for writers: why`. */
   readonly minReader: number
   readonly sql: string
+  /** Indexes of tables in use: statements that a transaction cannot have, each `CREATE INDEX CONCURRENTLY IF NOT EXISTS`; PostgreSQL alone. */
+  readonly indexes: string | null
   /**
    * Fills what `sql` has added, a batch a transaction; PostgreSQL alone. One statement: $1 is the last key of the batch before, as
    * text, '' at first, and $2 how many rows; answers `after`, the last key of this batch, null when there are none, and `rows`.
@@ -19,7 +21,7 @@ export interface Migration {
 
 const BREAKING = /^-- breaking( for writers)?:/
 
-/** The steps in a folder, in order: `000001.sql` is 1, with `000001.backfill.sql` and `000001.contract.sql`. The folder's URL ends in a slash. */
+/** The steps in a folder, in order: `000001.sql` is 1, with `000001.indexes.sql`, `.backfill.sql`, `.contract.sql`. The URL ends in a slash. */
 export function migrationsIn(folder: URL): Migration[] {
   const names = readdirSync(folder)
   const read = (name: string): string | null =>
@@ -34,7 +36,8 @@ export function migrationsIn(folder: URL): Migration[] {
       const [breaking, forWriters] = BREAKING.exec(sql) ?? []
       const minWriter = breaking === undefined ? 0 : version
       const minReader = forWriters === undefined ? minWriter : 0
-      return { version, minWriter, minReader, sql, backfill: part('backfill'), contract: part('contract') }
+      const parts = { indexes: part('indexes'), backfill: part('backfill'), contract: part('contract') }
+      return { version, minWriter, minReader, sql, ...parts }
     })
 }
 
@@ -64,7 +67,7 @@ export function tooNew(found: number, known: number): Error {
 export interface MigrationProgress {
   readonly version: number
   /** `lock`: somebody holds one that it needs. `other`: another process is doing it. */
-  readonly phase: 'copy' | 'expand' | 'backfill' | 'contract' | 'lock' | 'other'
+  readonly phase: 'copy' | 'expand' | 'indexes' | 'backfill' | 'contract' | 'lock' | 'other'
   /** Rows done of an estimated number, in a backfill. */
   readonly rows?: number
   readonly of?: number
@@ -98,7 +101,7 @@ export interface SchemaPlan {
 
 export interface PlannedStep {
   readonly version: number
-  readonly phase: 'expand' | 'backfill' | 'contract'
+  readonly phase: 'expand' | 'indexes' | 'backfill' | 'contract'
   /** True: programs of the versions before must have stopped. */
   readonly stop: boolean
   /** Estimated rows to be filled. */
