@@ -9,7 +9,7 @@ import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import t, { type Test } from 'tap'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { openDatabase } from '../../lib/store/open.ts'
-import type { Migrated } from '../../lib/store/sql/migrations.ts'
+import type { Migrated, MigrationProgress } from '../../lib/store/sql/migrations.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
 import { StoreUnavailable } from '../../lib/store/store.ts'
@@ -200,8 +200,12 @@ t.test('before a schema is changed the file is copied, and what was done is told
   const path = madeBy(t, 5)
   const before = rowsOf(path, TABLES)
   const told: Migrated[] = []
-  const options = { hasBackup: true, onMigrated: (what: Migrated) => void told.push(what) }
+  const steps: string[] = []
+  const onProgress = ({ phase, version, bytes }: MigrationProgress) => steps.push(`${phase} ${version} ${bytes! > 0}`)
+  const options = { hasBackup: true, onProgress, onMigrated: (what: Migrated) => void told.push(what) }
   await (await openSqliteStore(path, options)).close()
+  const changes = STEPS.slice(5).map((_, index) => `expand ${index + 6} true`)
+  t.strictSame(steps, ['copy 5 true', ...changes], 'each part is said before it is done')
   t.match(told, [{ from: 5, to: STEPS.length, breaking: true, duration_ms: Number, backup: String }])
   const { backup } = told[0]!
   t.match(backup, /\.schema-5\.\d+\.bak$/)
