@@ -44,7 +44,7 @@ export const migrate: Command = {
       const done = await applyMigration(config, report)
       const text = done
         ? `The database was brought from schema ${done.from} to ${done.to} in ${done.duration_ms} ms${done.backup ? `; as it was: ${done.backup}` : ''}`
-        : 'There is nothing to do'
+        : 'The database has the schema of this version'
       return print(values.json, text, { migrated: done })
     }
     const steps = await contractMigration(config, report)
@@ -66,6 +66,7 @@ interface Plan {
 }
 
 function planText({ backend, schema, program, min_reader, min_writer, bytes, steps, processes }: Plan): string {
+  if (schema === 0) return 'There is no database yet: --apply or the first start makes it'
   const able = `programs from schema ${min_writer} on may write it, from ${min_reader} on read it`
   const head = `${backend}, ${Math.round(bytes / MIB)} MiB, schema ${schema} (this program: ${program}); ${able}`
   const users = processes.map((one) => `in use by ${one.count} of schema ${one.schema || 'unknown'}`)

@@ -116,6 +116,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
     if (typeof backend === 'object' || backend === 'memory') return null
     if (backend === 'sqlite' && !existsSync(sqlite_path)) return null
     const { schema, steps } = await planSchema(config)
+    if (schema === 0) return null
     if (steps.some(({ phase }) => phase !== 'contract'))
       return warn(`${schema}, to be changed: colloquy migrate --plan`)
     return steps.length === 0
