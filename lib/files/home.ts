@@ -59,6 +59,11 @@ export function homeId(home: string): Promise<string> {
   return keptLine(join(home, ID_FILE), randomUUID)
 }
 
+/** null: none has been given to it. */
+export function idOfHome(home: string): string | null {
+  return existsSync(join(home, ID_FILE)) ? readFileSync(join(home, ID_FILE), 'utf8').trim() : null
+}
+
 /** The last holder of the lock: its machine, and its process id in the database. */
 const HOLDER_FILE = 'serve.id'
 

@@ -2,12 +2,17 @@
 import { constants, existsSync, readFileSync } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { createServer } from 'node:net'
+import { delimiter, resolve } from 'node:path'
 import { getHeapStatistics } from 'node:v8'
 import { type Config, unusedOptions } from '../config/config.ts'
 import { isLoopbackName } from '../http/entry.ts'
-import { isServed } from '../files/home.ts'
-import { openDatabase, planSchema } from '../store/open.ts'
+import { toolServerSeal } from '../auth/seal.ts'
+import { isObject, type JsonObject } from '../base/types.ts'
+import { Extensions } from '../files/extensions.ts'
+import { idOfHome, isServed } from '../files/home.ts'
+import { conditionOf, openDatabase, planSchema } from '../store/open.ts'
 import type { Store } from '../store/store.ts'
+import { arrivalOf, isDirect, problemsOf } from './arrival.ts'
 
 /** `warn`: it works, and not as well or not for long. */
 export interface Finding {
@@ -26,6 +31,8 @@ const LEAST_DISK_MB = 1024
 const OTHER_DESCRIPTORS = 256
 const TIMEOUT_MS = 5_000
 const SKEW_S = 2
+const DAY_MS = 86_400_000
+const BACKUP_DAYS = 7
 const LEAST_NODE = [20, 20] as const
 
 const good = (text: string) => ({ is: 'good', text }) as const
@@ -132,6 +139,54 @@ const CHECKS: Readonly<Record<string, Check>> = {
         : warn(`${dead.length}${dead.length === 100 ? ' or more' : ''} have failed for good: colloquy jobs list --dead`)
     }),
 
+  engine: async ({ database }) => {
+    const found = await conditionOf(database)
+    if (found === null) return null
+    const { engine, waiting } = found
+    return waiting === 0 ? good(engine) : warn(`${engine}; ${waiting} statements wait for locks of others`)
+  },
+
+  homes: async ({ home, database, files }) => {
+    if (database.backend !== 'postgres' || !files.shared) return null
+    const homes = (await conditionOf(database))?.homes ?? []
+    const own = idOfHome(home)
+    const isOther = homes.some((id) => id !== own)
+    return isOther
+      ? bad(`${home} is not the home of the processes that run: use theirs, or set files.shared to false`)
+      : good(homes.length === 0 ? 'no process runs' : 'that of all processes')
+  },
+
+  backup: (config) =>
+    withStore(config, async ({ audit }) => {
+      const [last] = await audit.list({ action: 'backup', limit: 1 })
+      if (last === undefined) return warn('colloquy backup has made none')
+      const days = Math.floor((Date.now() - Date.parse(last.at)) / DAY_MS)
+      return days <= BACKUP_DAYS
+        ? good(`the last is of ${last.at}`)
+        : warn(`the last one is ${days} days old: colloquy backup`)
+    }),
+
+  proxy: async ({ home, database, server }) => {
+    const { public_url, port } = server
+    if (public_url === null || port === 0) return null
+    if (existsSync(database.sqlite_path) && isServed(home, database.sqlite_path))
+      return good('a server runs here: what a proxy sends is looked at while none does')
+    const arrival = await arrivalOf(public_url, server)
+    if (arrival === null) return warn(`what is asked of ${new URL(public_url).host} does not arrive here`)
+    if (isDirect(arrival)) return good('none stands in between')
+    const problems = problemsOf(arrival, { server })
+    return problems.length === 0 ? good('address and scheme arrive') : warn(`of a request: ${problems.join('; ')}`)
+  },
+
+  tools: async ({ home, mcp }) => {
+    const { mcpServers } = await new Extensions(home, toolServerSeal(mcp.secrets_key)).read()
+    const used = Object.entries(mcpServers).filter(([, server]) => isObject(server) && server.enabled !== false)
+    if (used.length === 0) return null
+    const answers = await Promise.all(used.map(([name, server]) => problemOfServer(name, server as JsonObject)))
+    const problems = answers.filter((answer) => answer !== null)
+    return problems.length === 0 ? good(`${used.length} can be reached`) : bad(problems.join('; '))
+  },
+
   models: async ({ models }) => {
     if (models.length === 0) return warn('none: the demo model answers')
     const answers = await Promise.all(models.map(({ name, base_url }) => reach(name, base_url)))
@@ -181,10 +236,20 @@ async function withStore(config: Config, look: (store: Store) => Promise<Omit<Fi
   }
 }
 
+/** Whether a tool server is there; its arguments, address and headers may have secrets. */
+async function problemOfServer(name: string, { url, command }: JsonObject): Promise<string | null> {
+  if (typeof url === 'string') return reach(name, url)
+  if (typeof command !== 'string') return `${name} has neither an address nor a command`
+  const folders = (process.env.PATH ?? '').split(delimiter)
+  const isThere = folders.some((folder) => existsSync(resolve(folder, command)))
+  return isThere ? null : `${name}: its command is not on the PATH`
+}
+
 /** null: something answers there. The address is not shown: it may have a key. */
 async function reach(name: string, address: string): Promise<string | null> {
   try {
-    await asked(address)
+    // Of a stream the rest would keep this process from ending.
+    await (await asked(address)).body?.cancel()
     return null
   } catch (error) {
     // Messages name the address, with what it has of secrets.

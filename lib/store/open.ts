@@ -12,10 +12,12 @@ import { openJsonlEvents } from './jsonl/events.ts'
 import { openMemoryEvents } from './memory/event-store.ts'
 import { openMemoryStore } from './memory/open.ts'
 import { openSplitStore } from './split/open.ts'
+import type { Condition } from './condition.ts'
 import type { CopiedTable, CopySource, CopyTarget } from './copy.ts'
 import type { PartTarget } from './copy-part.ts'
 import { openSqlitePart, openSqliteSource, openSqliteTarget } from './sqlite/copy.ts'
 import { logSlowStatements } from './slow-statements.ts'
+import { sqliteCondition } from './sqlite/condition.ts'
 import { openSqliteStore, pruneFile } from './sqlite/open.ts'
 import { planOf as planOfFile } from './sqlite/schema.ts'
 import { isSlow, type Migrated, type OnProgress, type SchemaPlan } from './sql/migrations.ts'
@@ -127,6 +129,12 @@ export async function contractSchema({ database }: StoreOptions, onProgress: OnP
 }
 
 const NO_SCHEMA = 'only SQLite files and PostgreSQL databases have a schema that is changed by steps'
+
+/** null: there is nothing to look at. @throws Error when it does not answer */
+export async function conditionOf({ backend, sqlite_path, postgres_url }: DatabaseOptions): Promise<Condition | null> {
+  if (backend === 'postgres') return (await import('./postgres/condition.ts')).postgresCondition(postgres_url!)
+  return backend === 'sqlite' && existsSync(sqlite_path) ? sqliteCondition(sqlite_path) : null
+}
 
 /** The tables that a copy of a database has. */
 export { copiedTables } from './sqlite/copy.ts'

@@ -1,8 +1,12 @@
 // colloquy doctor and config show: what they find, and that neither says a secret.
 import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import t from 'tap'
+import { createServer, get } from 'node:http'
+import { once } from 'node:events'
+import { databaseSection } from '../fixtures/backends.ts'
 import { command } from '../fixtures/child.ts'
+import { freePort } from '../fixtures/free-port.ts'
 import { homeOf, listIn, openSite, signIn, textIn } from '../fixtures/gateway.ts'
 
 const SENTINEL = 'sentinel-7f3a9c'
@@ -57,13 +61,64 @@ t.test(
     t.match(findings, { port: { text: /a server runs/ }, jobs: { is: 'good' }, schema: { is: 'good', text: /^\d+$/ } })
     const bad = Object.values(findings).filter(({ is }) => is === 'bad')
     t.strictSame([code, bad], [0, []])
+    t.match(findings, { engine: { is: 'good', text: /^SQLite 3/ }, backup: { is: 'warn', text: /has made none/ } })
     await site.stop()
+    t.equal((await command(site.home, 'backup', join(site.home, '..', `${basename(site.home)}.zip`))).code, 0)
     writeFileSync(join(site.home, 'colloquy.yaml'), JSON.stringify({ models: SECRETS.models }))
+    const servers = {
+      lost: { command: 'no-such-program' },
+      gone: { url: `http://127.0.0.1:${await freePort()}/${SENTINEL}` },
+      off: { enabled: false }
+    }
+    writeFileSync(join(site.home, 'extensions_config.json'), JSON.stringify({ mcpServers: servers }))
     const broken = await command(site.home, 'doctor', '--json')
     t.equal(broken.code, 1)
-    t.match(findingsIn(broken.out), { models: { is: 'bad', text: /^m cannot be reached/ } })
+    const found = findingsIn(broken.out)
+    t.match(found, { models: { is: 'bad', text: /^m cannot be reached/ }, backup: { is: 'good' } })
+    t.match(found, {
+      tools: { is: 'bad', text: 'lost: its command is not on the PATH; gone cannot be reached (ECONNREFUSED)' }
+    })
   }
 )
+
+t.test('behind a proxy it says what of a request arrives, and what is missing on either side', async (t) => {
+  const home = homeOf(t)
+  const [port, front] = [await freePort(), await freePort()]
+  const sent: Record<string, string> = {}
+  const proxy = createServer((request, response) => {
+    const onwards = { host: '127.0.0.1', port, path: request.url, headers: { ...request.headers, ...sent } }
+    get(onwards, (answer) => answer.pipe(response)).on('error', () => response.destroy())
+  }).listen(front, '127.0.0.1')
+  await once(proxy, 'listening')
+  t.teardown(() => proxy.close())
+  const found = async (server: object) => {
+    writeFileSync(join(home, 'colloquy.yaml'), JSON.stringify({ server: { port, ...server } }))
+    return findingsIn((await command(home, 'doctor', '--json')).out).proxy
+  }
+  const public_url = `http://127.0.0.1:${front}`
+  t.match(await found({}), undefined)
+  t.match(await found({ public_url: `http://127.0.0.1:${port}` }), { is: 'good', text: /none stands/ })
+  sent['x-forwarded-proto'] = 'https'
+  const lacking = await found({ public_url })
+  t.match(lacking, {
+    is: 'warn',
+    text: /from 127\.0\.0\.1, which is not in server\.trusted_proxies; it has no X-Real-IP; .*says https/
+  })
+  Object.assign(sent, { 'x-forwarded-proto': 'http', 'x-real-ip': '10.0.0.1' })
+  t.match(await found({ public_url, trusted_proxies: ['127.0.0.1'] }), { is: 'good', text: /arrive/ })
+  t.match(await found({ public_url: 'http://127.0.0.1:9' }), { is: 'warn', text: /does not arrive here/ })
+})
+
+t.test('of PostgreSQL it says the version, and when this is not the home of the processes that run', async (t) => {
+  const database = await databaseSection(t, 'postgres')
+  const [home, elsewhere] = [homeOf(t), homeOf(t)]
+  for (const folder of [home, elsewhere]) writeFileSync(join(folder, 'colloquy.yaml'), JSON.stringify({ database }))
+  await openSite(t, { home, config: { database } })
+  const found = async (folder: string) => findingsIn((await command(folder, 'doctor', '--json')).out)
+  const engine = { is: 'good', text: /^PostgreSQL \d+/ }
+  t.match(await found(home), { engine, homes: { is: 'good', text: /that of all processes/ } })
+  t.match(await found(elsewhere), { engine, homes: { is: 'bad', text: /is not the home of the processes/ } })
+})
 
 t.test('no secret is in what is shown, logged, answered or measured', async (t) => {
   const home = homeOf(t)

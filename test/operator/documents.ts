@@ -1,10 +1,11 @@
 // The documents: that the first one is short, that no link leads nowhere, and that its code runs as it stands.
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import { delimiter, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { freePort } from '../fixtures/free-port.ts'
 import { homeOf, openSite, signIn } from '../fixtures/gateway.ts'
 import { programOf } from '../fixtures/program.ts'
 
@@ -70,6 +71,50 @@ t.test('wherever a document sets a proxy or a front end up, it says `trusted_pro
   }
   for (const front of ['nginx', 'Caddy', 'the server of a web front end'])
     t.ok(found.includes(`### Behind ${front}`), front)
+})
+
+/** Blocks of shell of the operator's document whose lines another suite runs, by its name, and why not here. */
+const RUN_BY: Readonly<Record<string, string>> = {
+  erase: 'operator/erase', // waits a minute for a server
+  hold: 'http/holds',
+  backup: 'operator/restore',
+  migrate: 'operator/rolling-upgrade',
+  move: 'operator/restore',
+  copies: 'operator/backups',
+  dump: 'operator/backups',
+  unit: 'operator/deploy',
+  image: 'operator/deploy'
+}
+const BLOCKS = new Map(
+  [...readFileSync(join(ROOT, 'bin/README.md'), 'utf8').matchAll(/(?:<!-- (.+) -->\n)?```sh\n([\s\S]*?)```/g)].map(
+    ([, name = '', block = '']) => [name, block]
+  )
+)
+
+t.test('every block of shell of the operator has a suite that runs it', async (t) => {
+  for (const [name, block] of BLOCKS) {
+    const suite = RUN_BY[name] ?? 'operator/documents'
+    t.ok(name !== '' && existsSync(join(ROOT, `test/${suite}.ts`)), `${name}: ${block}`)
+    const commands = RUN_BY[name] === undefined ? [] : [...block.matchAll(/^colloquy (\w+)/gm)].map(([, word]) => word!)
+    const text = readFileSync(join(ROOT, `test/${suite}.ts`), 'utf8')
+    for (const word of commands) t.match(text, `'${word}'`, `${suite} runs ${word}`)
+  }
+})
+
+t.test('the first hour, people and usage run as they stand, one after the other', async (t) => {
+  const folder = homeOf(t)
+  const bin = homeOf(t)
+  const program = join(ROOT, 'dist/bin/colloquy.js')
+  writeFileSync(join(bin, 'colloquy'), `#!/bin/sh\nexec '${process.execPath}' '${program}' "$@"\n`, { mode: 0o700 })
+  const port = String(await freePort())
+  const blocks = ['first hour', 'people', 'usage'].map((name) => BLOCKS.get(name) ?? `exit 'there is no ${name}'`)
+  const script = blocks.join('\n').replaceAll(':8001', `:${port}`)
+  const env = { PATH: [bin, process.env.PATH].join(delimiter), COLLOQUY_HOME: join(folder, 'home'), GATEWAY_PORT: port }
+  const { stdout } = await promisify(execFile)('bash', ['-emuc', script], { cwd: folder, env })
+  for (const said of [/can be used/, /#\/password\/clq_/, /#\/invitation\/clq_/, /^clq_/m, /^day,user_id,|^user_id,/m])
+    t.match(stdout, said)
+  t.match(readFileSync(join(folder, 'colloquy.out'), 'utf8'), `:${port}`)
+  t.ok(existsSync(join(folder, 'ann.zip')))
 })
 
 t.test('what the operator can switch against the specification stands in the list of what differs', async (t) => {
