@@ -267,7 +267,8 @@ export class Migrator {
       const isDone = await this.#hasCommitted(
         [
           async () => {
-            ;[batch] = await this.#connection.rows<Filled>(sql, [key, limit])
+            // For this limit: a plan for any would read the table through.
+            ;[batch] = await this.#connection.rows<Filled>(sql, [key, limit], 'anew')
             const state = batch?.after == null ? null : JSON.stringify({ after: batch.after, rows: done + batch.rows })
             await this.#connection.rows('UPDATE migrations SET backfill = $2 WHERE version = $1', [version, state])
           }
