@@ -33,16 +33,20 @@ export function ssoRoutes(services: AuthServices): Route[] {
   /** @throws Failure sso_next_refused */
   const placeOf = (call: Call, next: string): URL => {
     const own = homeOf(call)
-    const place = next === '/' ? own : URL.parse(next, own.href)
+    const place = URL.parse(next, own.href)
+    // Pages name paths of theirs with or without the path that we lie below.
+    if (place && next.startsWith('/') && place.origin === own.origin && !`${place.pathname}/`.startsWith(own.pathname))
+      place.pathname = own.pathname + place.pathname.slice(1)
     const isOurs = place !== null && (place.origin === own.origin || origins.has(place.origin))
     return isOurs && /^https?:$/.test(place.protocol) ? place : fail('sso_next_refused')
   }
 
-  /** Back to the page that asked, with the reason. Our own page is at our root; others sign in at /login. */
+  /** Back to the page that asked, with the reason. Our own page is at our root; others sign in at /login, below our path if they are. */
   const refused = (call: Call, place: URL, error: unknown): Reply => {
     const code = error instanceof Failure && SHOWN.has(error.code) ? error.code : 'sso_failed'
-    const home = homeOf(call).pathname
-    const target = new URL(place.pathname === home ? home : '/login', place)
+    const { origin, pathname: home } = homeOf(call)
+    const root = place.origin === origin && place.pathname.startsWith(home) ? home : '/'
+    const target = new URL(place.pathname === home ? home : `${root}login`, place)
     target.searchParams.set('error', error === CANCELLED ? 'sso_cancelled' : code)
     if (code === 'sso_failed' && error !== CANCELLED)
       log.warn({ err: error, request_id: call.requestId }, 'a sign-in at a provider has failed')

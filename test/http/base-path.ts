@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { Client } from '@langchain/langgraph-sdk'
 import { WebSocket } from 'ws'
 import { PERMISSIONS } from '../../lib/base/types.ts'
+import { freePort } from '../fixtures/free-port.ts'
 import { asked, at, openSite, type Options, PASSWORD, Person, signIn, textIn } from '../fixtures/gateway.ts'
 
 /** A proxy on a port of its own: what is below `base` goes to `target`, as it is or without the base, and named or not. */
@@ -109,6 +110,24 @@ t.test("LangGraph's client runs below the path", async (t) => {
   for await (const { event } of client.runs.stream(thread_id, 'agent', options)) events.push(event)
   t.ok(events.includes('messages'), events.join())
   t.equal((await client.runs.get(thread_id, runId)).status, 'success')
+})
+
+t.test('a sign-in at a provider comes back below the path, whether the page has named it or not', async (t) => {
+  const oidc = { providers: [{ id: 'gone', issuer: `http://127.0.0.1:${await freePort()}`, client_id: 'c' }] }
+  const public_url = `https://chat.example${BASE}`
+  const site = await openSite(t, { config: { server: { public_url }, auth: { oidc } } })
+  const places = {
+    '/': '/?',
+    [`${BASE}/`]: '/?',
+
+    '/work': '/login?',
+    [`${BASE}/work`]: '/login?'
+  }
+  for (const [next, place] of Object.entries(places)) {
+    const path = `/api/v1/auth/oauth/gone?next=${encodeURIComponent(next)}`
+    const { status, headers } = await new Person(site.url).get(path, { redirect: 'manual' })
+    t.strictSame([status, headers.get('location')], [302, `${public_url}${place}error=sso_failed`], next)
+  }
 })
 
 t.test('a WebSocket below the path opens', async (t) => {
