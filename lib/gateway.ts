@@ -14,7 +14,7 @@ import { AccessPolicy } from './langgraph/project/access-policy.ts'
 import { composeAccounts, composeLimits, welcome } from './compose/accounts.ts'
 import { composeAgent, graphPorts } from './compose/agent.ts'
 import { composeServers } from './compose/http.ts'
-import { composeJobs, composeRemovals, composeWebhooks, writeOrRefused } from './compose/jobs.ts'
+import { composeJobs, composeRemovals, composeWebhooks, composeWebPush, writeOrRefused } from './compose/jobs.ts'
 import { type Component, Components } from './compose/components.ts'
 import { lockInstallation, reportInstallation } from './compose/installation.ts'
 import { spansOf } from './compose/spans.ts'
@@ -217,6 +217,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const later = { config, log, store, writer, registry, states, innerCalls, app, services: () => services }
   const webhooks = composeWebhooks(later)
   const removals = composeRemovals(later)
+  const webPush = composeWebPush(later, committer, (grant) => credentials.isValid(grant))
   const writeAll = unlessChanged(committer)
   const services: Services = {
     config,
@@ -288,6 +289,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     committer,
     services,
     webhooks,
+    webPush,
     removals,
     isGone: (caller) => innerCalls.isGone(caller),
     audit,
@@ -298,9 +300,9 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     }
   })
   const indexer = new SearchIndexer({ store, write: (ops) => writeOrRefused(committer, ops), log })
-  observers.push(jobs, indexer)
+  observers.push(jobs, indexer, webPush)
   const http = composeServers({
-    ...{ config, log, services, accounts, credentials, policy, app, project },
+    ...{ config, log, services, accounts: { ...accounts, webPush }, credentials, policy, app, project },
     threadOwner: (threadId) => store.threads.ownerOf(threadId),
     metrics,
     notYet: readiness.notYet

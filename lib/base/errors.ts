@@ -140,6 +140,9 @@ const TABLE = {
   feedback_missing: [404, 'No feedback found for this run'],
   feedback_not_found: [404, 'Feedback {id} not found'],
   feedback_unavailable: [503, 'Feedback not available'],
+  push_unavailable: [501, 'Web Push needs the package web-push: npm install web-push'],
+  push_endpoint_invalid: [422, 'A push service has an https:// address, or is on this machine'],
+  push_subscription_not_found: [404, 'Subscription {id} not found'],
   search_unavailable: [501, 'Messages cannot be searched here'],
   rating_invalid: [400, 'rating must be +1 or -1'],
 

@@ -349,10 +349,10 @@ export interface StoreItem {
 }
 
 /**
- * webhook: the end of a run is sent; push: ends of a task are sent where its client has asked later; turn: a cron starts a run; removal: a thread is deleted; departure: all that somebody has left whose
+ * webhook: the end of a run is sent; push: ends of a task are sent where its client has asked later; web_push: browsers of a user are told; turn: a cron starts a run; removal: a thread is deleted; departure: all that somebody has left whose
  * account was removed.
  */
-export type JobKind = 'webhook' | 'push' | 'turn' | 'removal' | 'departure'
+export type JobKind = 'webhook' | 'push' | 'web_push' | 'turn' | 'removal' | 'departure'
 
 /** A cron: a recurring run. */
 export interface Cron {

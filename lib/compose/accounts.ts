@@ -37,7 +37,10 @@ interface AccountParts {
 }
 
 /** What the routes of accounts are given of them. */
-export type Accounts = Omit<AuthServices, 'config' | 'writer' | 'log' | 'audit' | 'allowanceOf' | 'onLoginRefused'>
+export type Accounts = Omit<
+  AuthServices,
+  'config' | 'writer' | 'log' | 'audit' | 'allowanceOf' | 'onLoginRefused' | 'webPush'
+>
 
 export async function composeAccounts(parts: AccountParts): Promise<{
   readonly accounts: Accounts

@@ -26,7 +26,7 @@ interface HttpParts {
   readonly config: Config
   readonly log: Log
   readonly services: Services
-  readonly accounts: Accounts
+  readonly accounts: Accounts & Pick<AuthServices, 'webPush'>
   readonly credentials: Credentials
   /** The operator's own auth rules; null: none. */
   readonly policy: AccessPolicy | null

@@ -12,6 +12,7 @@ import { type TurnRefused, turnDeed } from '../jobs/cron-runs.ts'
 import { departureDeed } from '../jobs/departures.ts'
 import { Removals } from '../jobs/removals.ts'
 import { JobRunner } from '../jobs/runner.ts'
+import { WebPush } from '../jobs/web-push.ts'
 import { Webhooks } from '../jobs/webhooks.ts'
 import { callerOfCron, orderOfCron } from '../langgraph/api/crons.ts'
 import { noticeDeed } from '../jobs/notices.ts'
@@ -24,9 +25,10 @@ import { runView } from '../routes/run-request.ts'
 import type { Services } from '../routes/services.ts'
 import { type Committer, WriteRefused } from '../run/commit/committer.ts'
 import type { Registry } from '../run/lifecycle/registry.ts'
+import { newsKey } from '../run/lifecycle/run-readers.ts'
 import { threadIdFor } from '../run/lifecycle/runs.ts'
 import type { Op, Store, Writer } from '../store/store.ts'
-import type { Cron, Run, Timestamp } from '../base/types.ts'
+import type { Cron, Grant, Run, Timestamp } from '../base/types.ts'
 
 const DAY_MS = 86_400_000
 /** Retries of what only this service is asked for. */
@@ -39,6 +41,7 @@ interface JobParts {
   readonly committer: Committer
   readonly services: Services
   readonly webhooks: Webhooks
+  readonly webPush: WebPush
   readonly removals: Removals
   /** Whether the account of a cron's caller was removed. */
   readonly isGone: (caller: ReturnType<typeof callerOfCron>) => Promise<boolean>
@@ -81,6 +84,7 @@ export function composeJobs(parts: JobParts): JobRunner {
     types: {
       webhook: { deed: webhooks.deed, attempts, retryMs, retryMsMax: DAY_MS },
       push: { deed: push, attempts, retryMs, retryMsMax: DAY_MS },
+      web_push: { deed: parts.webPush.deed, attempts: 5, retryMs: 5_000, retryMsMax: DAY_MS },
       removal: { ...PATIENT, deed: removals.deed },
       departure: { ...PATIENT, deed: departure },
       ...(config.crons.enabled && { turn: { ...PATIENT, deed: turn } })
@@ -118,6 +122,26 @@ export function composeWebhooks({ config, store, registry, states, innerCalls, a
       return app.call(address, init, await innerCalls.principalFor(caller))
     },
     options: config.webhooks
+  })
+}
+
+/** Who is told by Web Push, under the networks of webhooks. */
+export function composeWebPush(
+  { config, store, registry }: LaterParts,
+  committer: Committer,
+  isValid: (grant: Grant) => Promise<boolean>
+): WebPush {
+  const { webhooks, server, home } = config
+  const egress = new Egress(webhooks.allowed_networks, undefined, 'webhooks.allowed_networks')
+  return new WebPush({
+    store,
+    write: (ops) => committer.writeAll(ops, 'limited'),
+    home,
+    subject: server.public_url?.startsWith('https:') ? server.public_url : 'mailto:colloquy@localhost',
+    post: (address, init) => egress.fetch(address, init),
+    isValid,
+    isWatched: (userId) => registry.watchers.isWatched(newsKey(userId)),
+    timeoutMs: webhooks.timeout_ms
   })
 }
 

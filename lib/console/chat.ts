@@ -13,7 +13,6 @@ import { Later } from './later.ts'
 import { onCopy, onMarkdownClick } from './markdown.ts'
 import { Message } from './message.ts'
 import { plainText, stopOf } from './records.ts'
-import { Plan, planIn } from './plan.ts'
 import { QueueList } from './queue.ts'
 import { go, place } from './router.ts'
 import { me } from './session.ts'
@@ -161,7 +160,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
       ${isAway && html`<button class="to-end" aria-label="To the newest message" onClick=${toEnd}><${Icon} name="fold" /></button>`}
       <div class="dock">
         <${Connecting} conversation=${conversation} />
-        ${isRunning && html`<${Plan} todos=${planIn(messages, conversation.values)} />`}
+        ${isRunning && html`<${Later} load=${plan} props=${{ messages, values: conversation.values }} />`}
         ${
           !isReadOnly &&
           html`<${QueueList} queue=${conversation.queue} outbox=${conversation.outbox} isLost=${conversation.connection.now.value.failures > 0} onInterrupt=${() => void conversation.stop()} />
@@ -187,6 +186,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
 
 const artifacts = () => import('./artifacts.ts')
 const questions = () => import('./question.ts')
+const plan = () => import('./plan.ts')
 
 /** Seconds without a word from which on a run's silence is shown. */
 const SILENCE_S = 8

@@ -9,10 +9,7 @@ interface Todo {
 }
 
 /** The newest list of todos that the agent has written, by a tool call or into the state. */
-export function planIn(
-  messages: readonly TranscriptMessage[],
-  values: Readonly<Record<string, unknown>>
-): readonly Todo[] {
+function planIn(messages: readonly TranscriptMessage[], values: Readonly<Record<string, unknown>>): readonly Todo[] {
   for (const { calls, type } of messages.toReversed()) {
     if (type === 'human' && calls.length === 0) continue
     for (const { args } of calls.toReversed()) {
@@ -49,7 +46,14 @@ function todosIn(given: unknown): readonly Todo[] {
 const isDone = ({ status }: Todo): boolean => /^(completed|done)$/.test(status)
 const isActive = ({ status }: Todo): boolean => /^(in_progress|active|running)$/.test(status)
 
-export function Plan({ todos }: { readonly todos: readonly Todo[] }) {
+interface PlanProps {
+  readonly messages: readonly TranscriptMessage[]
+  /** Channels of the state beside them. */
+  readonly values: Readonly<Record<string, unknown>>
+}
+
+export function View({ messages, values }: PlanProps) {
+  const todos = planIn(messages, values)
   if (todos.length === 0) return null
   const done = todos.filter(isDone).length
   const now = todos.find(isActive) ?? todos.find((one) => !isDone(one))

@@ -191,6 +191,9 @@ export async function setPassword(email: string, password: string): Promise<void
 }
 
 export async function signOut(): Promise<void> {
+  // While there is a session to end it with.
+  if (localStorage.getItem('colloquy.push'))
+    await import('./push.ts').then(({ unsubscribe }) => unsubscribe()).catch(() => {})
   await wipeDevice()
   let there: string | undefined
   try {

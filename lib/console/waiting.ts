@@ -33,6 +33,9 @@ export async function setNotifies(isOn: boolean): Promise<void> {
   const permission = isOn ? await Notification.requestPermission() : 'default'
   notifies.value = permission === 'granted'
   localStorage.setItem(NOTIFY_KEY, notifies.value ? 'on' : 'off')
+  const { subscribe, unsubscribe } = await import('./push.ts')
+  // A server or a browser without it: an open page still tells.
+  await (notifies.value ? subscribe() : unsubscribe()).catch(() => {})
 }
 
 /** Runs that were in flight when last looked. */

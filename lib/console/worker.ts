@@ -5,13 +5,31 @@
 /** What a worker needs of its scope: the types of pages know none. */
 interface WorkerScope {
   readonly caches: CacheStorage
-  readonly clients: { claim(): Promise<void> }
+  readonly clients: {
+    claim(): Promise<void>
+    matchAll(which: { type: 'window' }): Promise<readonly Page[]>
+    openWindow(url: string): Promise<unknown>
+  }
+  readonly registration: ServiceWorkerRegistration
   skipWaiting(): Promise<void>
+  addEventListener(type: 'push', listener: (event: Pushed) => void): void
+  addEventListener(type: 'notificationclick', listener: (event: Clicked) => void): void
   addEventListener(type: 'install' | 'activate', listener: (event: Lasting) => void): void
   addEventListener(type: 'fetch', listener: (event: Fetching) => void): void
 }
 interface Lasting {
   waitUntil(work: Promise<unknown>): void
+}
+interface Page {
+  readonly visibilityState: string
+  focus(): Promise<unknown>
+  navigate(url: string): Promise<unknown>
+}
+interface Pushed extends Lasting {
+  readonly data: { json(): { readonly kind: string; readonly thread_id: string } } | null
+}
+interface Clicked extends Lasting {
+  readonly notification: Notification
 }
 interface Fetching extends Lasting {
   readonly request: Request
@@ -50,6 +68,40 @@ interface Fetching extends Lasting {
     if (method !== 'GET' || origin !== location.origin) return
     if (mode === 'navigate' && pathname === ROOT) event.respondWith(page(event.request))
     else if (pathname.startsWith(`${BUILD}/`)) event.respondWith(file(event.request))
+  })
+
+  /** What a push says, by the browser's language: its words lie in no page. */
+  const WORDS: Readonly<Record<string, readonly [string, string]>> = {
+    en: ['The answer is there.', 'The agent asks you something.'],
+    de: ['Die Antwort ist da.', 'Der Agent fragt dich etwas.'],
+    zh: ['答案已经准备好了。', '智能体有问题要问你。']
+  }
+
+  scope.addEventListener('push', (event) => {
+    const show = async () => {
+      const { kind, thread_id } = event.data?.json() ?? { kind: 'done', thread_id: '' }
+      const pages = await scope.clients.matchAll({ type: 'window' })
+      // Who looks at the page sees it there.
+      if (pages.some(({ visibilityState }) => visibilityState === 'visible')) return
+      const [done, asks] = WORDS[navigator.language.slice(0, 2)] ?? WORDS.en!
+      // A page that is hidden says the same under the same tag.
+      const options = { body: kind === 'asks' ? asks : done, tag: thread_id, data: thread_id }
+      await scope.registration.showNotification('Colloquy', options)
+    }
+    event.waitUntil(show())
+  })
+
+  scope.addEventListener('notificationclick', (event) => {
+    const { notification } = event
+    notification.close()
+    const url = `${ROOT}#/t/${encodeURIComponent(String(notification.data))}`
+    const open = async () => {
+      const [page] = await scope.clients.matchAll({ type: 'window' })
+      if (!page) return void (await scope.clients.openWindow(url))
+      await page.focus()
+      await page.navigate(url)
+    }
+    event.waitUntil(open())
   })
 
   /** The server's page; the kept one where there is none, or none comes soon. */

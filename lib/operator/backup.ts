@@ -6,6 +6,7 @@ import { masked, secretsIn } from '../agent/mcp/secrets.ts'
 import { CREDENTIALS_FILE } from '../auth/admin.ts'
 import type { Actor } from '../auth/audit.ts'
 import { SECRET_FILE } from '../auth/session.ts'
+import { VAPID_FILE } from '../jobs/web-push.ts'
 import { SETUP_FILE } from '../auth/setup-link.ts'
 import { isObject, timestamp } from '../base/types.ts'
 import { VERSION } from '../base/version.ts'
@@ -19,7 +20,9 @@ import { type Content, type Manifest, writeBackup } from './backup-file.ts'
 import { recorded } from './operator.ts'
 
 /** Files at the top of the home that are secrets as a whole, and those of the operator, which name some. */
-const SECRET = new RegExp(`^(${[SECRET_FILE, SETUP_FILE].join('|')}|${CREDENTIALS_FILE}.*|.*\\.ya?ml|\\.env.*)$`)
+const SECRET = new RegExp(
+  `^(${[SECRET_FILE, SETUP_FILE, VAPID_FILE].join('|')}|${CREDENTIALS_FILE}.*|.*\\.ya?ml|\\.env.*)$`
+)
 /** Uploads that are not complete, and drafts. */
 const INCOMPLETE = /^(users\/[^/]+\/)?incoming\/|\.[0-9a-f-]{36}\.part$/
 

@@ -1,5 +1,6 @@
 // Signing in and out, accounts, first set-up. The server sets a new csrf_token on every response of a CSRF-exempt route, also
 // on errors, so handlers simply throw [contract 1.4].
+import type { WebPush } from '../jobs/web-push.ts'
 import type { Readable } from 'node:stream'
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
@@ -44,6 +45,7 @@ export interface AuthServices {
   readonly apiTokens: ApiTokens
   readonly invitations: Invitations
   readonly threadLinks: ThreadLinks
+  readonly webPush: WebPush
   readonly limits: Pick<UserLimits, 'view' | 'quotaView'>
   /** All that is kept of somebody, as a ZIP archive. */
   readonly exportOf: (user: User) => Promise<Readable>

@@ -20,6 +20,7 @@ import { messageRoutes } from './messages.ts'
 import { modelRoutes } from './features.ts'
 import { withOpenApi } from './openapi.ts'
 import { peopleRoutes } from './people.ts'
+import { webPushRoutes } from './web-push.ts'
 import { reloadRoutes } from './reload.ts'
 import { runRoutes } from './runs.ts'
 import { searchRoutes } from './search.ts'
@@ -57,6 +58,7 @@ export function routes(
     ...ssoRoutes(auth), //          /api/v1/auth/providers, /oauth, /callback, /backchannel
     ...apiTokenRoutes(auth), //     /api/v1/auth/tokens
     ...invitationRoutes(auth), //   /api/v1/auth/invitations
+    ...webPushRoutes(auth), //      /api/v1/auth/push
     ...linkRoutes(auth), //         /api/threads/{thread_id}/links
     ...peopleRoutes(auth), //       /api/v1/admin/users, /api/v1/auth/sessions
     ...holdRoutes(auth), //         /api/v1/admin/holds

@@ -340,7 +340,7 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     }
   ),
   Job: shaped({
-    kind: oneOf('webhook', 'push', 'turn', 'removal', 'departure'),
+    kind: oneOf('webhook', 'push', 'web_push', 'turn', 'removal', 'departure'),
     key: text,
     user_id: optionalText,
     thread_id: optionalText,

@@ -59,6 +59,7 @@ const PARAMETERS: Reference['parameters'] = {
   format: 'json, or csv; default by the Accept header',
   before: 'Only lines older than this audit_id',
   invitation_id: 'Id of an invitation, not its secret',
+  subscription_id: 'Id of a browser’s subscription, as it was answered and is listed',
   link_id: 'Id of a link, not its secret',
   hold_id: 'Id of a legal hold',
   reason: 'Why, for the audit',

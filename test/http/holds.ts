@@ -30,8 +30,10 @@ const FREE: Readonly<Record<string, string>> = {
   'DELETE /api/v1/auth/me': 'asked with the right password below',
   'DELETE /api/v1/auth/tokens/{token_id}': 'a credential',
   'DELETE /api/v1/auth/sessions/{session_id}': 'a credential',
+  'DELETE /api/v1/auth/push/subscriptions/{subscription_id}': 'where a browser is told',
   'DELETE /api/threads/{thread_id}/links/{link_id}': 'a credential',
   'DELETE /api/threads/{thread_id}/goal': 'a new state, and the earlier ones stay',
+  'DELETE /a2a/{agent}/tasks/{task}/pushNotificationConfigs/{config}': 'where a client is told',
   'DELETE /api/ai/chat/{id}/stream': 'ends a run, which stays',
   'DELETE /v1/conversations/{conversation_id}/items/{item_id}': 'a new state, and the earlier ones stay'
 }

@@ -197,7 +197,8 @@ t.test(
       'fast-check',
       'mermaid',
       'openid-client',
-      'tap'
+      'tap',
+      'web-push'
     ])
     const optional = { optional: true }
     t.strictSame(peerDependenciesMeta, {
@@ -205,7 +206,8 @@ t.test(
       'fast-check': optional,
       mermaid: optional,
       'openid-client': optional,
-      tap: optional
+      tap: optional,
+      'web-push': optional
     })
   }
 )

@@ -71,7 +71,7 @@ export class Egress {
   /**
    * fetch, restricted to allowed networks and without redirects, which could leave them. Connects to the checked addresses,
    * because a second lookup could return others (DNS rebinding).
-   * @param init its body must be a string
+   * @param init its body must be a string or bytes
    * @throws Error that names the target; errors of the connection
    */
   fetch = async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
@@ -99,7 +99,9 @@ export class Egress {
   }
 
   #send(url: URL, { method = 'GET', headers, body, signal }: RequestInit): Promise<IncomingMessage> {
-    if (body !== undefined && body !== null && typeof body !== 'string') throw new Error('The body must be a string')
+    const isBytes = body instanceof Uint8Array
+    if (body !== undefined && body !== null && typeof body !== 'string' && !isBytes)
+      throw new Error('The body must be a string or bytes')
     const [request, agent] = url.protocol === 'https:' ? [httpsRequest, this.#https] : [httpRequest, this.#http]
     return new Promise((resolve, reject) => {
       const req = request(url, {
@@ -108,7 +110,7 @@ export class Egress {
         headers: {
           ...Object.fromEntries(new Headers(headers)),
           ...traceHeaders(),
-          ...(typeof body === 'string' && { 'content-length': Buffer.byteLength(body) })
+          ...((typeof body === 'string' || isBytes) && { 'content-length': Buffer.byteLength(body) })
         },
         ...(signal && { signal })
       })

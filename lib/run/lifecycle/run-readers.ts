@@ -85,6 +85,11 @@ export class ThreadWatchers {
       this.#peers?.tell(peer, { kind: 'admitted', thread: threadId, ...(of !== undefined && { of }) })
   }
 
+  /** Somebody watches it, here or on another process. */
+  isWatched(threadId: string): boolean {
+    return this.#byThread.has(threadId) || this.#peersByThread.of(threadId).length > 0
+  }
+
   /** There may be another run in the thread. */
   notify(threadId: string, of?: string): void {
     for (const listener of this.#byThread.get(threadId) ?? []) listener(of)
