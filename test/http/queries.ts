@@ -38,6 +38,7 @@ const LOGS = [
   'GET /api/stream',
   'GET /api/agui/threads/{thread_id}/runs/{run_id}',
   'GET /v1/responses/{response_id}',
+  'GET /api/threads/{thread_id}/runs/{run_id}/frames',
   'GET /api/threads/{thread_id}/runs/{run_id}/frames/{n}'
 ]
 
