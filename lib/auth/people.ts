@@ -206,13 +206,18 @@ export class People {
 
   /**
    * A new password, given or made. Ends all sessions and API tokens: whoever had the account may have made some.
-   * @throws Failure account_not_found
+   * @throws Failure account_not_found, service_account_password
    */
   async setPassword(id: string, password: string | null, by: Actor): Promise<string> {
     const chosen = password ?? randomBytes(PASSWORD_BYTES).toString('base64url')
-    await this.get(id)
+    await this.#person(id)
     await this.#setHash(id, await hashPassword(chosen), by)
     return chosen
+  }
+
+  /** An account that may have a password. @throws Failure account_not_found, service_account_password */
+  async #person(id: string): Promise<void> {
+    if ((await this.get(id)).system_role === 'service') throw fail('service_account_password')
   }
 
   async #setHash(id: string, password_hash: string, by: Actor): Promise<void> {
@@ -223,9 +228,9 @@ export class People {
     this.#parts.onRevoked({ userId: id })
   }
 
-  /** A key by which somebody may set this account's password, once, within a day. Older ones end. @throws Failure account_not_found */
+  /** A key by which somebody may set this account's password, once, within a day. Older ones end. @throws Failure account_not_found, service_account_password */
   async passwordLink(id: string, by: Actor): Promise<NewKey> {
-    await this.get(id)
+    await this.#person(id)
     await this.#endLinks(id)
     const wanted = { user_id: id, name: 'password link', scopes: [PASSWORD_LINK], lifetimeMs: LINK_MS } as const
     const made = await createKey(this.#parts.writer, wanted)

@@ -52,6 +52,7 @@ const TABLE = {
   hold_not_found: [404, 'Hold {id} not found'],
   last_admin: [409, 'This is the last administrator who may sign in: make another one first'],
   service_account_only: [409, 'Only service accounts have tokens that administrators make'],
+  service_account_password: [409, 'A service account has no password, only tokens'],
   service_account_fixed: [409, 'A service account stays one, and nobody else becomes one'],
   acting_refused: [403, 'This token cannot act for that user'],
   invitation_not_found: [404, 'Invitation {id} not found'],

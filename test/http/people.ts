@@ -218,6 +218,7 @@ t.test('a service account acts for a named user with its token, and for nobody e
   const ann = await signIn(site, 'ann')
   const [id, email, thread] = [await idOf(ann), await emailOf(ann), await ann.thread()]
   const robot = textIn((await admin.post(USERS, { name: 'robot' })).body, 'id')
+  t.equal((await admin.post(`${USERS}/${robot}/password-link`)).status, 409, 'it has no password')
   const tokenOf = async (...scopes: string[]) =>
     textIn((await admin.post(`${USERS}/${robot}/tokens`, { scopes })).body, 'token')
   const bare = new Person(site.url)
