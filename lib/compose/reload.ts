@@ -5,7 +5,6 @@ import type { Actor, Audit } from '../auth/audit.ts'
 import { fail, warnUnexpected } from '../base/errors.ts'
 import { type Config, ConfigError } from '../config/config.ts'
 import type { Log } from '../http/server.ts'
-import type { Servers } from './http.ts'
 import type { ConfigurationReply, PeerMessage, Peers, Store } from '../store/store.ts'
 
 /** Options that are read where they are used, and so count as soon as they are there. */
@@ -171,7 +170,12 @@ export function whatReloads({
 }: {
   readonly log: { level?: string }
   readonly quota: { limitTo(limits: { each: number; all: number }): void }
-  readonly http: () => Servers
+  // Not what servers are made of: whoever imports the package would have to find the types of its optional peers.
+  readonly http: () => {
+    readonly server: { limitConnections(max: number): void }
+    readonly proxies: { trust(networks: readonly string[], hops: number): void }
+    readonly requests: { onReload(): void }
+  }
 }): Reloadable[] {
   return [
     {

@@ -14,10 +14,12 @@ export interface Arrival {
 }
 
 /**
- * Asks the public URL once, while it listens at the place of the gateway; null: the request went elsewhere.
- * @throws Error when another program has the port
+ * Asks the public URL once, while it listens at the place of the gateway. null: the request went elsewhere; `taken`: somebody listens there.
  */
-export async function arrivalOf(publicUrl: string, { host, port }: { host: string; port: number }) {
+export async function arrivalOf(
+  publicUrl: string,
+  { host, port }: { readonly host: string; readonly port: number }
+): Promise<Arrival | null | 'taken'> {
   const mark = randomUUID()
   let arrived: Arrival | null = null
   const server = createServer((request: IncomingMessage, response) => {
@@ -26,7 +28,12 @@ export async function arrivalOf(publicUrl: string, { host, port }: { host: strin
     response.end()
   })
   server.listen(port, host)
-  await once(server, 'listening')
+  try {
+    await once(server, 'listening')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') return 'taken'
+    throw error
+  }
   try {
     const signal = AbortSignal.timeout(TIMEOUT_MS)
     const url = `${publicUrl.replace(/\/$/, '')}/health?doctor=${mark}`

@@ -166,12 +166,11 @@ const CHECKS: Readonly<Record<string, Check>> = {
         : warn(`the last one is ${days} days old: colloquy backup`)
     }),
 
-  proxy: async ({ home, database, server }) => {
+  proxy: async ({ server }) => {
     const { public_url, port } = server
     if (public_url === null || port === 0) return null
-    if (existsSync(database.sqlite_path) && isServed(home, database.sqlite_path))
-      return good('a server runs here: what a proxy sends is looked at while none does')
     const arrival = await arrivalOf(public_url, server)
+    if (arrival === 'taken') return good('a server runs here: what a proxy sends is looked at while none does')
     if (arrival === null) return warn(`what is asked of ${new URL(public_url).host} does not arrive here`)
     if (isDirect(arrival)) return good('none stands in between')
     const problems = problemsOf(arrival, { server })
