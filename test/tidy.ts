@@ -21,7 +21,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   index: ['*'],
   metrics: ['agent/observer', 'run', 'store/store'],
   config: [],
-  jobs: ['store/store', 'files/kept-line'],
+  jobs: ['store/store'],
   // What a message is. Browsers get chunk.ts with the client: it imports types alone.
   conversation: [],
   client: ['conversation/chunk'],

@@ -1,5 +1,7 @@
 // Assembles what is done later: the runner of jobs, with a deed for each kind, webhooks and removals among them.
 import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { Egress } from '../agent/mcp/egress.ts'
 import type { StatePort } from '../agent/states.ts'
 import type { Audit } from '../auth/audit.ts'
@@ -7,12 +9,13 @@ import type { InnerCalls } from '../auth/credentials.ts'
 import { callerOfRun } from '../base/loopback.ts'
 import type { Config } from '../config/config.ts'
 import { Failure } from '../base/errors.ts'
+import { keptLine } from '../files/kept-line.ts'
 import type { Log } from '../http/server.ts'
 import { type TurnRefused, turnDeed } from '../jobs/cron-runs.ts'
 import { departureDeed } from '../jobs/departures.ts'
 import { Removals } from '../jobs/removals.ts'
 import { JobRunner } from '../jobs/runner.ts'
-import { WebPush } from '../jobs/web-push.ts'
+import { VAPID_FILE, WebPush } from '../jobs/web-push.ts'
 import { Webhooks } from '../jobs/webhooks.ts'
 import { callerOfCron, orderOfCron } from '../langgraph/api/crons.ts'
 import { noticeDeed } from '../jobs/notices.ts'
@@ -133,10 +136,11 @@ export function composeWebPush(
 ): WebPush {
   const { webhooks, server, home } = config
   const egress = new Egress(webhooks.allowed_networks, undefined, 'webhooks.allowed_networks')
+  const file = join(home, VAPID_FILE)
   return new WebPush({
     store,
     write: (ops) => committer.writeAll(ops, 'limited'),
-    home,
+    keys: { areMade: () => existsSync(file), line: (make) => keptLine(file, make) },
     subject: server.public_url?.startsWith('https:') ? server.public_url : 'mailto:colloquy@localhost',
     post: (address, init) => egress.fetch(address, init),
     isValid,

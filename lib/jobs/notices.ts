@@ -5,9 +5,11 @@ import { isInFlight, type JsonObject, type Run } from '../base/types.ts'
 import { type Done, finishOf, type JobType } from './runner.ts'
 import type { Notice, Webhooks } from './webhooks.ts'
 
-/** How often a task is looked at, in ms: at work, while it waits for an answer, and for so long after its end. */
+/** How often a task at work is looked at, in ms. */
 const WORKING_MS = 2_000
-const ASKING_MS = 60_000
+/** The least often that one which waits for an answer is, in ms. */
+const ASKING_MS_MAX = 60_000
+/** How long it is known after its end, in ms. */
 const ENDED_MS = 60_000
 
 interface Payload {
@@ -36,7 +38,7 @@ export function noticeDeed({ lastOf, noticeOf, send, write }: NoticeDeps): JobTy
     if (!last) return null
     const { run, asks } = last
     if (isInFlight(run)) return again(WORKING_MS)
-    const rest = asks ? again(ASKING_MS) : afterEnd(run)
+    const rest = asks ? again(waitFor(run)) : afterEnd(run)
     if (config === null || sent === run.run_id) return rest
     const { url, id } = config
     const notice = await noticeOf(run, config)
@@ -54,6 +56,12 @@ export function noticeDeed({ lastOf, noticeOf, send, write }: NoticeDeps): JobTy
 /** It stays for a while behind the end, so that what it has taken the place of is not sent either. */
 function afterEnd({ updated_at }: Run): ReturnType<typeof again> | null {
   return Date.now() - Date.parse(updated_at) < ENDED_MS ? again(ENDED_MS) : null
+}
+
+/** A tenth of what it has waited: who has waited for days may be told a minute late. */
+function waitFor({ updated_at }: Run): number {
+  const age = Date.now() - Date.parse(updated_at)
+  return Math.min(ASKING_MS_MAX, Math.max(WORKING_MS, age / 10))
 }
 
 function again(due: number) {

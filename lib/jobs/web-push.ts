@@ -1,10 +1,8 @@
 // Web Push: tells a user's browsers that an answer is done or asks, without a word of it, while no page of theirs is looked at. By the
 // optional peer web-push, which encrypts (RFC 8291) and signs (RFC 8292).
 import { createHash } from 'node:crypto'
-import { join } from 'node:path'
 import { fail, warnUnexpected } from '../base/errors.ts'
 import { isObject, type Grant, type JsonObject, type StoreItem, timestamp } from '../base/types.ts'
-import { keptLine } from '../files/kept-line.ts'
 import type { Group, Job, NewJob, Op, OpName, Outcome, Settlement, Store } from '../store/store.ts'
 import type { Done } from './runner.ts'
 
@@ -33,10 +31,18 @@ export interface PushAddress {
   readonly keys: { readonly p256dh: string; readonly auth: string }
 }
 
+/** The line of the home with the keys that sign: all subscriptions are bound to them. */
+export interface KeptKeys {
+  /** Without them nobody has ever subscribed. */
+  areMade(): boolean
+  /** Makes them when they are first needed. */
+  line(make: () => string): Promise<string>
+}
+
 interface WebPushDeps {
   readonly store: { readonly items: Pick<Store['items'], 'search'> }
   readonly write: (ops: readonly Op[]) => Promise<unknown>
-  readonly home: string
+  readonly keys: KeptKeys
   /** Who answers for these messages, as RFC 8292 asks: an address or a mailbox. */
   readonly subject: string
   /** fetch, restricted to the webhooks' networks. */
@@ -131,7 +137,7 @@ export class WebPush {
     const { run_id, thread_id } = end
     const userId = end.usage?.user_id ?? null
     const kind = end.thread_status === 'interrupted' ? 'asks' : end.status === 'success' ? 'done' : null
-    if (kind === null || userId === null || !(await this.#load())) return
+    if (kind === null || userId === null || !this.#deps.keys.areMade() || !(await this.#load())) return
     if ((await this.#rowsOf(userId)).length === 0) return
     const payload = JSON.stringify({ kind, thread_id })
     const job: NewJob = { kind: 'web_push', key: run_id, user_id: userId, thread_id, due: 0, payload }
@@ -177,7 +183,7 @@ export class WebPush {
     else if (!answer.ok) throw new Error(`the push service answered ${answer.status}`)
   }
 
-  /** null: the package is not installed. The keys are made when it is first needed, and kept: subscriptions are bound to them. */
+  /** null: the package is not installed. */
   #load(): Promise<Loaded | null> {
     this.#loaded ??= this.#open()
     return this.#loaded
@@ -192,7 +198,7 @@ export class WebPush {
       const made = library.generateVAPIDKeys()
       return `${made.publicKey} ${made.privateKey}`
     }
-    const [publicKey = '', privateKey = ''] = (await keptLine(join(this.#deps.home, VAPID_FILE), make)).split(' ')
+    const [publicKey = '', privateKey = ''] = (await this.#deps.keys.line(make)).split(' ')
     return { library, publicKey, privateKey }
   }
 }

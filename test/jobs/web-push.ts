@@ -212,12 +212,11 @@ t.test('an address that is none, of plain HTTP elsewhere or of a closed network 
 
 t.test('the package is named in one sentence where it is missing', async (t) => {
   const { WebPush } = await import('../../lib/jobs/web-push.ts')
-  const home = homeOf(t)
   const unused = () => Promise.reject(new Error('unused'))
   const push = new WebPush({
     store: { items: { search: unused } },
     write: unused,
-    home,
+    keys: { areMade: () => true, line: unused },
     subject: 'mailto:a@example.com',
     post: unused,
     isValid: unused,
@@ -229,5 +228,13 @@ t.test('the package is named in one sentence where it is missing', async (t) => 
     code: 'push_unavailable',
     message: /needs the package web-push: npm install web-push/
   })
+})
+
+t.test('keys are made when somebody asks for them, and not by the end of a run', async (t) => {
+  const home = homeOf(t)
+  const person = await signIn(await openSite(t, { home }))
+  await answer(person, '/demo deltas=1 rate=0')
   t.notOk(existsSync(join(home, VAPID_FILE)))
+  t.equal((await person.get(PATH)).status, 200)
+  t.ok(existsSync(join(home, VAPID_FILE)))
 })
