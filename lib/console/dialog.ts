@@ -16,8 +16,13 @@ export function Dialog({ title, onClose, isWide, isBare, children }: DialogProps
   const box = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const opener = document.activeElement as HTMLElement | null
-    box.current?.showModal()
-    return () => opener?.focus()
+    const dialog = box.current
+    dialog?.showModal()
+    return () => {
+      const { activeElement } = document
+      // Who writes elsewhere already keeps the focus.
+      if (activeElement === document.body || dialog?.contains(activeElement)) opener?.focus()
+    }
   }, [])
   return html`<dialog
     ref=${box}
