@@ -157,7 +157,8 @@ export async function composeAgent({
     services: { memories, skills, extensions, toolServers, completeOnce, ui: ui && (() => ui) },
     start: async () => {
       if (own && config.agent.watch) unwatch = watchGraphs(place, () => front.reload().then(() => own.reload()), log)
-      // In the background: the agent's server may be slow, or down.
+      // In the background: the agent's server may be slow, or down. Its graphs are known by when somebody names one.
+      agent.graphs?.graphs()
       adopt(agent, adminId, log, stop.signal).catch((error: unknown) =>
         log.warn({ err: error }, 'assistants could not be adopted')
       )

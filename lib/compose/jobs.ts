@@ -130,7 +130,7 @@ export function composeWebhooks({ config, store, registry, states, innerCalls, a
 
 /** Who is told by Web Push, under the networks of webhooks. */
 export function composeWebPush(
-  { config, store, registry }: LaterParts,
+  { config, log, store, registry }: LaterParts,
   committer: Committer,
   isValid: (grant: Grant) => Promise<boolean>
 ): WebPush {
@@ -145,7 +145,8 @@ export function composeWebPush(
     post: (address, init) => egress.fetch(address, init),
     isValid,
     isWatched: (userId) => registry.watchers.isWatched(newsKey(userId)),
-    timeoutMs: webhooks.timeout_ms
+    timeoutMs: webhooks.timeout_ms,
+    onTrouble: (error) => log.warn({ err: error }, 'the browsers of a user are not told of the end of a run')
   })
 }
 

@@ -1,7 +1,7 @@
 // Web Push: tells a user's browsers that an answer is done or asks, without a word of it, while no page of theirs is looked at. By the
 // optional peer web-push, which encrypts (RFC 8291) and signs (RFC 8292).
 import { createHash } from 'node:crypto'
-import { fail, warnUnexpected } from '../base/errors.ts'
+import { fail } from '../base/errors.ts'
 import { isObject, type Grant, type JsonObject, type StoreItem, timestamp } from '../base/types.ts'
 import type { Group, Job, NewJob, Op, OpName, Outcome, Settlement, Store } from '../store/store.ts'
 import type { Done } from './runner.ts'
@@ -51,6 +51,8 @@ interface WebPushDeps {
   /** A visible page of the user is connected, to whichever process. */
   readonly isWatched: (userId: string) => boolean
   readonly timeoutMs: number
+  /** The browsers of a user could not be looked up: they are not told. */
+  readonly onTrouble: (error: unknown) => void
   readonly load?: () => Promise<unknown>
 }
 
@@ -130,7 +132,8 @@ export class WebPush {
   /** A commit: users of ended runs who have browsers to tell get a job. */
   written(groups: readonly Group[], outcomes: readonly Outcome[]): void {
     for (const [at, { ops }] of groups.entries())
-      if (outcomes[at]?.ok) for (const op of ops) if (op.name === 'run.settle') this.#ended(op).catch(warnUnexpected)
+      if (outcomes[at]?.ok)
+        for (const op of ops) if (op.name === 'run.settle') this.#ended(op).catch(this.#deps.onTrouble)
   }
 
   async #ended(end: Settlement): Promise<void> {

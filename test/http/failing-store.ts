@@ -129,7 +129,7 @@ function rejectionsOf(t: Test): unknown[] {
 
 t.test('any method of the store may reject: the route answers in shape, or as if nothing had been', async (t) => {
   const fault = new Fault()
-  const site = await openSite(t, { config: { title: { enabled: false } }, behind: fault.behind })
+  const site = await openSite(t, { config: { title: { enabled: false }, sharing: 'public' }, behind: fault.behind })
   const owner = await signIn(site)
   const rejections = rejectionsOf(t)
   const placeOf = places(owner, 'sqlite')

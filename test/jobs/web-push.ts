@@ -222,6 +222,7 @@ t.test('the package is named in one sentence where it is missing', async (t) => 
     isValid: unused,
     isWatched: () => false,
     timeoutMs: 1,
+    onTrouble: () => {},
     load: () => Promise.reject(new Error('Cannot find package'))
   })
   await t.rejects(push.publicKey(), {
