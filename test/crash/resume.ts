@@ -89,22 +89,31 @@ async function nameTools(person: Person, tools: ToolServer): Promise<void> {
   await until(async () => (await state()) === 'ready', 'the tool server')
 }
 
-async function begin(person: Person, place: Place, model: FakeModel): Promise<Underway> {
+async function begin(person: Person, place: Place, model: FakeModel, turn = 1): Promise<Underway> {
   const thread = await person.thread()
-  const reader = await person.stream(thread, scripted({ ...PLACES[place], strict: true }), { stream_mode: MODES })
-  if (place === 'text behind a message') await give(person, reader.runPath, model)
+  const gate = 'gate' in PLACES[place] && { gate: `${PLACES[place].gate}${turn > 1 ? ` ${turn}` : ''}` }
+  const script = scripted({ ...PLACES[place], ...gate, strict: true })
+  const reader = await person.stream(thread, script, { stream_mode: MODES })
+  const isBegun = place !== 'text behind a message' || !gate || (await isGiven(person, reader.runPath, model, gate))
+  // The answer was over before the message came.
+  if (!isBegun) return begin(person, place, model, turn + 1)
   return { place, thread, path: reader.runPath, reader }
 }
 
-async function give(person: Person, path: string, model: FakeModel): Promise<void> {
+/** Whether the run has taken the message while its model answered. */
+async function isGiven(
+  person: Person,
+  path: string,
+  model: FakeModel,
+  { gate }: { readonly gate: string }
+): Promise<boolean> {
   const content = scripted({ ...PLACES.text, strict: true })
-  const { gate } = PLACES['text behind a message']
   const isAsked = () => model.requests.some(({ messages }) => JSON.stringify(messages).includes(gate))
   await until(isAsked, 'its model answers')
   const given = person.post(`${path}/input`, { messages: [{ role: 'user', content }] })
   await person.post(`${path}/input`, { messages: [{ role: 'assistant', content: 'no' }] })
   model.release(gate)
-  await given
+  return (await given).status === 204
 }
 
 /** A run at each place, and its reader has all that is stored. */
