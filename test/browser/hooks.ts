@@ -252,9 +252,10 @@ const CASES: Readonly<Record<string, readonly [rule: string, test: (t: Test, hoo
       await hooks.settles((seen) => seen.interrupts[0]?.value.card === 'delete?', 'a card')
       const update = { messages: [{ type: 'ai', id: 'card', content: 'the card' }] }
       await hooks.do('respond', true, { update })
-      const seen = await hooks.settles((seen) => texts(seen).includes('executed'), 'it is done')
+      // The hook may show the answer a render before the question is gone.
+      const isDone = (seen: Seen) => texts(seen).includes('executed') && seen.interrupts.length === 0
+      const seen = await hooks.settles(isDone, 'it is done')
       t.strictSame([...texts(seen)].sort(), ['executed', 'go', 'the card'])
-      t.equal(seen.interrupts.length, 0)
     }
   ],
   failing: [
