@@ -143,8 +143,7 @@ function allowedModel({ agent, access }: Pick<Services, 'agent' | 'access'>, use
 
 /** The thread that a stateless run continues, if the caller names one. */
 export function threadIdIn({ config }: RunBody): string | null {
-  const configurable = isObject(config?.configurable) ? config.configurable : {}
-  const id = configurable.thread_id
+  const id = isObject(config?.configurable) ? config.configurable.thread_id : null
   return typeof id === 'string' || typeof id === 'number' ? String(id) : null
 }
 

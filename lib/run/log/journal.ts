@@ -291,14 +291,9 @@ export class Journal {
   #request({ caller, model, messages, messageId }: AgentRecord & { type: 'llm_request' }): void {
     this.#openModelCalls.add(++this.#llmCalls, caller, messageId)
     this.usage.called(model)
-    const about = { caller, llm_call_index: this.#llmCalls }
-    const aside = caller !== 'lead_agent' && messageId !== undefined
-    this.#add(
-      'llm_request',
-      'trace',
-      { model, messages: [...messages] },
-      aside ? { ...about, message_id: messageId } : about
-    )
+    const aside = caller !== 'lead_agent' && messageId !== undefined && { message_id: messageId }
+    const about: JsonObject = { caller, llm_call_index: this.#llmCalls, ...aside }
+    this.#add('llm_request', 'trace', { model, messages: [...messages] }, about)
   }
 
   #response(record: AgentRecord & { type: 'llm_response' }): void {
