@@ -2,6 +2,7 @@
 import {
   type Command,
   configOf,
+  FLAG,
   INSTALLATION,
   INSTALLATION_HELP,
   JSON_HELP,
@@ -10,8 +11,6 @@ import {
   print,
   UsageError
 } from './command.ts'
-
-const FLAG = { type: 'boolean', default: false } as const
 
 /** How much there is in one. */
 function summaryOf({ tables, files, made_at, with_secrets, backend, version }: Saved) {

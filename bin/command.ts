@@ -43,7 +43,9 @@ export function parse<const Taken extends Options>(
   }
 }
 
-export const JSON_OPTION = { json: { type: 'boolean', default: false } } as const
+/** An option that is there or not. */
+export const FLAG = { type: 'boolean', default: false } as const
+export const JSON_OPTION = { json: FLAG } as const
 export const JSON_HELP = ['--json', 'prints JSON, an object a line'] as const
 
 /** One line: for people, or as JSON for programs. */

@@ -1,8 +1,9 @@
 // colloquy jobs list, retry, drop: what is to be done later, and what has failed for good; also beside a running server.
-import type { JobKind } from '../lib/base/types.ts'
+import { JOB_KINDS } from '../lib/base/types.ts'
 import {
   type Command,
   configOf,
+  FLAG,
   INSTALLATION,
   INSTALLATION_HELP,
   JSON_HELP,
@@ -12,8 +13,6 @@ import {
   UsageError
 } from './command.ts'
 
-const KINDS: readonly JobKind[] = ['webhook', 'push', 'turn', 'removal', 'departure']
-
 export const listJobs: Command = {
   name: 'jobs list',
   usage: '[--dead] [--json] [--config FILE] [--home FOLDER]',
@@ -21,7 +20,7 @@ export const listJobs: Command = {
     'Jobs, a line each: kind, key, when it is due, attempts, user, thread, its last error. Earliest first, dead ones last. Example: colloquy jobs list --dead',
   options: [['--dead', 'only those that have failed as often as they may'], JSON_HELP, ...INSTALLATION_HELP],
   async run(args) {
-    const { values } = parse(args, { ...INSTALLATION, ...JSON_OPTION, dead: { type: 'boolean', default: false } })
+    const { values } = parse(args, { ...INSTALLATION, ...JSON_OPTION, dead: FLAG })
     const { listJobs } = await import('../lib/operator/operator.ts')
     for (const job of await listJobs(configOf(values), values.dead)) {
       const { kind, key, due_at, attempts, user_id, thread_id, last_error } = job
@@ -44,9 +43,11 @@ function changing(how: 'retry' | 'drop', summary: string): Command {
     async run(args) {
       const { values, positionals } = parse(args, { ...INSTALLATION, ...JSON_OPTION }, true)
       const [kind, key, ...more] = positionals
-      const known = KINDS.find((one) => one === kind)
+      const known = JOB_KINDS.find((one) => one === kind)
       if (!known || key === undefined || more.length > 0)
-        throw new UsageError(`One KIND (${KINDS.join(', ')}) and one KEY are needed, as colloquy jobs list has them`)
+        throw new UsageError(
+          `One KIND (${JOB_KINDS.join(', ')}) and one KEY are needed, as colloquy jobs list has them`
+        )
       const { changeJob } = await import('../lib/operator/operator.ts')
       await changeJob(configOf(values), known, key, how)
       const text = how === 'retry' ? `${known} ${key} is due now` : `${known} ${key} is gone`

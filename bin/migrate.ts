@@ -2,6 +2,7 @@
 import {
   type Command,
   configOf,
+  FLAG,
   INSTALLATION,
   INSTALLATION_HELP,
   JSON_HELP,
@@ -11,7 +12,6 @@ import {
   UsageError
 } from './command.ts'
 
-const FLAG = { type: 'boolean', default: false } as const
 const MIB = 2 ** 20
 
 export const migrate: Command = {

@@ -56,7 +56,10 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'run/delivery',
     'thread',
     // What an agent takes of a client, by its name in the run's context.
-    'agent/client-context'
+    'agent/client-context',
+    // What is told of a run later, and what its job keeps.
+    'jobs/notices',
+    'jobs/webhooks'
   ],
   'langgraph/protocol': [
     'conversation',

@@ -12,7 +12,8 @@ const ASKING_MS_MAX = 60_000
 /** How long it is known after its end, in ms. */
 const ENDED_MS = 60_000
 
-interface Payload {
+/** Of a job `push`: its key names both. */
+export interface NoticePayload {
   readonly task: string
   /** Where and how it is told; null: it is told no more. */
   readonly config: (JsonObject & { readonly id: string; readonly url: string }) | null
@@ -23,7 +24,7 @@ interface Payload {
 interface NoticeDeps {
   /** The run that a task has come to, and whether it waits for an answer; null: it is gone. */
   readonly lastOf: (task: string) => Promise<{ readonly run: Run; readonly asks: boolean } | null>
-  readonly noticeOf: (run: Run, config: NonNullable<Payload['config']>) => Promise<Notice>
+  readonly noticeOf: (run: Run, config: NonNullable<NoticePayload['config']>) => Promise<Notice>
   readonly send: Webhooks['send']
   /** Writes as one group. null: refused. */
   readonly write: (ops: readonly Op[], owner?: string) => Promise<readonly unknown[] | null>
@@ -44,7 +45,7 @@ export function noticeDeed({ lastOf, noticeOf, send, write }: NoticeDeps): JobTy
     const notice = await noticeOf(run, config)
     await send({ ...notice, id: `${run.run_id}.${id}`, url, run, userId: job.user_id }, signal)
     const { kind, key, thread_id } = job
-    const known = JSON.stringify({ ...payload, sent: run.run_id } satisfies Payload)
+    const known = JSON.stringify({ ...payload, sent: run.run_id } satisfies NoticePayload)
     await write(
       [{ name: 'job.change', kind, key, thread_id, payload: known }, finishOf(job, rest)],
       job.owner ?? undefined
@@ -68,7 +69,7 @@ function again(due: number) {
   return { due, error: null, isUncounted: true } as const
 }
 
-function payloadIn({ payload }: Job): Payload {
+function payloadIn({ payload }: Job): NoticePayload {
   // Written by the protocol that has the task.
-  return JSON.parse(payload) as Payload
+  return JSON.parse(payload) as NoticePayload
 }

@@ -1,10 +1,9 @@
 // Requests that are sent again under their Idempotency-Key: in every protocol the same key is one run, as on our own routes [design 5].
-import { createHash } from 'node:crypto'
 import { fail } from '../base/errors.ts'
 import type { Run } from '../base/types.ts'
 import type { UserCall } from '../http/route.ts'
 import { Authorizer } from '../routes/authorization.ts'
-import { idempotencyKeyOf } from '../routes/run-request.ts'
+import { digestOf, idempotencyKeyOf } from '../routes/run-request.ts'
 import type { Services } from '../routes/services.ts'
 
 /** A request by its key, and a digest of what it asks for. */
@@ -20,8 +19,7 @@ export interface RequestKey {
 export function requestKeyOf(call: UserCall, meant: unknown = call.body): RequestKey | null {
   const key = idempotencyKeyOf(call)
   if (key === null) return null
-  const hash = createHash('sha256').update(call.path).update('\n').update(JSON.stringify(meant)).digest('hex')
-  return { key, hash }
+  return { key, hash: digestOf({ path: call.path, body: meant }) }
 }
 
 /**

@@ -1,5 +1,5 @@
 // JSON schemas of responses: the API's nouns by name. A test calls every route and fails on a member of a response that is not described.
-import type { JsonObject } from '../base/types.ts'
+import { JOB_KINDS, type JsonObject } from '../base/types.ts'
 import {
   anObject,
   anything,
@@ -340,7 +340,7 @@ export const SCHEMAS: Readonly<Record<string, JsonObject>> = {
     }
   ),
   Job: shaped({
-    kind: oneOf('webhook', 'push', 'web_push', 'turn', 'removal', 'departure'),
+    kind: oneOf(...JOB_KINDS),
     key: text,
     user_id: optionalText,
     thread_id: optionalText,

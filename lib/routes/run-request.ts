@@ -225,7 +225,7 @@ export async function orderFor(
     last_cursor: null,
     final_checkpoint_id: null,
     idempotency_key: request.key,
-    idempotency_hash: request.key === null ? null : (request.hash ?? hashOf(request)),
+    idempotency_hash: request.key === null ? null : (request.hash ?? digestOf(request)),
     ...NO_TOTALS,
     created_at: waitsMs > 0 ? timestamp(Date.now() + waitsMs) : now,
     updated_at: now
@@ -370,7 +370,8 @@ function kwargsOf(
   }
 }
 
-function hashOf({ path, body }: RunRequest): string {
+/** By which a request that is sent again is known: `body` has all that must be the same. */
+export function digestOf({ path, body }: { readonly path: string; readonly body: unknown }): string {
   return createHash('sha256').update(path).update('\n').update(JSON.stringify(body)).digest('hex')
 }
 

@@ -12,7 +12,7 @@ import type {
   StateUpdate,
   StateValues
 } from '../agent/states.ts'
-import type { CheckpointReads, HistoryPage, Store, StoredCheckpoint, Writer } from '../store/store.ts'
+import type { CheckpointHead, CheckpointReads, HistoryPage, Store, StoredCheckpoint, Writer } from '../store/store.ts'
 import { hasMembers } from '../base/json.ts'
 import { type JsonObject, timestamp, type Json, isObject } from '../base/types.ts'
 import { decorated, headView, historyView, messageIds, stateView, waitingIn } from './checkpoint.ts'
@@ -72,26 +72,28 @@ export class StoredStates implements KeptStates {
     return (await this.#decorated(threadId, found, user)).map(historyView)
   }
 
-  /** Looks through all that are older, at their heads: most of them are not wanted. */
+  /** Looks through all that are older, at their heads: most of them are not wanted. Those that follow each other are read together. */
   async #withMetadata(threadId: string, query: HistoryQuery, wanted: JsonObject): Promise<StoredCheckpoint[]> {
+    const { checkpoints } = this.#store
     const found: StoredCheckpoint[] = []
+    let { before } = query
     let length = 0
-    let page: { limit: number; before?: string } = {
-      limit: HEADS,
-      ...(query.before !== null && { before: query.before })
-    }
     for (;;) {
-      const heads = await this.#store.checkpoints.history(threadId, page)
-      for (const { checkpoint_id, thread_id, run_id, metadata } of heads) {
-        page = { ...page, before: checkpoint_id }
-        if (!hasMembers({ ...metadata, thread_id, ...(run_id !== null && { run_id }) }, wanted)) continue
-        const stored = await this.#store.checkpoints.load(threadId, checkpoint_id)
-        // The thread was deleted meanwhile.
-        if (!stored) return found
-        length += lengthOf(stored)
-        if (found.length > 0 && length > HISTORY_LENGTH) return found
-        if (found.push(stored) === query.limit) return found
+      const heads = await checkpoints.history(threadId, { limit: HEADS, ...behind(before) })
+      for (const { after, count } of spansOf(heads, before, wanted)) {
+        const limit = Math.min(count, query.limit - found.length)
+        const page = await historyPage(
+          checkpoints,
+          threadId,
+          { limit, channels: null, ...behind(after) },
+          HISTORY_LENGTH - length
+        )
+        // There may be a newer one by now.
+        found.push(...page.filter((stored) => bears(stored, wanted)))
+        length += page.reduce((sum, stored) => sum + lengthOf(stored), 0)
+        if (found.length === query.limit || length >= HISTORY_LENGTH || page.length < limit) return found
       }
+      before = heads.at(-1)?.checkpoint_id ?? before
       if (heads.length < HEADS) return found
     }
   }
@@ -110,7 +112,7 @@ export class StoredStates implements KeptStates {
   }
 
   #page(threadId: string, { limit, before }: Pick<HistoryQuery, 'limit' | 'before'>): Promise<StoredCheckpoint[]> {
-    const page = { limit, channels: null, ...(before !== null && { before }) }
+    const page = { limit, channels: null, ...behind(before) }
     return historyPage(this.#store.checkpoints, threadId, page, HISTORY_LENGTH)
   }
 
@@ -201,6 +203,28 @@ export class StoredStates implements KeptStates {
     const feedback = (await this.#store.feedback?.byRuns(threadId, [...runs], user)) ?? null
     return decorated(page, idsByNo, origins, feedback)
   }
+}
+
+function behind(before: string | null): { readonly before?: string } {
+  return before === null ? {} : { before }
+}
+
+/** Whether a checkpoint has this metadata, or what is in columns of its own. */
+function bears({ metadata, thread_id, run_id }: CheckpointHead, wanted: JsonObject): boolean {
+  return hasMembers({ ...metadata, thread_id, ...(run_id !== null && { run_id }) }, wanted)
+}
+
+/** Wanted ones that follow each other: how many, and behind which one. */
+function spansOf(heads: readonly CheckpointHead[], before: string | null, wanted: JsonObject) {
+  const spans: { readonly after: string | null; count: number }[] = []
+  let isWithin = false
+  for (const [at, head] of heads.entries()) {
+    const isWanted = bears(head, wanted)
+    if (isWanted && isWithin) spans.at(-1)!.count++
+    else if (isWanted) spans.push({ after: heads[at - 1]?.checkpoint_id ?? before, count: 1 })
+    isWithin = isWanted
+  }
+  return spans
 }
 
 const NEWEST: StatePlace = { checkpointId: null, namespace: '' }

@@ -3,12 +3,12 @@ import type { Test } from 'tap'
 import {
   type Job,
   JOB_PAYLOAD_MAX,
-  type JobKind,
   type NewJob,
   type OpOf,
   type Store,
   type ThreadQuery
 } from '../../lib/store/store.ts'
+import { JOB_KINDS, type JobKind } from '../../lib/base/types.ts'
 import {
   addEndedRun,
   addRun,
@@ -24,7 +24,6 @@ import {
   write
 } from './harness.ts'
 
-const KINDS: readonly JobKind[] = ['webhook', 'push', 'turn', 'removal', 'departure']
 const HOUR_MS = 3_600_000
 const OWNER = 'one'
 const QUERIES: readonly Partial<ThreadQuery>[] = [
@@ -46,10 +45,12 @@ export const aJob = (key: string, set: Partial<NewJob> = {}): NewJob => ({
 })
 
 const put = (store: Store, job: NewJob) => write(store, { name: 'job.put', job })
-const claim = (store: Store, { owner = OWNER, limit = 100, perUser = 100, kinds = KINDS } = {}) =>
-  write(store, { name: 'job.claim', owner, limit, perUser, kinds })
+const claim = (
+  store: Store,
+  { owner = OWNER, limit = 100, perUser = 100, kinds = JOB_KINDS as readonly JobKind[] } = {}
+) => write(store, { name: 'job.claim', owner, limit, perUser, kinds })
 const keysOf = (jobs: readonly Job[]) => jobs.map(({ key }) => key).toSorted()
-const dueIn = (store: Store, { owner = OWNER, perUser = 100, kinds = KINDS } = {}) =>
+const dueIn = (store: Store, { owner = OWNER, perUser = 100, kinds = JOB_KINDS as readonly JobKind[] } = {}) =>
   store.jobs.dueIn({ owner, perUser, kinds })
 
 function finish({ kind, key, thread_id, owner }: Job, again: OpOf<'job.finish'>['again'] = null): OpOf<'job.finish'> {
@@ -203,7 +204,7 @@ export function jobStoreContract(t: Test, open: Open): void {
   test('of the jobs of a removed thread only webhooks stay; its creation makes its removal', async (t, store) => {
     const removal = aJob('t', { kind: 'removal', thread_id: 't', due: HOUR_MS })
     await addThread(store, { thread_id: 't' })
-    for (const kind of KINDS) await put(store, { ...removal, kind })
+    for (const kind of JOB_KINDS) await put(store, { ...removal, kind })
     await write(store, { name: 'thread.remove', thread_id: 't', user: null })
     t.strictSame(
       (await store.jobs.ofThread('t')).map(({ kind }) => kind),

@@ -78,3 +78,19 @@ t.test(`a request that reads costs at most ${QUERIES_MAX} queries and its creden
     t.ok(found.length <= (MORE[name] ?? QUERIES_MAX), `${name}: ${found.length} queries`, { found })
   }
 })
+
+t.test(
+  'a history of certain metadata costs as many queries as one of all, however many states are meant',
+  async (t) => {
+    const site = await openSite(t, { config: { database: { backend: 'sqlite' } } })
+    const person = await signIn(site)
+    const path = `/api/threads/${(await crowded(person)).thread_id}`
+    const run_id = textIn(listIn((await person.get(`${path}/runs`)).body)[0], 'run_id')
+    const queries = watchQueries(t)
+    const { body } = await person.post(`${path}/history`, { limit: 100, metadata: { run_id } })
+    const found = queries.filter((sql) => !isCredential(sql))
+    t.ok(listIn(body).length > 1)
+    // Beside those of a page: its heads.
+    t.ok(found.length <= MORE['POST /api/threads/{thread_id}/history']! + 1, `${found.length} queries`, { found })
+  }
+)

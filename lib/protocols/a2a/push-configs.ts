@@ -1,5 +1,6 @@
 // Push configurations of Agent2Agent (A2A) that were set after their message: a job each, which waits for the task's ends, whichever process
 // and protocol bring them, and is found again after a crash. It also stands for what has taken the place of the message's own.
+import type { NoticePayload } from '../../jobs/notices.ts'
 import type { Services } from '../../routes/services.ts'
 import type { JsonObject, Run } from '../../base/types.ts'
 import { INVALID_PARAMS, RpcError } from '../json-rpc.ts'
@@ -10,14 +11,6 @@ import { inlineConfig, type PushConfig, pushKey } from './push.ts'
 const CONFIGS_MAX = 8
 
 type Job = Awaited<ReturnType<Services['store']['jobs']['ofThread']>>[number]
-
-interface Payload {
-  readonly task: string
-  /** null: it was deleted. */
-  readonly config: PushConfig | null
-  /** The run whose end was sent last. */
-  readonly sent: string | null
-}
 
 /** The configurations of tasks, as their clients change them. */
 export class PushConfigs {
@@ -66,7 +59,7 @@ export class PushConfigs {
   }
 
   async #write(first: Run, named: Pick<PushConfig, 'id'>, config: PushConfig | null): Promise<void> {
-    const payload: Payload = { task: first.run_id, config, sent: null }
+    const payload: NoticePayload = { task: first.run_id, config, sent: null }
     const job = { ...jobOf(first, named), user_id: first.user_id, due: 0, payload: JSON.stringify(payload) }
     await this.#services.writer.write({ name: 'job.put', job })
   }
@@ -76,7 +69,7 @@ function jobOf({ run_id, thread_id }: Run, config: Pick<PushConfig, 'id'>) {
   return { kind: 'push', key: pushKey(run_id, config), thread_id } as const
 }
 
-function payloadIn({ payload }: Job): Payload {
+function payloadIn({ payload }: Job): NoticePayload {
   // Written by `PushConfigs`.
-  return JSON.parse(payload) as Payload
+  return JSON.parse(payload) as NoticePayload
 }

@@ -1,5 +1,6 @@
 // Push notifications of Agent2Agent (A2A): the webhook of a run, in the protocol's form, to the address that came with the message; and how a
 // configuration is read.
+import type { Notice } from '../../jobs/webhooks.ts'
 import type { Services } from '../../routes/services.ts'
 import { isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import { INVALID_PARAMS, RpcError } from '../json-rpc.ts'
@@ -17,11 +18,6 @@ const ID = /^[\w.:-]{0,128}$/
 const DEFAULT_ID = 'default'
 /** Of a run's kwargs. */
 const PUSH = 'a2a_push'
-
-interface Notice {
-  readonly body: string
-  readonly headers: Readonly<Record<string, string>>
-}
 
 /** A configuration as it is kept. */
 export interface PushConfig extends JsonObject {
