@@ -265,13 +265,13 @@ t.test(
     const first = await openSite(t, { config })
     const person = new Person(first.url)
     const made = await person.post('/api/v1/auth/initialize', { email: 'admin@example.com', password: PASSWORD })
-    t.equal(server.asked.length, 0, 'without an administrator nothing is asked')
+    t.equal(server.of(/threads/).length, 0, 'without an administrator no thread is asked for')
     await first.stop()
     const site = await openSite(t, { config, home: first.home })
     await until(() => server.of(/^PATCH/).length === 502, 'all of them were tried')
     t.equal((await new Person(site.url).get('/health')).status, 200)
     t.same(
-      server.of(/search$/).map(({ body }) => body),
+      server.of(/threads\/search$/).map(({ body }) => body),
       [
         { limit: 500, offset: 0 },
         { limit: 500, offset: 500 }
@@ -301,13 +301,16 @@ t.test('[Auth 12] a search that is refused or hangs is a warning at most: the ga
   for (const [n, warnings] of [[/could not be searched/], []].entries()) {
     const site = await openSite(t, { config, home })
     const told = () => site.logged.flatMap(([level, , message]) => (level === 'warn' ? [message] : []))
-    await until(() => server.of(/search$/).length > n && told().length >= warnings.length, 'the search is on its way')
+    await until(
+      () => server.of(/threads\/search$/).length > n && told().length >= warnings.length,
+      'the search is on its way'
+    )
     t.equal((await new Person(site.url).get('/health')).status, 200)
     t.match(told(), warnings)
     t.equal(told().length, warnings.length)
     await site.stop()
   }
-  t.equal(server.of(/search$/).length, 2)
+  t.equal(server.of(/threads\/search$/).length, 2)
   t.equal(server.of(/^PATCH/).length, 0)
 })
 
