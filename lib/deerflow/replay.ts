@@ -7,7 +7,7 @@ import { type Route, route, type UserCall } from '../http/route.ts'
 import { objectOf } from '../http/schema.ts'
 import { anObject, arrayOf, one, shaped, text } from '../routes/answers.ts'
 import type { Services } from '../routes/services.ts'
-import { type Entry, historyOf, isAnswer, isVisible, type Turn, turnAt } from '../routes/turn.ts'
+import { type Entry, historyOf, isAnswer, isQuestion, type Turn, turnAt } from '../routes/turn.ts'
 
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(256))
 const regenerateBody = objectOf({ message_id: name })
@@ -23,12 +23,19 @@ export function replayRoutes({ states, store, config }: Pick<Services, 'states' 
     const history = await historyOf(states, params.thread_id!, user.id)
     const { messages, title } = history[0]
     const index = messages.findIndex(({ id }) => id === body.message_id)
-    if (index < 0) throw new Refused(404, `Message ${body.message_id} not found`)
-    if (!isAnswer(messages[index]!)) throw new Refused(409, 'Only an answer can be regenerated')
-    if (index !== messages.findLastIndex(isAnswer)) throw new Refused(409, 'Only the latest answer can be regenerated')
-    const turn = turnAt(history, index)
+    const turn = index < 0 ? await interruptedTurn(history) : turnOfAnswer(history, index)
+    if (!turn) throw new Refused(404, `Message ${body.message_id} not found`)
     const input = { messages: [askedAgain(turn.human)], ...(typeof title === 'string' && { title }) }
     return { json: { ...prepared(turn, input), metadata: origin(turn, body.message_id), target_run_id: turn.runId } }
+  }
+
+  /** Of a run that was stopped before its answer stood in the state: clients have seen one all the same. */
+  const interruptedTurn = async (history: readonly [Entry, ...Entry[]]): Promise<Turn | null> => {
+    const { messages } = history[0]
+    const question = messages.findLastIndex(isQuestion)
+    const runId = messages[question]?.run_id
+    const run = typeof runId === 'string' ? await store.runs.get(runId) : null
+    return run?.status === 'interrupted' ? turnAt(history, question) : null
   }
 
   const edit = async ({ params, body, user }: UserCall<v.InferOutput<typeof editBody>>) => {
@@ -36,7 +43,8 @@ export function replayRoutes({ states, store, config }: Pick<Services, 'states' 
     const { messages } = history[0]
     const words = body.replacement_text.trim()
     if (words === '') throw new Refused(409, 'The new text is empty')
-    const human = messages.findLast((message) => message.type === 'human' && isVisible(message))
+    if (isObject(history[0].goal)) throw new Refused(409, 'A question is not edited while a goal is set')
+    const human = messages.findLast(isQuestion)
     if (human?.id !== body.human_message_id) throw new Refused(409, 'Only the latest question can be edited')
     if (contentOf(human) === words) throw new Refused(409, 'The text has not changed')
     const turn = turnAt(history, answerIn(history[0]))
@@ -88,12 +96,20 @@ export function replayRoutes({ states, store, config }: Pick<Services, 'states' 
   ]
 }
 
+/** @throws Refused 409 unless it is the latest answer */
+function turnOfAnswer(history: readonly [Entry, ...Entry[]], index: number): Turn {
+  const { messages } = history[0]
+  if (!isAnswer(messages[index]!)) throw new Refused(409, 'Only an answer can be regenerated')
+  if (index !== messages.findLastIndex(isAnswer)) throw new Refused(409, 'Only the latest answer can be regenerated')
+  return turnAt(history, index)
+}
+
 /** Index of the latest answer in words, which ends its turn. */
 function answerIn({ messages }: Entry): number {
   const index = messages.findLastIndex(isAnswer)
   const { tool_calls: calls } = messages[index] ?? {}
   const isInWords = index >= 0 && contentOf(messages[index]!) !== '' && !(Array.isArray(calls) && calls.length > 0)
-  if (!isInWords || index < messages.findLastIndex((one) => one.type === 'human' && isVisible(one)))
+  if (!isInWords || index < messages.findLastIndex(isQuestion))
     throw new Refused(409, 'The turn does not end in an answer')
   return index
 }

@@ -106,14 +106,16 @@ export function messageRoutes({ store, states, config }: Services): Route[] {
     for (let offset = 0; ; offset += RUNS_PAGE) {
       const page = await store.runs.list(threadId, { limit: RUNS_PAGE, offset, metadataKey: REPLAYED, kwargsBytes: 0 })
       // Newest first: of several edits of one question the newest decides.
-      for (const { run_id, status, metadata } of page) {
+      for (const { run_id, status, stop_reason, metadata } of page) {
         const source = metadata[REPLAYED]
         if (typeof source !== 'string') continue
         if (metadata.replay_kind !== 'edit') {
           if (status === 'success') hidden.add(source)
           continue
         }
-        const hasFailed = !isInFlight({ status }) && status !== 'success'
+        // One that has asked its user goes on with the answer.
+        const isOpen = isInFlight({ status }) || stop_reason === 'asked_user'
+        const hasFailed = !isOpen && status !== 'success'
         if (hasFailed || decided.has(source)) hidden.add(run_id)
         else hidden.add(source)
         decided.add(source)

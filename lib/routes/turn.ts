@@ -11,6 +11,7 @@ export interface Entry {
   readonly checkpointId: string
   readonly messages: readonly JsonObject[]
   readonly title: Json | undefined
+  readonly goal: Json | undefined
 }
 
 export interface Turn {
@@ -45,16 +46,20 @@ function entryIn(state: Json): Entry[] {
   if (!isObject(state) || !isObject(state.checkpoint) || typeof state.checkpoint.checkpoint_id !== 'string') return []
   const values = isObject(state.values) ? state.values : {}
   const messages = Array.isArray(values.messages) ? values.messages.filter(isObject) : []
-  return [{ checkpointId: state.checkpoint.checkpoint_id, messages, title: values.title }]
+  return [{ checkpointId: state.checkpoint.checkpoint_id, messages, title: values.title, goal: values.goal }]
 }
 
 /** Frontends show it: middlewares hide what they add to a conversation. */
-export function isVisible({ additional_kwargs }: JsonObject): boolean {
+function isVisible({ additional_kwargs }: JsonObject): boolean {
   return !isObject(additional_kwargs) || additional_kwargs.hide_from_ui !== true
 }
 
 export function isAnswer(message: JsonObject): boolean {
   return message.type === 'ai' && isVisible(message)
+}
+
+export function isQuestion(message: JsonObject): boolean {
+  return message.type === 'human' && isVisible(message)
 }
 
 /**
@@ -63,7 +68,7 @@ export function isAnswer(message: JsonObject): boolean {
  */
 export function turnAt(history: readonly [Entry, ...Entry[]], index: number): Turn {
   const { messages } = history[0]
-  const start = messages.slice(0, index).findLastIndex((one) => one.type === 'human' && isVisible(one))
+  const start = messages.slice(0, index + 1).findLastIndex(isQuestion)
   const human = messages[start]
   if (!human || typeof human.id !== 'string') throw new Refused(409, 'No human message stands before this answer')
   const runId = messages[index]?.run_id

@@ -15,7 +15,7 @@ import { extraKinds } from './log/filter.ts'
 import { rebuildPartial } from './log/rebuild-partial.ts'
 import { StateBuilder } from './log/state-builder.ts'
 import { ASKING, type RunEnd } from './run-end.ts'
-import { baseOf, inputOf, lastHuman, modesOf, resumeOf } from './run-kwargs.ts'
+import { baseOf, inputOf, isEdit, lastHuman, modesOf, resumeOf } from './run-kwargs.ts'
 import type {
   RunState,
   RunStates,
@@ -112,9 +112,9 @@ class BuiltState implements RunState {
     )
   }
 
-  /** Continues from what a process that is gone has stored of the run. */
-  resume(saved: SavedState | null, whole: readonly Message[]): void {
-    this.#builder.open(saved)
+  /** Continues from what a process that is gone has stored of the run. `newest`: see `begin`. */
+  resume(saved: SavedState | null, whole: readonly Message[], newest: SavedState | null): void {
+    this.#builder.open(saved, newest)
     this.#builder.add(whole)
     // Including calls an earlier run left open for its user that this one was to close.
     this.#records.journal.expectResults(openCallsIn(this.#builder.state.messages()))
@@ -218,7 +218,7 @@ class BuiltState implements RunState {
     if (!this.hasBegun) return this.#failToBegin(end)
     const { journal } = this.#records
     if (end.rollback) {
-      journal.breakOff('interrupted')
+      journal.breakOff(end.failure ? end.status : 'interrupted')
       this.#builder.rollBack()
     } else {
       if (end === ASKING) this.#keepQuestion()
@@ -354,6 +354,11 @@ export class BuiltStates implements RunStates {
     }
   }
 
+  async #newestBefore(run: Run): Promise<SavedState | null> {
+    const { newest } = await this.#checkpointsOf(run)
+    return newest === null ? null : this.#cache.at(run.thread_id, newest)
+  }
+
   of(records: StateRecords): RunState {
     return new BuiltState(records, this.#options, this.#agent)
   }
@@ -366,8 +371,9 @@ export class BuiltStates implements RunStates {
   ): Promise<RunState> {
     const { run, journal } = records
     const state = new BuiltState(records, this.#options, this.#agent)
-    const stored = await this.#store.checkpoints.load(run.thread_id, null)
-    state.resume(stored && savedState(stored), (await rebuildPartial(store, run, head, journal, events)).whole)
+    const reached = await this.#cache.at(run.thread_id, null)
+    const { whole } = await rebuildPartial(store, run, head, journal, events)
+    state.resume(reached, whole, isEdit(run) ? await this.#newestBefore(run) : reached)
     return state
   }
 

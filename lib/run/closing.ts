@@ -7,8 +7,8 @@ import { Kind } from './log/frame.ts'
 import type { Journal } from './log/journal.ts'
 import { ModelUsages } from './log/model-usage.ts'
 import type { RunLog } from './log/run-log.ts'
-import { type RunEnd, threadStatusAfter } from './run-end.ts'
-import { feedbackKeysOf, graceOf, webhookOf } from './run-kwargs.ts'
+import { ASKING, type RunEnd, threadStatusAfter } from './run-end.ts'
+import { feedbackKeysOf, graceOf, isEdit, webhookOf } from './run-kwargs.ts'
 import type { RunState } from './run-state.ts'
 
 /** Frames for readers, events for the history, and the state. */
@@ -20,9 +20,10 @@ export interface RunRecords {
 }
 
 export function closeRecords(records: RunRecords, end: RunEnd, title: TitleOptions): void {
-  records.state.close(end, title)
+  const rollback = end.rollback || (isEdit(records.run) && end.status !== 'success' && end !== ASKING)
+  records.state.close(rollback === end.rollback ? end : { ...end, rollback }, title)
   showFailure(records.log, end)
-  if (!end.failure && !end.rollback) showFeedback(records)
+  if (!end.failure && !rollback) showFeedback(records)
 }
 
 export function showFailure(log: RunLog, { failure }: RunEnd): void {

@@ -70,6 +70,11 @@ export function continuedBy({ kwargs }: Run): string | null {
   return isObject(continue_from) && typeof continue_from.run_id === 'string' ? continue_from.run_id : null
 }
 
+/** It asks a question of the conversation in other words: unless it succeeds, the conversation stays as it was before. */
+export function isEdit({ metadata }: Pick<Run, 'metadata'>): boolean {
+  return metadata.replay_kind === 'edit'
+}
+
 /** The checkpoint the run starts from, when it is not the newest. */
 export function baseOf(run: Run): string | null {
   return typeof run.kwargs.checkpoint_id === 'string' ? run.kwargs.checkpoint_id : null
