@@ -205,6 +205,20 @@ const EXCHANGES: Readonly<Record<string, { path: string; press(page: Page): Prom
   }
 }
 
+/** The server's answer, of which the browser knows nothing yet: `route.fetch` would give it the new cookies at once. */
+async function answerOf(route: Route): Promise<{ status: number; headers: Record<string, string>; body: string }> {
+  const request = route.request()
+  const { 'content-length': _, ...headers } = await request.allHeaders()
+  const response = await fetch(request.url(), { method: request.method(), headers, body: request.postData() })
+  const cookies = response.headers.getSetCookie().join('\n')
+  const type = response.headers.get('content-type') ?? ''
+  return {
+    status: response.status,
+    headers: { 'content-type': type, 'set-cookie': cookies },
+    body: await response.text()
+  }
+}
+
 /** A page without a WebSocket looks every ten seconds. */
 const SEVERAL_LOOKS_MS = 90_000
 
@@ -226,12 +240,12 @@ for (const [what, { path, press, done }] of Object.entries(EXCHANGES))
     await page.route('**/threads/search', (route) => changed.then(() => route.fulfill(refusal)), { times: 1 })
     const late = page.waitForRequest('**/threads/search', { timeout: SEVERAL_LOOKS_MS })
     await page.route(path, async (route) => {
-      const response = await route.fetch()
+      const answer = await answerOf(route)
       // Not before: then the session of the page would have ended indeed.
       const refuse = (look: Route) => look.fulfill(refusal).then(() => gate.emit('early'))
       await page.route('**/runs?limit=1', refuse, { times: 1 })
       await early
-      await route.fulfill({ response })
+      await route.fulfill(answer)
       gate.emit('changed')
     })
     await late
