@@ -11,9 +11,9 @@ import type { Cron } from '../../lib/base/types.ts'
 import { aCron } from '../contract/crons.ts'
 import { addRun, addThread, aSettlement, aUser, write } from '../contract/harness.ts'
 import { aJob } from '../contract/jobs.ts'
-import { pointsOf } from '../fixtures/awaits.ts'
+import { numberedBuild, pointsOf } from '../fixtures/awaits.ts'
 import { type DatabaseSection, databaseSection } from '../fixtures/backends.ts'
-import { asked, homeOf, until } from '../fixtures/gateway.ts'
+import { asked, homeOf, openSite, until } from '../fixtures/gateway.ts'
 import { Child, startChild } from '../fixtures/child.ts'
 import { openReceiver } from '../fixtures/receiver.ts'
 import { filesOf } from '../fixtures/remains.ts'
@@ -32,7 +32,6 @@ const FILES = [
 ]
 /** A look reads every table: more often it would take as much of the processor as who is looked at. */
 const LOOK_MS = 150
-const AWAITS = new URL('../fixtures/awaits.js', import.meta.url).href
 const [GONE_USER, GONE_THREAD, OLD_THREAD] = ['departed-user', 'departed-thread', 'old-thread']
 
 /** Jobs of every kind that are due: two webhooks, two turns, the removal of a thread and all that a user has left. */
@@ -117,6 +116,7 @@ t.test(
   { timeout: 1_200_000 },
   async (t) => {
     const hook = await openReceiver(t)
+    const program = numberedBuild(t.testdir(), FILES)
     const template = homeOf(t)
     mkdirSync(join(template, 'data'))
     const store = await openSqliteStore(join(template, 'data', 'colloquy.db'))
@@ -138,15 +138,13 @@ t.test(
           db.close()
           const database = { backend: 'sqlite' } as const
           const done = () => isDone(home, database).catch(() => false)
-          const env = { NODE_OPTIONS: `--import=${AWAITS}`, KILL_AT: `${file} ${n}` }
-          const broken = new Child(home, { config: CONFIG, env })
+          const broken = new Child(home, { config: CONFIG, program, env: { KILL_AT: `${file} ${n}` } })
           t.teardown(() => broken.kill())
           await until(async () => broken.hasExited || (await done()), 'it is killed, or done', 60_000, LOOK_MS)
           if (!broken.hasExited) unreached.push(`${file}: ${words}`)
           await broken.stop()
           t.ok(broken.process.signalCode === 'SIGKILL' || unreached.length > 0)
-          const next = new Child(home, { config: CONFIG })
-          t.teardown(() => next.kill())
+          const next = await openSite(t, { home, config: CONFIG })
           await until(done, 'what is left is done', 60_000, LOOK_MS)
           await next.stop()
           const left = await openSqliteStore(join(home, 'data', 'colloquy.db'))
