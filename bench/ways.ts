@@ -40,7 +40,7 @@ export interface Way {
 /** The most that a way may take. A way that got shorter lowers its limit. */
 export const LIMITS = {
   'one delta, to a socket and to the disk': { files: 26, functions: 105 },
-  'POST runs/stream, until its first bytes': { files: 107, functions: 592 },
+  'POST runs/stream, until its first bytes': { files: 108, functions: 596 },
   'rejoining a live run, until its first bytes': { files: 44, functions: 188 },
   'rejoining an ended run, to its end': { files: 51, functions: 246 },
   'POST threads/search': { files: 37, functions: 152 }

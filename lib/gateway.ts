@@ -34,6 +34,7 @@ import type { Config } from './config/config.ts'
 import { warnUnexpected } from './base/errors.ts'
 import { holderBefore, homeId, leaveHolder } from './files/home.ts'
 import { Artifacts } from './files/artifacts.ts'
+import { WorkspaceChanges } from './files/changes.ts'
 import { Documents } from './files/documents.ts'
 import { Paths } from './files/paths.ts'
 import { Uploads } from './files/uploads.ts'
@@ -165,7 +166,15 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
         showsDetails: agent.showsDetails === true,
         canRejoin: agent.canRejoin === true
       })
-  const registry = new Registry({ store, states: runStates, committer, agent, options, log })
+  const registry = new Registry({
+    store,
+    states: runStates,
+    committer,
+    agent,
+    options,
+    log,
+    changes: new WorkspaceChanges(paths)
+  })
 
   const removeFiles = async (threadId: string, owner: string | null): Promise<boolean> => {
     await agentServices.forget(threadId, owner)

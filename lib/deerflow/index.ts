@@ -8,6 +8,7 @@ import { goalRoutes } from './goal.ts'
 import { polishRoutes } from './polish.ts'
 import { replayRoutes } from './replay.ts'
 import { scheduledTaskRoutes } from './scheduled-tasks.ts'
+import { workspaceChangeRoutes } from './workspace-changes.ts'
 
 export function deerflowRoutes(services: Services): Route[] {
   return [
@@ -17,6 +18,7 @@ export function deerflowRoutes(services: Services): Route[] {
     ...compactRoutes(services), // /api/threads/{thread_id}/compact
     ...polishRoutes(services), // /api/input-polish
     ...agentRoutes(services), // /api/agents
-    ...scheduledTaskRoutes(services) // /api/scheduled-tasks
+    ...scheduledTaskRoutes(services), // /api/scheduled-tasks
+    ...workspaceChangeRoutes(services) // /api/threads/{thread_id}/runs/{run_id}/workspace-changes
   ]
 }

@@ -3,17 +3,9 @@
 import { type Call, type Reply, type Route, route } from '../http/route.ts'
 import { fail } from '../base/errors.ts'
 import type { JsonObject } from '../base/types.ts'
-import { anObject, anything, arrayOf, int, mapOf, one, ref, shaped, yesNo } from './answers.ts'
+import { anObject, anything, arrayOf, mapOf, one, ref, shaped, yesNo } from './answers.ts'
 import { LEAD_AGENT } from '../thread/personas.ts'
 import type { Services } from './services.ts'
-
-const NO_CHANGES = {
-  available: false,
-  version: 1,
-  summary: { created: 0, modified: 0, deleted: 0, symlink_created: 0, additions: 0, deletions: 0, truncated: false },
-  files: [],
-  limits: {}
-}
 
 const nothings = arrayOf(anything)
 
@@ -41,22 +33,6 @@ const CONSTANTS: readonly Constant[] = [
   ]
 ]
 
-/** The same, below a thread. */
-const CONSTANTS_OF_THREAD: readonly Constant[] = [
-  [
-    '/runs/{run_id}/workspace-changes',
-    NO_CHANGES,
-    'Changes of a workspace: always empty here',
-    shaped({
-      available: yesNo,
-      version: int,
-      summary: mapOf({ type: ['integer', 'boolean'] }),
-      files: nothings,
-      limits: anObject
-    })
-  ]
-]
-
 /** Whether users have agents of their own: personas of the agent that DeerFlow's pages ask for. */
 export function hasPersonas({ assistants }: Pick<Services, 'assistants'>): boolean {
   return assistants.hasGraph(LEAD_AGENT)
@@ -70,7 +46,6 @@ export function featureRoutes(services: Services): Route[] {
     ...{ agents_api: { enabled: hasPersonas(services) }, browser_control: off, mcp_tasks: off },
     sharing
   })
-  const below = { method: 'GET', permission: 'threads:read', thread: 'read', rule: 'threads:read' } as const
   return [
     route({
       ...any,
@@ -81,15 +56,6 @@ export function featureRoutes(services: Services): Route[] {
     }),
     ...CONSTANTS.map(([path, json, summary, schema]) =>
       route({ ...any, path, summary, answers: one(schema), handler: () => ({ json }) })
-    ),
-    ...CONSTANTS_OF_THREAD.map(([path, json, summary, schema]) =>
-      route({
-        ...below,
-        path: `/api/threads/{thread_id}${path}`,
-        summary,
-        answers: one(schema),
-        handler: () => ({ json })
-      })
     )
   ]
 }

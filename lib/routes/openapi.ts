@@ -92,6 +92,8 @@ const PARAMETERS: Reference['parameters'] = {
   include: '`ttl`: include how long the thread is kept',
   before_seq: 'Only events before this one',
   after_seq: 'Only events after this one',
+  include_files: 'The changed files too, not their number alone',
+  include_diff: 'With the differences of texts',
   event_types: 'Only events of these types, separated by commas',
   query: 'Part of an e-mail address',
   action:

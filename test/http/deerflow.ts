@@ -222,6 +222,39 @@ t.test('an edited artifact is saved if nobody has changed it meanwhile', async (
   t.equal((await save('outputs/a.md', 'x', sha('new'))).status, 409, 'a run is in flight')
 })
 
+t.test(
+  'what a run has changed among the files is told for each run, without the differences until they are wanted',
+  async (t) => {
+    const { person, path, say } = await open(t)
+    const write = (content: string) => [{ name: 'write_file', args: JSON.stringify({ path: 'report.md', content }) }]
+    const changesOf = async (index: number, query = '') => {
+      const runs = listIn((await person.get(`${path}/runs`)).body).toReversed()
+      return (await person.get(`${path}/runs/${textIn(runs[index], 'run_id')}/workspace-changes${query}`)).body
+    }
+    await say('nothing is written')
+    await person.post(`${path}/runs/wait`, asked(scripted({ calls: [write('one\ntwo\n')], text: 'done' })))
+    await person.post(`${path}/runs/wait`, asked(scripted({ calls: [write('one\n2\n')], text: 'done' })))
+    t.match(await changesOf(0), { available: false, files: [], summary: { created: 0, truncated: false }, limits: {} })
+    const made = await changesOf(1, '?include_files=true&include_diff=false')
+    t.match(made, { available: true, version: 1, summary: { created: 1, modified: 0, additions: 2 } })
+    t.match(at(made, 'files', 0), {
+      path: '/mnt/user-data/outputs/report.md',
+      root: 'outputs',
+      status: 'created',
+      diff: ''
+    })
+    const changed = await changesOf(2)
+    t.match(changed, { summary: { modified: 1, additions: 1, deletions: 1 }, limits: { max_files: 200 } })
+    t.match(at(changed, 'files', 0), { status: 'modified', diff: /-two\n\+2/ })
+    t.match(await changesOf(2, '?include_files=false'), { available: true, files: [] })
+    const messages = listIn((await person.get(`${path}/messages/page`)).body, 'data')
+    t.notOk(
+      messages.some((row) => String(at(row, 'event_type')).startsWith('middleware')),
+      'it is no message'
+    )
+  }
+)
+
 t.test('how full a conversation is stands beside its usage', async (t) => {
   const scene = await open(t)
   await scene.say('word '.repeat(200))

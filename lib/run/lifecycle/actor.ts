@@ -8,7 +8,7 @@ import { type Agent, AgentError, RUN_GOES_ON, RunCut } from '../../agent/runtime
 import { withoutUser } from '../../base/scope.ts'
 import { fromOrigin, inSpan } from '../../base/tracing.ts'
 import type { Op, Store } from '../../store/store.ts'
-import type { Run } from '../../base/types.ts'
+import type { JsonObject, Run } from '../../base/types.ts'
 import type { Committer } from '../commit/committer.ts'
 import type { Journal } from '../log/journal.ts'
 import { attemptAfter } from '../log/log-bounds.ts'
@@ -39,12 +39,18 @@ export interface ActorDeps extends LiveDeps {
   readonly agent: Agent
   readonly options: ActorOptions
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void }
+  /** Runs an agent, and reports what it has changed beside the conversation, to be recorded under a tag. Absent: nobody looks. */
+  readonly changes?: RunChanges | undefined
   /** Records of the run were committed; `isOver`: its end was among them. Absent: nobody waits for that. */
   readonly onStored?: ((isOver: boolean) => void) | undefined
   /** What it has is stored, and it is to go on with another actor, here or in another process. Absent: a cut run ends. */
   readonly onLeft?: ((actor: RunActor) => void) | undefined
   /** Whether it has readers on other processes. */
   readonly isFollowed?: (runId: string) => boolean
+}
+
+export interface RunChanges {
+  during(run: Run, work: () => Promise<void>, report: (tag: string, changes: JsonObject) => void): Promise<void>
 }
 
 /** What is stored of a run whose process is gone. */
@@ -184,13 +190,17 @@ export class RunActor implements RecorderEvents {
       await turn()
       if (!this.#isOpen()) return
     }
-    const { agent } = this.#deps
+    const { agent, changes } = this.#deps
     const input = this.#recorder.input()
     const goesOn = this.#deps.onLeft !== undefined
     const given = { ...input, goesOn, ...(agent.takesInput && { inbox: this.inbox }) }
     const { run_id, thread_id, model_name } = this.run
     const about = { 'colloquy.run_id': run_id, 'colloquy.thread_id': thread_id, 'colloquy.model': model_name }
-    const work = () => agent.start(given, this.#recorder.sink(), this.#abort.signal)
+    const sink = this.#recorder.sink()
+    const start = () => agent.start(given, sink, this.#abort.signal)
+    const report = (tag: string, content: JsonObject) =>
+      void sink.record({ type: 'middleware', tag, content, metadata: {} })
+    const work = changes ? () => changes.during(this.run, start, report) : start
     await fromOrigin(this.run, () => inSpan('run', about, work))
   }
 

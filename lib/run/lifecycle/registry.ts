@@ -45,6 +45,8 @@ interface RegistryDeps {
   readonly states: RunStates
   readonly options: RegistryOptions
   readonly log: ActorDeps['log']
+  /** Absent: see ActorDeps. */
+  readonly changes?: ActorDeps['changes']
 }
 
 /** What is written in one group with a run: only while `owner` is this process. */
@@ -303,7 +305,7 @@ export class Registry {
   }
 
   #enqueue(run: Run, past?: LogBounds, earlier?: Earlier): void {
-    const { store, states, committer, agent, options, log } = this.#deps
+    const { store, states, committer, agent, options, log, changes } = this.#deps
     // A delayed run gets its place with the commit under way when it starts, or with the next one.
     let placing = isUnplaced(run) ? 2 : 0
     const deps: ActorDeps = {
@@ -315,6 +317,7 @@ export class Registry {
       agent,
       options,
       log,
+      changes,
       owner: store.peers?.id,
       onStored:
         this.subscriptions === null && placing === 0
