@@ -18,9 +18,13 @@ import type { Answered, Order } from './clients/program.ts'
 
 const NAMES = [
   'openai, responses',
-  'AI SDK, over HTTP',
-  'AI SDK, exact',
-  'AI SDK, over a WebSocket',
+  '@openai/agents',
+  '@ai-sdk/open-responses',
+  'AI SDK 6, over HTTP',
+  'AI SDK 6, exact',
+  'AI SDK 7, over HTTP',
+  'AI SDK 7, exact',
+  'AI SDK 7, over a WebSocket',
   'AG-UI, connecting',
   'AG-UI, exact',
   'CopilotKit'
@@ -125,13 +129,13 @@ for (const name of NAMES)
     await cut(onA, 'cut at random bytes')
     const moved = await troubled(client, pair, async () => proxy.turnTo(b.url))
     await same(t, onB, moved, 'on the other process in the middle')
-    const thread = await cut(onB, 'cut there')
+    await cut(onB, 'cut there')
     const killed = await troubled(client, pair, async () => {
       await b.kill()
       proxy.turnTo(a.url)
     })
     await same(t, onA, killed, 'over a kill')
-    await cut(onA, 'cut after the kill')
+    const thread = await cut(onA, 'cut after the kill')
     t.ok(proxy.connections > 3 * CUTS - 10, `${proxy.connections} connections`)
 
     await a.stop()

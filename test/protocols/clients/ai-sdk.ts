@@ -1,4 +1,4 @@
-// The AI SDK's chat, as its hooks for React have it: over HTTP as it comes, with `exactFetch`, and over a WebSocket.
+// The AI SDK's chat, in both versions, as its hooks for React have it: over HTTP as it comes, with `exactFetch`, and over a WebSocket (7).
 import { randomUUID } from 'node:crypto'
 import { exactFetch } from '../../../lib/client/ai-sdk.ts'
 import type { Packages } from '../../fixtures/npm.ts'
@@ -79,20 +79,32 @@ function shownOf(messages: readonly Message[]): Shown {
   return { texts: textsOf('text'), reasonings: textsOf('reasoning'), results }
 }
 
-const made = (transportOf: (library: Library, place: Place) => object): ClientMaker => {
+/** Where each version is installed. */
+const VERSIONS = {
+  6: { sdk: 'ai-6/dist/index.mjs', hooks: 'ai-sdk-react-3/dist/index.mjs' },
+  7: { sdk: 'ai/dist/index.js', hooks: '@ai-sdk/react/dist/index.js' }
+} as const
+
+const made = (
+  transportOf: (library: Library, place: Place) => object,
+  version: keyof typeof VERSIONS = 7
+): ClientMaker => {
+  const { sdk, hooks } = VERSIONS[version]
   return async (packages: Packages, place: Place) => {
-    const library = await packages.load<Library>('ai/dist/index.js')
-    const hooks = await packages.load<Hooks>('@ai-sdk/react/dist/index.js')
-    return new AiChat(hooks, transportOf(library, place), place)
+    const library = await packages.load<Library>(sdk)
+    return new AiChat(await packages.load<Hooks>(hooks), transportOf(library, place), place)
   }
 }
 const over = ({ url, token }: Place) => ({ api: `${url}/api/ai/chat`, headers: { authorization: `Bearer ${token}` } })
 
-export const chat = made(({ DefaultChatTransport }, place) => new DefaultChatTransport(over(place)))
-export const exactChat = made(
-  ({ DefaultChatTransport }, place) =>
-    new DefaultChatTransport({ ...over(place), fetch: exactFetch({ waitMs: 5, attempts: 60 }) })
-)
+const asItComes = ({ DefaultChatTransport }: Library, place: Place) => new DefaultChatTransport(over(place))
+const exact = ({ DefaultChatTransport }: Library, place: Place) =>
+  new DefaultChatTransport({ ...over(place), fetch: exactFetch({ waitMs: 5, attempts: 60 }) })
+
+export const chat = made(asItComes)
+export const chat6 = made(asItComes, 6)
+export const exactChat = made(exact)
+export const exactChat6 = made(exact, 6)
 export const socketChat = made(({ WebSocketChatTransport }, { url, token }) => {
   const headers = { Authorization: `Bearer ${token}` }
   // What came before is in the thread; all of it would be too long for the first message of a socket, which has the credential.

@@ -1,18 +1,19 @@
 // OpenAI's client: a stream that is cut goes on behind the number of its last event, by hand. https://github.com/openai/openai-node
-import type { Client, ClientMaker, Shown } from './client.ts'
-import { comingBack } from './client.ts'
+import { type Client, type ClientMaker, comingBack, type Place, type Shown } from './client.ts'
 
 interface Item {
+  readonly id: string
   readonly type: string
   readonly content?: readonly { readonly text: string }[]
   readonly output?: string | null
 }
-interface Response {
+export interface Response {
   readonly id: string
+  readonly status: string
   readonly output: readonly Item[]
   readonly conversation: { readonly id: string }
 }
-interface Event {
+export interface Event {
   readonly type: string
   readonly sequence_number: number
   readonly item_id: string
@@ -31,6 +32,7 @@ interface Library {
   readonly default: new (options: object) => Api
 }
 
+const UNDER_WAY = ['queued', 'in_progress']
 const ENDS = ['response.completed', 'response.failed', 'response.incomplete']
 
 class Responses implements Client {
@@ -72,7 +74,7 @@ class Responses implements Client {
       async () => follow(await this.#api.responses.retrieve(id, { stream: true, starting_after: last }))
     )
     this.#thread = end!.conversation.id
-    return this.#thread.replace(/^conv_(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+    return threadIn(this.#thread)
   }
 
   #take({ type, item_id, delta, item }: Event): void {
@@ -92,14 +94,38 @@ class Responses implements Client {
     const items: Item[] = []
     for (const id of this.#ids)
       items.push(...(await this.#api.responses.stream({ response_id: id }).finalResponse()).output)
-    const textsOf = (wanted: string) =>
-      items.flatMap(({ type, content }) => (type === wanted ? [(content ?? []).map(({ text }) => text).join('')] : []))
-    return {
-      texts: textsOf('message'),
-      reasonings: textsOf('reasoning'),
-      results: items.flatMap(({ type, output }) => (type === 'mcp_call' && output != null ? [output] : []))
-    }
+    return shownOfItems(items)
   }
+}
+
+/** What responses show by their items. */
+export function shownOfItems(items: readonly Item[]): Shown {
+  const textsOf = (wanted: string) =>
+    items.flatMap(({ type, content }) => (type === wanted ? [(content ?? []).map(({ text }) => text).join('')] : []))
+  return {
+    texts: textsOf('message'),
+    reasonings: textsOf('reasoning'),
+    results: items.flatMap(({ type, output }) => (type === 'mcp_call' && output != null ? [output] : []))
+  }
+}
+
+/** The thread that a conversation is. */
+export function threadIn(conversation: string): string {
+  return conversation.replace(/^conv_(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+}
+
+/** By its id, when it is over: what is left to a client that does not come back by itself. */
+export async function wholeResponse({ url, token }: Place, id: string): Promise<Response> {
+  let whole: Response | null = null
+  await comingBack(
+    () => whole !== null && !UNDER_WAY.includes(whole.status),
+    async () => {
+      const answer = await fetch(`${url}/v1/responses/${id}`, { headers: { authorization: `Bearer ${token}` } })
+      if (!answer.ok) throw new Error(`${id}: ${answer.status}`)
+      whole = (await answer.json()) as Response
+    }
+  )
+  return whole!
 }
 
 export const responses: ClientMaker = async (packages, { url, token }) => {

@@ -1,15 +1,20 @@
 // A client library in a process of its own, on the version of Node that it wants: says what it is told to say, and answers what it shows.
 import { packagesIn } from '../../fixtures/npm.ts'
 import { agent, copilotKit, exactAgent } from './ag-ui.ts'
-import { chat, exactChat, socketChat } from './ai-sdk.ts'
+import { chat, chat6, exactChat, exactChat6, socketChat } from './ai-sdk.ts'
+import { agents, openResponses } from './by-id.ts'
 import type { Client, ClientMaker, Shown } from './client.ts'
 import { responses } from './openai.ts'
 
 export const CLIENTS: Readonly<Record<string, ClientMaker>> = {
   'openai, responses': responses,
-  'AI SDK, over HTTP': chat,
-  'AI SDK, exact': exactChat,
-  'AI SDK, over a WebSocket': socketChat,
+  '@openai/agents': agents,
+  '@ai-sdk/open-responses': openResponses,
+  'AI SDK 6, over HTTP': chat6,
+  'AI SDK 6, exact': exactChat6,
+  'AI SDK 7, over HTTP': chat,
+  'AI SDK 7, exact': exactChat,
+  'AI SDK 7, over a WebSocket': socketChat,
   'AG-UI, connecting': agent,
   'AG-UI, exact': exactAgent,
   CopilotKit: copilotKit
