@@ -26,8 +26,12 @@ import { readMessage } from '../graph/message.ts'
 const HISTORY_MS = 10_000
 /** How long the newest state waits for the server before ours is shown. */
 const STATE_MS = 3000
-/** States that are looked at together, for those of certain metadata. */
+/** States that are looked at together, for those of certain metadata; how many in all, and characters of those that are found. */
 const FILTERED = 100
+const FILTERED_MAX = 5000
+const FILTERED_LENGTH = 32 * 1024 * 1024
+/** States of the server that are looked through for the first one that is ours too. */
+const SHARED_MAX = 50
 /** Our checkpoints that are compared with one of the server's. */
 const COMPARED_MAX = 200
 
@@ -91,15 +95,21 @@ export class ServerStates implements StatePort {
     if (metadata === null) return this.#history(threadId, query)
     const found: string[] = []
     let { before } = query
-    for (;;) {
+    let length = 0
+    for (let seen = 0; seen < FILTERED_MAX; ) {
       const page = await this.#history(threadId, { ...query, before, limit: FILTERED })
       for (const text of page) {
         const entry = objectOr(parseJson(text))
         before = idOf(entry)
-        if (hasMembers(objectOr(entry.metadata), metadata) && found.push(text) === limit) return found
+        if (!hasMembers(objectOr(entry.metadata), metadata)) continue
+        length += text.length
+        if (found.length > 0 && length > FILTERED_LENGTH) return found
+        if (found.push(text) === limit) return found
       }
+      seen += page.length
       if (page.length === 0 || before === null) return found
     }
+    return found
   }
 
   async #history(threadId: string, query: HistoryQuery): Promise<string[]> {
@@ -162,18 +172,18 @@ export class ServerStates implements StatePort {
 
   // ------------------------------------------------------------------------------------------------ of the server
 
-  /** The first of our states, newest first, that is one of the server's. `at`: behind the last, where none is. */
+  /**
+   * The first of our states, newest first, that is one of the server's. `at`: behind the last, where none is. In front of it stand few:
+   * the newest is asked for, and where it is not ours, those behind it are listed, once.
+   */
   async #firstShared(remote: string, page: readonly KeptState[]): Promise<{ at: number; theirs: JsonObject | null }> {
-    const asked = new Map<string, JsonObject | null>()
-    for (const [at, one] of page.entries()) {
-      const { checkpointId } = refOf(one)
-      if (checkpointId === null) continue
-      if (!asked.has(checkpointId))
-        asked.set(checkpointId, await this.#state(remote, { checkpointId, namespace: '' }, false))
-      const theirs = asked.get(checkpointId) ?? null
-      if (theirs && isOf(one, theirs)) return { at, theirs }
-    }
-    return { at: page.length, theirs: null }
+    const [newest] = page.flatMap((one) => refOf(one).checkpointId ?? [])
+    if (newest === undefined) return { at: page.length, theirs: null }
+    const theirs = await this.#state(remote, { checkpointId: newest, namespace: '' }, false)
+    const shared = sharedOf(page, theirs ? [theirs] : [])
+    if (shared.theirs || page.every((one) => (refOf(one).checkpointId ?? newest) === newest)) return shared
+    const limit = Math.max(page.length, SHARED_MAX)
+    return sharedOf(page, await this.#list(remote, { limit, before: theirs && newest }))
   }
 
   /** A place by the server's id, where it is named by one of ours. */
@@ -237,6 +247,16 @@ function refOf(kept: KeptState): GraphCheckpointRef {
 /** Our state is what this checkpoint of the server has. */
 function isOf(kept: KeptState, theirs: JsonObject): boolean {
   return refOf(kept).checkpointId === idOf(theirs) && isSameState(kept.state(), stateIn(theirs))
+}
+
+function sharedOf(page: readonly KeptState[], listed: readonly JsonObject[]) {
+  const byId = new Map(listed.map((one) => [idOf(one), one]))
+  const theirsOf = (one: KeptState) => byId.get(refOf(one).checkpointId) ?? null
+  const at = page.findIndex((one) => {
+    const theirs = theirsOf(one)
+    return theirs !== null && isOf(one, theirs)
+  })
+  return at < 0 ? { at: page.length, theirs: null } : { at, theirs: theirsOf(page[at]!) }
 }
 
 function idOf(state: JsonObject): string | null {
