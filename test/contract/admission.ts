@@ -12,13 +12,15 @@ import {
   type Open,
   refuses,
   rules,
+  sharedRules,
   startRun,
   TERMINAL,
   write
 } from './harness.ts'
 
 export function admissionContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+  const test = sharedRules(t, open)
+  const onEmpty = rules(t, open)
   const STRATEGIES: readonly MultitaskStrategy[] = ['reject', 'interrupt', 'rollback', 'enqueue']
 
   for (const multitask_strategy of STRATEGIES) {
@@ -106,7 +108,7 @@ export function admissionContract(t: Test, open: Open): void {
     t.equal((await addRun(store, thread_id)).ordinal, 2, 'a repetition takes no ordinal')
   })
 
-  test('the same idempotency key with another hash is answered key_reused', async (t, store) => {
+  onEmpty('the same idempotency key with another hash is answered key_reused', async (t, store) => {
     const { thread_id } = await addThread(store)
     const other = await addThread(store)
     await addRun(store, thread_id, { idempotency_key: 'key', idempotency_hash: 'hash' })
@@ -120,19 +122,22 @@ export function admissionContract(t: Test, open: Open): void {
     t.equal((await store.runs.inFlight(thread_id)).length, 1)
   })
 
-  test('idempotency keys are those of their user: the same key of another one makes its own run', async (t, store) => {
-    const { thread_id } = await addThread(store, { user_id: null })
-    const key = { idempotency_key: 'key', idempotency_hash: 'hash' }
-    const anns = await addRun(store, thread_id, { ...key, user_id: 'ann' })
-    const bobs = await addRun(store, thread_id, { ...key, user_id: 'bob' })
-    const nobodys = await addRun(store, thread_id, { ...key, user_id: null })
-    for (const run of [anns, bobs, nobodys]) {
-      t.strictSame(await createRun(store, aRun(thread_id, { ...key, user_id: run.user_id })), {
-        outcome: 'repeated',
-        run
-      })
+  onEmpty(
+    'idempotency keys are those of their user: the same key of another one makes its own run',
+    async (t, store) => {
+      const { thread_id } = await addThread(store, { user_id: null })
+      const key = { idempotency_key: 'key', idempotency_hash: 'hash' }
+      const anns = await addRun(store, thread_id, { ...key, user_id: 'ann' })
+      const bobs = await addRun(store, thread_id, { ...key, user_id: 'bob' })
+      const nobodys = await addRun(store, thread_id, { ...key, user_id: null })
+      for (const run of [anns, bobs, nobodys]) {
+        t.strictSame(await createRun(store, aRun(thread_id, { ...key, user_id: run.user_id })), {
+          outcome: 'repeated',
+          run
+        })
+      }
     }
-  })
+  )
 
   test('in a shared thread a run follows the newest success that its user may see, and never names another one', async (t, store) => {
     const { thread_id } = await addThread(store, { user_id: null })
@@ -150,16 +155,19 @@ export function admissionContract(t: Test, open: Open): void {
     }
   })
 
-  test('refusals are not remembered under their key, and runs without a key are never the same', async (t, store) => {
-    const { thread_id } = await addThread(store)
-    const first = await addRun(store, thread_id)
-    const run = aRun(thread_id, { multitask_strategy: 'reject', idempotency_key: 'key', idempotency_hash: 'hash' })
-    t.strictSame(await createRun(store, run), { outcome: 'busy' })
-    await write(store, aSettlement(first))
-    t.match(await createRun(store, run), { outcome: 'created' })
-    t.match(await createRun(store, aRun(thread_id)), { outcome: 'created' })
-    t.match(await createRun(store, aRun(thread_id)), { outcome: 'created' })
-  })
+  onEmpty(
+    'refusals are not remembered under their key, and runs without a key are never the same',
+    async (t, store) => {
+      const { thread_id } = await addThread(store)
+      const first = await addRun(store, thread_id)
+      const run = aRun(thread_id, { multitask_strategy: 'reject', idempotency_key: 'key', idempotency_hash: 'hash' })
+      t.strictSame(await createRun(store, run), { outcome: 'busy' })
+      await write(store, aSettlement(first))
+      t.match(await createRun(store, run), { outcome: 'created' })
+      t.match(await createRun(store, aRun(thread_id)), { outcome: 'created' })
+      t.match(await createRun(store, aRun(thread_id)), { outcome: 'created' })
+    }
+  )
 
   test('autoFollowUp takes the newest successful run of the thread and skips all others', async (t, store) => {
     const { thread_id } = await addThread(store)

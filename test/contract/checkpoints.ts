@@ -14,7 +14,7 @@ import {
   member,
   type Open,
   refuses,
-  rules,
+  sharedRules,
   someBodies,
   time,
   write
@@ -33,7 +33,7 @@ export function checkpointStoreContract(t: Test, open: Open): void {
 }
 
 function readsContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+  const test = sharedRules(t, open)
   test('a checkpoint is read back field for field, with the bodies it consists of', async (t, store) => {
     const { thread_id } = await addThread(store)
     const written = aCheckpoint(thread_id, {
@@ -289,7 +289,7 @@ function readsContract(t: Test, open: Open): void {
 }
 
 function writesContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+  const test = sharedRules(t, open)
   const durable = durableRules(t, open)
   test('a checkpoint is never rewritten: a second one under its id is refused', async (t, store) => {
     const thread_id = await addConversation(store)

@@ -10,7 +10,7 @@ import {
   HOSTILE_KEYS,
   HOSTILE_TEXTS,
   type Open,
-  rules,
+  sharedRules,
   TRACE,
   write
 } from './harness.ts'
@@ -18,7 +18,7 @@ import {
 const said = (id: string, event_type: string) => ({ event_type, content: { type: 'ai', id, content: '' } })
 
 export function originsContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+  const test = sharedRules(t, open)
   test('runsOfMessages tells which run said what, for the messages that are asked for', async (t, store) => {
     const { thread_id } = await addThread(store)
     const other = await addThread(store)

@@ -10,7 +10,7 @@ import {
   anEvent,
   eventsOf,
   type Open,
-  rules,
+  sharedRules,
   seqsOf,
   someEvents,
   TRACE,
@@ -37,7 +37,7 @@ async function addInterleaved(store: Store): Promise<{ threadId: string; runs: R
 }
 
 export function pagesContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+  const test = sharedRules(t, open)
   test('no cursor: the newest; before: the last below; after: the first above; always ascending', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
@@ -113,7 +113,7 @@ export function pagesContract(t: Test, open: Open): void {
 }
 
 export function concurrentPagesContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+  const test = sharedRules(t, open)
   test('walking by pages while records are appended gives each one once, in either direction', async (t, store) => {
     const turn = fc.record({ pages: fc.nat(2), appended: fc.nat(3) })
     const property = fc.asyncProperty(fc.integer({ min: 1, max: 5 }), fc.array(turn), async (limit, turns) => {

@@ -9,7 +9,7 @@ import {
   eventsOf,
   type Open,
   refuses,
-  rules,
+  sharedRules,
   seqsOf,
   someEvents,
   TRACE,
@@ -18,7 +18,7 @@ import {
 } from './harness.ts'
 
 export function seqContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+  const test = sharedRules(t, open)
   test('seq is dense over the runs of a thread and independent of other threads [Store 5]', async (t, store) => {
     const one = await addThread(store)
     const two = await addThread(store)

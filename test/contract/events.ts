@@ -17,7 +17,7 @@ import {
   HOSTILE_TEXTS,
   member,
   type Open,
-  rules,
+  sharedRules,
   seqsOf,
   someEvents,
   time,
@@ -37,7 +37,7 @@ export function eventStoreContract(t: Test, open: Open): void {
 }
 
 function recordsContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+  const test = sharedRules(t, open)
   test('an event is read back field for field, with its own created_at', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)
@@ -181,7 +181,7 @@ function recordsContract(t: Test, open: Open): void {
 }
 
 function ownersContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+  const test = sharedRules(t, open)
   test('reads of events are of one user, or of everybody for null [Store 1]', async (t, store) => {
     const { thread_id } = await addThread(store)
     const run = await addRun(store, thread_id)

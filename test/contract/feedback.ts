@@ -12,6 +12,7 @@ import {
   type Open,
   refuses,
   rules,
+  sharedRules,
   time,
   userArgument,
   write
@@ -58,11 +59,12 @@ function noFeedbackContract(t: Test, open: Open): void {
 
 function keptFeedbackContract(t: Test, open: Open): void {
   const durable = durableRules(t, open)
+  const shared = sharedRules(t, open)
   const test = (
     name: string,
     work: (t: Test, store: Store, feedback: FeedbackReads, run: Run) => Promise<void>
   ): void =>
-    rules(t, open)(name, async (t, store) => {
+    shared(name, async (t, store) => {
       const { thread_id } = await addThread(store)
       // Asked for before this suite was chosen.
       await work(t, store, store.feedback!, await addRun(store, thread_id))

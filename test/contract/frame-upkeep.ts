@@ -3,7 +3,7 @@ import type { Test } from 'tap'
 import type { Segment, Store } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/base/types.ts'
 import { appendFrames, aSegment, plain } from './frames.ts'
-import { addRun, addThread, aSettlement, type Open, rules, startRun, time, write } from './harness.ts'
+import { addRun, addThread, aSettlement, type Open, sharedRules, startRun, time, write } from './harness.ts'
 
 /** A run with frames. `end`: the second at which it ended; undefined: it is in flight. */
 async function withFrames(store: Store, threadId: string, segments: number, end?: number): Promise<Run> {
@@ -60,7 +60,7 @@ function framesIn(segments: readonly ReturnType<typeof plain>[]): string[] {
 }
 
 export function frameUpkeepContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+  const test = sharedRules(t, open)
   for (const limit of [1, 2, 1000])
     test(`a sweep in steps of ${limit} removes the frames of runs that ended before, and no others`, async (t, store) => {
       const { thread_id } = await addThread(store)

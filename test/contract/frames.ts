@@ -3,7 +3,17 @@ import fc from 'fast-check'
 import type { Test } from 'tap'
 import type { Segment, Store } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/base/types.ts'
-import { addRun, addThread, aSettlement, durableRules, type Open, refuses, rules, time, write } from './harness.ts'
+import {
+  addRun,
+  addThread,
+  aSettlement,
+  durableRules,
+  type Open,
+  refuses,
+  sharedRules,
+  time,
+  write
+} from './harness.ts'
 
 /** A segment whose frames n have the bytes `sizeOf(n)`, each filled with n. */
 export function aSegment(
@@ -40,7 +50,7 @@ async function addNewRun(store: Store): Promise<Run> {
 }
 
 export function frameStoreContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+  const test = sharedRules(t, open)
   const durable = durableRules(t, open)
   test('a sweep removes, in small steps, the frames of runs that ended before, and no others', async (t, store) => {
     const runs: Run[] = []

@@ -13,7 +13,7 @@ import {
   HOSTILE_TEXTS,
   type Open,
   refuses,
-  rules,
+  sharedRules,
   startRun,
   time,
   write
@@ -62,7 +62,7 @@ async function addGraph(store: Store): Promise<string> {
 }
 
 export function graphStateContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+  const test = sharedRules(t, open)
   const durable = durableRules(t, open)
 
   test("a graph's checkpoint is read back field for field, with values of earlier ones", async (t, store) => {

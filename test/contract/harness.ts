@@ -60,7 +60,22 @@ export function rules(t: Test, open: Open): (name: string, work: Rule) => void {
   }
 }
 
-/** The same for what must be there after a restart: skipped, visibly, where nothing is kept. */
+/**
+ * The same on one store for all of them, opened for the first: each rule makes ids of its own, and holds whatever others have written.
+ * Half of what a contract took was to open and close stores.
+ */
+export function sharedRules(t: Test, open: Open): (name: string, work: Rule) => void {
+  let opened: Promise<Opened> | null = null
+  t.teardown(async () => (await opened)?.close())
+  return (name, work) => {
+    t.test(name, async (t) => {
+      opened ??= open()
+      await work(t, (await opened).store)
+    })
+  }
+}
+
+/** The same as `rules` for what must be there after a restart: skipped, visibly, where nothing is kept. */
 export function durableRules(t: Test, open: Open): (name: string, work: DurableRule) => void {
   return (name, work) => {
     t.test(name, async (t) => {

@@ -10,13 +10,13 @@ import {
   checkpointId,
   type Open,
   refuses,
-  rules,
+  sharedRules,
   time,
   write
 } from './harness.ts'
 
 export function stateContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+  const test = sharedRules(t, open)
   const anUpdate = (thread_id: string, set: Partial<OpOf<'state.update'>> = {}): OpOf<'state.update'> => ({
     name: 'state.update',
     thread_id,

@@ -8,13 +8,13 @@ import {
   aUser,
   HOSTILE_TEXTS,
   type Open,
-  rules,
+  sharedRules,
   time,
   write
 } from './harness.ts'
 
 export function textContract(t: Test, open: Open): void {
-  const test = rules(t, open)
+  const test = sharedRules(t, open)
   test('any well-formed text comes back from every column as it was given [Store 9]', async (t, store) => {
     const { thread_id } = await addThread(store)
     for (const [name, text] of Object.entries(HOSTILE_TEXTS)) {
