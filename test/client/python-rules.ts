@@ -10,7 +10,9 @@ import { homeOf, type Person, textIn } from '../fixtures/gateway.ts'
 import { graphSite } from '../fixtures/graphs.ts'
 import { pythonWithGraphs } from '../fixtures/python.ts'
 import { pythonFolder, pythonSite, WHOLE } from '../fixtures/python-graphs.ts'
-import { IS_LONG } from '../fixtures/size.ts'
+import { openProxy, type StreamCuts } from '../fixtures/proxy.ts'
+import { Random } from '../fixtures/random.ts'
+import { IS_LONG, SEED } from '../fixtures/size.ts'
 
 /** The script lies beside the build this file was compiled into. */
 const SCRIPT = fileURLToPath(new URL('../../../test/client/python/rules.py', import.meta.url))
@@ -56,12 +58,41 @@ t.test(
   }
 )
 
-async function holdFor(t: Test, person: Person, versions: readonly (string | null)[]): Promise<void> {
+/** Its client gives up after five times that nothing in between makes good. */
+const CUTS_MAX = 4
+
+/** Each stream is cut at random bytes, most within their first kilobytes: the first of a run, and three of four that go on with it. */
+function cutsAtRandom(random: Random): StreamCuts {
+  const cuts = new Map<string, number>()
+  return (request) => {
+    const count = cuts.get(request) ?? 0
+    if (request.startsWith('GET') && (count === CUTS_MAX || random.chance(0.25))) return null
+    cuts.set(request, count + 1)
+    return Math.floor(random.next() ** 2 * 4000)
+  }
+}
+
+t.test(
+  '[Python] they hold for graphs in Python and for RemoteGraph while every stream is cut at random bytes',
+  { ...options, skip: reason ?? (!IS_LONG && 'in npm run test:long') },
+  async (t) => {
+    const { person } = await pythonSite(t, pythonFolder(t, WHOLE), { title: { enabled: false } })
+    const proxy = await openProxy(t, person.url)
+    for (const seed of [SEED, SEED + 1, SEED + 2]) {
+      t.comment(`PROPERTY_SEED=${seed}`)
+      proxy.cutStreams(cutsAtRandom(new Random(seed)))
+      await holdFor(t, person, [null], proxy.url)
+    }
+    t.ok(proxy.streamsCut > 50, `${proxy.streamsCut} streams were cut`)
+  }
+)
+
+async function holdFor(t: Test, person: Person, versions: readonly (string | null)[], url = person.url): Promise<void> {
   const { body } = await person.post('/api/v1/auth/tokens', { name: 'python', scopes: PERMISSIONS })
   for (const version of versions) {
     // Nothing of ours: a key that the developer has set would be sent along.
     const env = { PATH: process.env.PATH, ...(version && { PYTHONPATH: join(folder, version) }) }
-    const { stdout } = await run(python, [SCRIPT, person.url, textIn(body, 'token')], { env, maxBuffer: 1 << 24 })
+    const { stdout } = await run(python, [SCRIPT, url, textIn(body, 'token')], { env, maxBuffer: 1 << 24 })
     const results = JSON.parse(stdout) as Results
     const tried = Object.entries(results).filter(([, came]) => came !== 'absent')
     t.ok(tried.length >= 85, `${version ?? 'newest'}: ${tried.length} rules are tried`)
