@@ -124,7 +124,9 @@ export const FRAME_MODES = [
   'envelope',
   'events',
   /** What a graph's stream transformers make, `{ name, payload }`: for readers of protocol v2. */
-  'extension'
+  'extension',
+  /** A message that joined the conversation and that no frame of `messages` has shown there: for readers of other protocols. */
+  'joined'
 ] as const
 export type FrameMode = (typeof FRAME_MODES)[number]
 

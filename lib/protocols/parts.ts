@@ -84,6 +84,7 @@ export const PART_FILTER = {
     bit(Kind.values) |
     bit(Kind.state) |
     bit(Kind.messages) |
+    bit(Kind.joined) |
     bit(Kind.custom) |
     bit(Kind.updates) |
     bit(Kind.error),
@@ -97,6 +98,9 @@ export function partsIn(run: Run, state: PartState, frame: RawFrame, values: str
       return beginAttempt(run, state)
     case Kind.messages:
       return messageParts(state, frame)
+    case Kind.joined:
+      // Written by this service.
+      return wholeParts(state, JSON.parse(dataOf(frame.bytes)) as JsonObject)
     case Kind.values:
       return valuesParts(state, frame, values)
     case Kind.state:

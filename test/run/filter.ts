@@ -55,6 +55,7 @@ t.test('the numbers of kinds are stored, and never change', async (t) => {
     envelope: 14,
     feedback: 15,
     extension: 16,
-    offset: 17
+    offset: 17,
+    joined: 18
   })
 })

@@ -9,7 +9,7 @@ import { readMessage, shownMetadata } from '../graph/message.ts'
 import { Conversation } from '../graph/conversation.ts'
 
 export class RunConversation {
-  readonly #sink: Pick<Sink, 'record'>
+  readonly #sink: Pick<Sink, 'record' | 'emit'>
   /** Ids of the messages a resumed run first started from; null: first attempt. */
   readonly #before: ReadonlySet<string> | null
   readonly #recorded: ReadonlySet<string>
@@ -17,6 +17,8 @@ export class RunConversation {
   readonly #conversation: Conversation
   /** Ids of messages of which a chunk was sent. */
   readonly #sent = new Set<string>()
+  /** Ids of those that frames of the graph itself have shown, not of what is below it. */
+  readonly #shown = new Set<string>()
   #hasValues = false
 
   /**
@@ -24,7 +26,7 @@ export class RunConversation {
    * @param attempt of a run resumed after a crash: ids of the messages it first started from, and of those recorded already
    */
   constructor(
-    sink: Pick<Sink, 'record'>,
+    sink: Pick<Sink, 'record' | 'emit'>,
     opened: () => StoredGraphCheckpoint | null,
     attempt: { readonly found: ReadonlySet<string>; readonly recorded: ReadonlySet<string> } | null = null
   ) {
@@ -49,8 +51,11 @@ export class RunConversation {
 
   chunk(message: Json, metadata: JsonObject, namespace: readonly string[]): void {
     // Without stream_subgraphs the namespace is only in the metadata.
-    const path = textOr(metadata.checkpoint_ns)?.split('|') ?? []
-    this.#conversation.chunk([message, metadata], namespace.length > 0 ? namespace : path.slice(0, -1))
+    const path = textOr(metadata.langgraph_checkpoint_ns ?? metadata.checkpoint_ns)?.split('|') ?? []
+    const below = namespace.length > 0 ? namespace : path.slice(0, -1)
+    const id = isObject(message) ? textOr(message.id) : null
+    if (id !== null && below.length === 0) this.#shown.add(id)
+    this.#conversation.chunk([message, metadata], below)
   }
 
   /** The graph's state after a superstep, or with its input. */
@@ -61,7 +66,7 @@ export class RunConversation {
     if (!this.#hasValues) return this.#start(read)
     const ids = new Set(known.map(({ id }) => id))
     this.#conversation.messages = read
-    for (const message of read) if (!ids.has(message.id)) this.#conversation.join(message)
+    for (const message of read) if (!ids.has(message.id)) this.#join(message)
     this.#conversation.step()
   }
 
@@ -83,10 +88,16 @@ export class RunConversation {
     for (const [at, message] of messages.entries()) {
       // A message was written in answer to those before it.
       this.#conversation.messages = messages.slice(0, at)
-      if (this.#before && !before.has(message.id) && !this.#recorded.has(message.id)) this.#conversation.join(message)
+      if (this.#before && !before.has(message.id) && !this.#recorded.has(message.id)) this.#join(message)
       else this.#conversation.remember(message)
     }
     this.#conversation.messages = messages
+  }
+
+  /** What a node returns that is no message of LangChain's, or what a graph below has said, no frame has shown here. */
+  #join(message: Message): void {
+    if (!this.#conversation.join(message) || this.#shown.has(message.id)) return
+    this.#sink.emit({ type: 'frame', mode: 'joined', event: 'joined', json: JSON.stringify(message) })
   }
 }
 

@@ -1,6 +1,6 @@
 // The AI SDK's chat: send, come back, stop, and the messages so far. https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol
 import { fail } from '../../base/errors.ts'
-import type { JsonObject, Run } from '../../base/types.ts'
+import { isInFlight, type JsonObject, type Run } from '../../base/types.ts'
 import { type Call, type HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { check } from '../../http/schema.ts'
 import { anObject, arrayOf, repeatable, text } from '../../routes/answers.ts'
@@ -72,13 +72,19 @@ export function aiSdkRoutes(services: Services): Route[] {
     const name = call.params.id!
     const threadId = await visibleThread(services, call, PROTOCOL, name)
     if (threadId === null) throw fail('thread_not_found', { id: name })
-    const [[newest], questions, continued] = await Promise.all([
+    const [[entry], questions, continued, [newest]] = await Promise.all([
       entriesOf(states, threadId, call.user.id, 1),
       openQuestions(services, threadId),
-      store.runs.list(threadId, { limit: CONTINUED_MAX, offset: 0, metadataKey: MESSAGE_KEY, kwargsBytes: 0 })
+      store.runs.list(threadId, { limit: CONTINUED_MAX, offset: 0, metadataKey: MESSAGE_KEY, kwargsBytes: 0 }),
+      newestRuns(services, threadId)
     ])
-    const messageOf = messageIds(continued, MESSAGE_KEY)
-    return { json: uiMessages({ threadId, messages: newest?.messages ?? [], questions, messageOf }) }
+    const isNew = newest && (isInFlight(newest) || questions.length > 0)
+    const conversation = {
+      messages: await withRuns(services, call, threadId, entry?.messages ?? []),
+      newest: isNew ? newest.run_id : null,
+      messageOf: messageIds(continued, MESSAGE_KEY)
+    }
+    return { json: uiMessages({ threadId, questions, ...conversation }) }
   }
 
   const chats = {
@@ -202,6 +208,24 @@ async function messageRuns(services: Services, threadId: string, ordinal?: numbe
   const id = messageIdOf(meant)
   if (!newest.some((run) => run.run_id === id)) return [meant]
   return newest.filter((run) => messageIdOf(run) === id).toReversed()
+}
+
+/** Graphs keep their messages as they are: the run of each is known by its events. */
+async function withRuns(
+  { store }: Services,
+  { user }: UserCall,
+  threadId: string,
+  messages: readonly JsonObject[]
+): Promise<readonly JsonObject[]> {
+  const unknown = messages.flatMap(({ type, id, run_id }) =>
+    type === 'ai' && run_id === undefined && typeof id === 'string' ? [id] : []
+  )
+  if (unknown.length === 0) return messages
+  const origins = await store.events.runsOfMessages(threadId, unknown, user.id)
+  return messages.map((message) => {
+    const origin = origins.get(String(message.id))
+    return message.run_id === undefined && origin ? { ...message, run_id: origin.run_id } : message
+  })
 }
 
 function namesOf({ thread_id, run_id }: Run): Record<string, string> {

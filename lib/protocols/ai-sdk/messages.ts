@@ -17,24 +17,31 @@ interface Conversation {
   /** With the run that each is of, as `run_id`. */
   readonly messages: readonly JsonObject[]
   readonly questions: readonly Interrupt[]
+  /** The run that is under way, or has asked: what nobody knows the run of is of this one. */
+  readonly newest: string | null
   /** The message that a run's answer is in. */
   messageOf(runId: string): string
 }
 
-export function uiMessages({ threadId, messages, questions, messageOf }: Conversation): UiMessage[] {
+export function uiMessages(conversation: Conversation): UiMessage[] {
+  const { messages, questions, newest } = conversation
   const shown: UiMessage[] = []
   const tools = new Map<string, JsonObject>()
-  for (const message of messages) {
+  const asked = messages.findLastIndex(({ type }) => type === 'human')
+  for (const [at, message] of messages.entries()) {
     const { type } = message
     if (type === 'human' || type === 'system') shown.push(uiMessage(message))
     else if (type === 'tool') addResult(tools, message)
     else if (type === 'ai') {
-      const last = answerOf(shown, threadId, message, messageOf)
+      const last = answerOf(shown, conversation, message, textOr(message.run_id) ?? (at > asked ? newest : null))
       last.parts.push({ type: 'step-start' }, ...answerParts(message))
       for (const call of objectsIn(message.tool_calls)) last.parts.push(toolPart(tools, call))
     }
   }
-  for (const question of questions) ask(tools, question)
+  for (const question of questions) {
+    const parts = ask(tools, question)
+    if (parts.length > 0) answerOf(shown, conversation, { id: question.id }, newest).parts.push(...parts)
+  }
   return shown
 }
 
@@ -45,11 +52,10 @@ function uiMessage({ id, type, content }: JsonObject): UiMessage {
 /** Consecutive answers of a run, or of runs that went on in one message, are one. */
 function answerOf(
   shown: UiMessage[],
-  thread_id: string,
+  { threadId: thread_id, messageOf }: Conversation,
   message: JsonObject,
-  messageOf: Conversation['messageOf']
+  runId: string | null
 ): UiMessage {
-  const runId = textOr(message.run_id)
   const last = shown.at(-1)
   const id = runId === null ? (last?.role === 'assistant' ? last.id : String(message.id)) : messageOf(runId)
   if (last?.role === 'assistant' && last.id === id) return last
@@ -97,19 +103,26 @@ function wordsOf(content: Json | undefined): string {
   return typeof content === 'string' ? content : JSON.stringify(content ?? '')
 }
 
-function ask(tools: ReadonlyMap<string, JsonObject>, question: Interrupt): void {
+/** @returns what is asked about no call that is shown, in the form in which a stream shows it */
+function ask(tools: ReadonlyMap<string, JsonObject>, question: Interrupt): JsonObject[] {
   const own = tools.get(question.id)
   if (own) own.providerExecuted = false
+  if (own) return []
   const open = [...tools.values()].filter(({ state }) => state === 'input-available')
   const calls = open.map(({ toolCallId, toolName, input }) => ({
     id: String(toolCallId),
     name: String(toolName),
     args: input ?? {}
   }))
-  for (const [at, { call }] of reviewsOf(question, calls).entries()) {
-    const part = call && tools.get(call.id)
-    if (part) Object.assign(part, { state: 'approval-requested', approval: { id: approvalId(question, at) } })
-  }
+  const reviews = reviewsOf(question, calls)
+  if (reviews.length === 0) return [{ type: 'data-interrupt', id: question.id, data: { ...question } }]
+  return reviews.flatMap(({ call, name, args }, at) => {
+    const id = approvalId(question, at)
+    const known = call && tools.get(call.id)
+    const part = known ?? toolPart(new Map(), { id, name, args })
+    Object.assign(part, { state: 'approval-requested', approval: { id } })
+    return known ? [] : [part]
+  })
 }
 
 /** By run, where a run's answer goes on in the message of another. */

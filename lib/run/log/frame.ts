@@ -29,7 +29,9 @@ export const Kind = {
   /** What a graph's stream transformers make. No mode passes it. */
   extension: 16,
   /** How far an agent was in what it reads elsewhere. No mode passes it. */
-  offset: 17
+  offset: 17,
+  /** A message of the conversation that no frame has shown: a graph's node has put it into the state. For other protocols; no mode passes it. */
+  joined: 18
 } as const
 export type Kind = (typeof Kind)[keyof typeof Kind]
 

@@ -1,0 +1,87 @@
+// Graphs in other protocols: what is in the state of a graph is told by all of them, also what LangGraph has streamed of it nowhere, or only
+// below; and a chat of the AI SDK that is loaded is the one that its stream has shown.
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import { PROTOCOLS } from '../fixtures/crossing.ts'
+import { at, listIn, textIn } from '../fixtures/gateway.ts'
+import { graphSite, HOOKED } from '../fixtures/graphs.ts'
+
+const PLAIN = Object.fromEntries(['mailing', 'careful', 'curious'].map((name) => [name, `plain.mjs:${name}`]))
+const { person } = await graphSite(t, { graphs: { ...PLAIN, below: HOOKED.below! } })
+const CHAT = '/api/ai/chat'
+const OTHERS = ['OpenAI', 'AI SDK', 'AG-UI', 'A2A', 'MCP']
+
+async function stateOf(thread: string): Promise<{ readonly text: string; readonly results: readonly string[] }> {
+  const messages = listIn((await person.get(`/api/threads/${thread}/state`)).body, 'values', 'messages')
+  const of = (type: string) => messages.flatMap((one) => (at(one, 'type') === type ? [textIn(one, 'content')] : []))
+  return { text: of('ai').join(''), results: of('tool') }
+}
+
+for (const [graph, resume] of [
+  ['mailing', { decisions: [{ type: 'approve' }] }],
+  ['curious', 'green'],
+  ['below', null]
+] as const)
+  t.test(`what the graph ${graph} has put into its state is told by every protocol`, async (t) => {
+    const thread = await person.thread()
+    const begin = async (given: object): Promise<string> => {
+      const path = `/api/threads/${thread}/runs`
+      const { body } = await person.post(path, { assistant_id: graph, stream_mode: ['values'], ...given })
+      await person.get(`${path}/${textIn(body, 'run_id')}/join`)
+      return textIn(body, 'run_id')
+    }
+    const runs = [await begin({ input: { messages: [{ role: 'user', content: 'please' }] } })]
+    if (resume !== null) runs.push(await begin({ command: { resume } }))
+    const state = await stateOf(thread)
+    t.ok(state.text.length > 10, state.text)
+    for (const name of OTHERS.filter((one) => one !== 'AI SDK')) {
+      let text = ''
+      // A task is all of its runs.
+      for (const run of ['A2A', 'MCP'].includes(name) ? runs.slice(0, 1) : runs)
+        text += (await (await PROTOCOLS[name]!.read(person, { thread, run }))()).text
+      t.equal(text, state.text, name)
+    }
+    // Its stream is of the newest run alone, unless that went on in the message of another.
+    const { text } = await (await PROTOCOLS['AI SDK']!.read(person, { thread, run: runs.at(-1)! }))()
+    t.equal(text, state.text, 'AI SDK')
+  })
+
+interface Part {
+  readonly type: string
+  readonly approval?: { readonly id: string }
+}
+
+/** What a page is shown of a chat that it loads. */
+async function loaded(id: string): Promise<readonly unknown[]> {
+  return listIn((await person.get(`${CHAT}/${id}`)).body)
+}
+
+for (const graph of ['mailing', 'careful'])
+  t.test(`a page that is loaded is asked to approve what ${graph} asks, in the message that is streamed`, async (t) => {
+    const id = randomUUID()
+    const question = { id: 'm1', role: 'user', parts: [{ type: 'text', text: 'please' }] }
+    const body = { id, assistant_id: graph, messages: [question] }
+    const { text } = await person.post(CHAT, body)
+    const messageId = /"messageId":"([^"]+)"/.exec(text)?.[1]
+    const approval = /"approvalId":"([^"]+)"/.exec(text)?.[1]
+    const asking = (await loaded(id)).at(-1)
+    t.equal(at(asking, 'id'), messageId)
+    const part = listIn(asking, 'parts').find((one) => at(one, 'state') === 'approval-requested') as Part
+    t.equal(part?.approval?.id, approval)
+    const decided = { ...part, state: 'approval-responded', approval: { id: approval, approved: true } }
+    const answer = { id: messageId, role: 'assistant', parts: [decided] }
+    const going = await person.post(CHAT, { ...body, messages: [question, answer], messageId })
+    t.match(going.text, /(mail|bare): approve/)
+    const after = (await loaded(id)).at(-1)
+    t.equal(at(after, 'id'), messageId, 'it went on in its message')
+    t.match(at(listIn(after, 'parts').at(-1), 'text'), /(mail|bare): approve/)
+  })
+
+t.test('a question that is no review is there for a page that is loaded', async (t) => {
+  const id = randomUUID()
+  const messages = [{ id: 'm1', role: 'user', parts: [{ type: 'text', text: 'please' }] }]
+  const { text } = await person.post(CHAT, { id, assistant_id: 'curious', messages })
+  const asked = /"type":"data-interrupt","id":"([^"]+)"/.exec(text)?.[1]
+  t.ok(asked, text)
+  t.match((await loaded(id)).at(-1), { role: 'assistant', parts: [{ type: 'data-interrupt', id: asked }] })
+})
