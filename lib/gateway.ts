@@ -302,6 +302,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     removals,
     isGone: (caller) => innerCalls.isGone(caller),
     audit,
+    people: accounts.people,
+    ownUrl: () => url,
     forgetUser: (userId) => {
       onRevoked({ userId })
       agentServices.forgetUser(userId)

@@ -23,6 +23,8 @@ import { digestOf, type Revocation } from './session.ts'
 
 const HOUR_MS = 3_600_000
 const LINK_MS = 24 * HOUR_MS
+const LINK_NAME = 'password link'
+const MAILED_NAME = 'password link by mail'
 const PASSWORD_BYTES = 16
 /** Of the digest of a session: enough to name it among its user's. */
 const SESSION_ID_LENGTH = 32
@@ -37,6 +39,8 @@ interface PeopleParts {
   readonly home: string
   /** The job that removes what somebody has left. */
   readonly departureOf: (userId: string, erasure: { actor: string; request_id: string | null } | null) => NewJob
+  /** The job that mails a password link; null: to nobody. */
+  readonly passwordMailOf: (userId: string | null, request: MailRequest) => NewJob
   /** As in SessionParts. */
   readonly onRevoked: (revocation: Revocation) => void
 }
@@ -49,11 +53,23 @@ export interface NewAccount {
   readonly password: string | null
 }
 
+/** Who asks for a mail, and in which language it is to be written. */
+export interface MailRequest {
+  readonly address: string | null
+  readonly request_id: string | null
+  readonly language: string
+}
+
 /** By limit; null: as for everybody. */
 export type QuotaWish = { readonly [Name in keyof QuotaLimits]?: number | null | undefined }
 
 export function sessionIdOf({ digest }: Session): string {
   return digest.slice(0, SESSION_ID_LENGTH)
+}
+
+/** Where the page takes a password link: behind the #, which is in no log of a proxy. */
+export function passwordPage(baseUrl: string, text: string): string {
+  return `${baseUrl}/#/password/${text}`
 }
 
 export class People {
@@ -224,6 +240,7 @@ export class People {
     const { token_version } = await this.get(id)
     await this.#update(id, { password_hash, token_version: token_version + 1 })
     await this.#parts.apiTokens.revokeAll(id)
+    await this.endPasswordLinks(id)
     await this.#parts.audit.record('password', by, userName(id), { how: 'reset' })
     this.#parts.onRevoked({ userId: id })
   }
@@ -231,11 +248,42 @@ export class People {
   /** A key by which somebody may set this account's password, once, within a day. Older ones end. @throws Failure account_not_found, service_account_password */
   async passwordLink(id: string, by: Actor): Promise<NewKey> {
     await this.#person(id)
-    await this.#endLinks(id)
-    const wanted = { user_id: id, name: 'password link', scopes: [PASSWORD_LINK], lifetimeMs: LINK_MS } as const
-    const made = await createKey(this.#parts.writer, wanted)
+    await this.endPasswordLinks(id)
+    const made = await this.#newLink(id, LINK_NAME, LINK_MS)
     await this.#parts.audit.record('password_link', by, userName(id))
     return made
+  }
+
+  #newLink(id: string, name: string, lifetimeMs: number): Promise<NewKey> {
+    return createKey(this.#parts.writer, { user_id: id, name, scopes: [PASSWORD_LINK], lifetimeMs })
+  }
+
+  /** Asks for a link by mail. The same is written whether anybody has this address or not: the time does not say which. */
+  async requestPasswordMail(email: string, request: MailRequest): Promise<void> {
+    const user = await findAccount(this.#parts.store.users, email)
+    await this.#parts.writer.write({ name: 'job.put', job: this.#parts.passwordMailOf(user?.id ?? null, request) })
+  }
+
+  /**
+   * A link to be mailed, in place of the one that was mailed before; those of administrators stay. null: this account gets none, for it is
+   * gone, disabled, or signs in otherwise.
+   */
+  async mailedPasswordLink(
+    id: string,
+    lifetimeMs: number
+  ): Promise<{ readonly user: User; readonly text: string } | null> {
+    const user = await this.#parts.store.users.byId(id)
+    if (user === null || user.disabled_at !== null || user.system_role === 'service') return null
+    if (user.oauth_provider !== null && user.password_hash === null) return null
+    await this.endPasswordLinks(id, MAILED_NAME)
+    const { text } = await this.#newLink(id, MAILED_NAME, lifetimeMs)
+    return { user, text }
+  }
+
+  /** The mail of a link was taken. */
+  passwordMailed(id: string, { address, request_id }: MailRequest): Promise<void> {
+    const by = { actor: 'nobody', address, requestId: request_id }
+    return this.#parts.audit.record('password_link', by, userName(id), { how: 'mail' })
   }
 
   /**
@@ -263,10 +311,11 @@ export class People {
     return { token: found.token, user: found.user }
   }
 
-  async #endLinks(id: string): Promise<void> {
+  /** All, or those of this name. */
+  async endPasswordLinks(id: string, only?: string): Promise<void> {
     const tokens = await this.#parts.store.apiTokens.list(id)
-    for (const { token_id, scopes } of tokens)
-      if (scopes.includes(PASSWORD_LINK))
+    for (const { token_id, scopes, name } of tokens)
+      if (scopes.includes(PASSWORD_LINK) && (only === undefined || name === only))
         await this.#parts.writer.write({ name: 'apiToken.remove', token_id, user: id })
   }
 

@@ -59,6 +59,8 @@ const TABLE = {
   setup_status_cooldown: [429, 'Setup status check is rate limited'],
   oauth_unsupported: [400, 'Unsupported OAuth provider: {provider}'],
   oauth_not_implemented: [501, 'OAuth login not yet implemented'],
+  password_mail_off: [403, 'This service sends no mail: ask an administrator for a link', 'password_mail_off'],
+  too_many_password_mails: [429, 'Too many mails for this address, or from here. Try again later.'],
   local_sign_in_off: [403, 'Accounts of this service sign in with a provider', 'local_sign_in_off'],
   sso_not_allowed: [403, 'This account of the provider may not sign in here', 'sso_not_allowed'],
   sso_account_exists: [409, 'There is an account with this address already', 'sso_account_exists'],

@@ -350,9 +350,9 @@ export interface StoreItem {
 
 /**
  * webhook: the end of a run is sent; push: ends of a task are sent where its client has asked later; web_push: browsers of a user are told; turn: a cron starts a run; removal: a thread is deleted; departure: all that somebody has left whose
- * account was removed.
+ * account was removed; mail: a link to a new password is sent.
  */
-export const JOB_KINDS = ['webhook', 'push', 'web_push', 'turn', 'removal', 'departure'] as const
+export const JOB_KINDS = ['webhook', 'push', 'web_push', 'turn', 'removal', 'departure', 'mail'] as const
 export type JobKind = (typeof JOB_KINDS)[number]
 
 /** A cron: a recurring run. */

@@ -16,6 +16,8 @@ import type { Paths } from '../files/paths.ts'
 import { isLoopbackName } from '../http/entry.ts'
 import type { Log } from '../http/server.ts'
 import { departureOf } from '../jobs/departures.ts'
+import { loadMailer } from '../jobs/mail-server.ts'
+import { passwordMailOf } from '../jobs/password-mails.ts'
 import type { AuthServices } from '../routes/auth.ts'
 import { scopedStore } from '../store/scoped.ts'
 import type { Store, Writer } from '../store/store.ts'
@@ -90,8 +92,11 @@ export async function composeAccounts(parts: AccountParts): Promise<{
     audit,
     home: config.home,
     departureOf,
+    passwordMailOf,
     onRevoked
   })
+  // Or it would be missing when the first one asks.
+  if (config.mail.url !== null) await loadMailer()
   const { lifetimeS, seal } = tokens
   const setupLink = needsSetupLink(config) ? new SetupLink(config.home) : null
   const accounts: Accounts = {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { Egress } from '../agent/mcp/egress.ts'
 import type { StatePort } from '../agent/states.ts'
 import type { Audit } from '../auth/audit.ts'
+import { type People, passwordPage } from '../auth/people.ts'
 import type { InnerCalls } from '../auth/credentials.ts'
 import { callerOfRun } from '../base/loopback.ts'
 import type { Config } from '../config/config.ts'
@@ -14,7 +15,9 @@ import type { Log } from '../http/server.ts'
 import { type TurnRefused, turnDeed } from '../jobs/cron-runs.ts'
 import { departureDeed } from '../jobs/departures.ts'
 import { Removals } from '../jobs/removals.ts'
-import { JobRunner } from '../jobs/runner.ts'
+import { sendMail, senderOf } from '../jobs/mail-server.ts'
+import { passwordMailDeed } from '../jobs/password-mails.ts'
+import { JobRunner, type JobType } from '../jobs/runner.ts'
 import { VAPID_FILE, WebPush } from '../jobs/web-push.ts'
 import { Webhooks } from '../jobs/webhooks.ts'
 import { callerOfCron, orderOfCron } from '../langgraph/api/crons.ts'
@@ -34,6 +37,9 @@ import type { Op, Store, Writer } from '../store/store.ts'
 import type { Cron, Grant, Run, Timestamp } from '../base/types.ts'
 
 const DAY_MS = 86_400_000
+const MINUTE_MS = 60_000
+/** Half an hour in all: a mail that comes later surprises. */
+const PROMPT = { attempts: 6, retryMs: 5_000, retryMsMax: 3_600_000 } as const
 /** Retries of what only this service is asked for. */
 const PATIENT = { attempts: 10, retryMs: 5_000, retryMsMax: 3_600_000 } as const
 
@@ -51,6 +57,9 @@ interface JobParts {
   /** Ends the streams of a user, and removes all files; true: there were some. */
   readonly forgetUser: (userId: string) => Promise<boolean>
   readonly audit: Audit
+  readonly people: People
+  /** Under which the service listens. */
+  readonly ownUrl: () => string
 }
 
 export function composeJobs(parts: JobParts): JobRunner {
@@ -90,9 +99,26 @@ export function composeJobs(parts: JobParts): JobRunner {
       web_push: { deed: parts.webPush.deed, attempts: 5, retryMs: 5_000, retryMsMax: DAY_MS },
       removal: { ...PATIENT, deed: removals.deed },
       departure: { ...PATIENT, deed: departure },
+      ...(config.mail.url !== null && { mail: { ...PROMPT, deed: passwordMail(parts, config.mail.url) } }),
       ...(config.crons.enabled && { turn: { ...PATIENT, deed: turn } })
     },
     log
+  })
+}
+
+/** Where the page takes a link, as in mails: a request has no say in it. */
+function passwordMail({ config: { mail, server }, people, ownUrl }: JobParts, mailUrl: string): JobType['deed'] {
+  const minutes = mail.link_minutes
+  const base = () => (server.public_url ?? ownUrl()).replace(/\/+$/, '')
+  const options = { url: mailUrl, from: senderOf({ mail, server }) }
+  return passwordMailDeed({
+    linkOf: async (userId) => {
+      const made = await people.mailedPasswordLink(userId, minutes * MINUTE_MS)
+      return made && { to: made.user.email, url: passwordPage(base(), made.text) }
+    },
+    minutes,
+    send: (message, signal) => sendMail(options, message, signal),
+    sent: (userId, request) => people.passwordMailed(userId, request)
   })
 }
 

@@ -177,7 +177,20 @@ function contradictions(config: Config): string[] {
     problems.push(
       `mcp.secrets_key has fewer than ${JWT_SECRET_BYTES_MIN} bytes: whoever guesses it has every tool server's secrets. openssl rand -base64 48 makes one.`
     )
-  return [...problems, ...modelProblems(config), ...providerProblems(config)]
+  return [...problems, ...modelProblems(config), ...providerProblems(config), ...mailProblems(config)]
+}
+
+const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/
+
+function mailProblems({ mail, server: { host, public_url } }: Config): string[] {
+  if (mail.url === null) return []
+  const isMail = URL.canParse(mail.url) && /^smtps?:\/\/[^/]/i.test(mail.url)
+  // What a request says of our address is its sender's choice: a link must not lead there.
+  const isKnown = public_url !== null || LOOPBACK.test(host.includes(':') ? `[${host}]` : host)
+  return [
+    ...(isMail ? [] : ['mail.url must be an address as smtp://user:password@mail.example.com:587, or smtps://.']),
+    ...(isKnown ? [] : ['mail.url needs server.public_url: links in mails begin with it.'])
+  ]
 }
 
 function providerProblems({ auth: { local, oidc } }: Config): string[] {
@@ -186,7 +199,7 @@ function providerProblems({ auth: { local, oidc } }: Config): string[] {
   const repeated = ids.filter((id, i) => ids.indexOf(id) < i)
   const plain = providers.filter(({ issuer }) => {
     const { protocol, hostname } = new URL(issuer)
-    return protocol === 'http:' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
+    return protocol === 'http:' && !LOOPBACK.test(hostname)
   })
   return [
     ...repeated.map((id) => `auth.oidc.providers has two with the id ${id}.`),

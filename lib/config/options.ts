@@ -392,6 +392,17 @@ export const Options = v.object({
     // Tries in all; after them the job is dead.
     attempts: whole(8, 1, 100)
   }),
+  // Mail, by which people who have forgotten their password get a link to set another.
+  mail: section({
+    // smtp://user:password@mail.example.com:587, or smtps:// for TLS from the first byte; ?requireTLS=true refuses a server without TLS. null: no
+    // mail is sent, and administrators make links.
+    url: nullable(),
+    // Who sends it: an address, also with a name before it in angle brackets. null: colloquy@ and the host of server.public_url, which many
+    // servers refuse.
+    from: nullable(),
+    // Minutes a link is good. Too long: whoever gets into the mailbox later sets a password.
+    link_minutes: whole(30, 5, 1_440)
+  }),
   // Rewriting drafts by a model. It costs a model call each.
   input_polish: section({
     enabled: flag(true),

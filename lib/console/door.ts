@@ -6,7 +6,9 @@ import { providerProblem, Providers } from './providers.ts'
 import {
   canRegister,
   endedFor,
+  forgot,
   hasEnded,
+  hasMail,
   hasPasswords,
   invitation,
   needsInvitation,
@@ -40,6 +42,7 @@ export function View() {
   const [chosen, choose] = useState<Form>(passwordToken ? 'password' : invitation ? 'sign-up' : 'sign-in')
   const [problem, setProblem] = useState<string | null>(providerProblem)
   const [isBusy, setBusy] = useState(false)
+  const [isMailed, setMailed] = useState(false)
   const [isShown, setShown] = useState(false)
   const form: Form = stage.value === 'setup' ? 'setup' : chosen
   const { title, lead, button } = WORDS[form]
@@ -58,6 +61,19 @@ export function View() {
     } catch (error) {
       setProblem(textOf(error))
       setBusy(false)
+    }
+  }
+
+  /** Mails a link to the address that stands in the form. */
+  const sendLink = async (event: MouseEvent) => {
+    const field = (event.currentTarget as HTMLButtonElement).form!.elements.namedItem('email') as HTMLInputElement
+    if (!field.reportValidity()) return
+    setProblem(null)
+    try {
+      await forgot(field.value.trim())
+      setMailed(true)
+    } catch (error) {
+      setProblem(textOf(error))
     }
   }
 
@@ -90,7 +106,8 @@ export function View() {
       ${form === 'sign-up' && needsInvitation.value && html`<label>Invitation<input name="invitation" required autocomplete="off" defaultValue=${invitation} placeholder="clq_…" /></label>`}
       ${isNew && html`<p class="hint" id="rules">${t(PASSWORD_RULES)}</p>`}
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-      ${problem && form === 'sign-in' && html`<p class="hint">Forgotten your password? An administrator can send you a link to set a new one.</p>`}
+      ${form === 'sign-in' && hasMail.value && html`<p class="hint" role="status">${isMailed ? t('If there is such an account, a mail with a link is on its way.') : html`<button type="button" class="link" onClick=${sendLink}>Forgot your password?</button>`}</p>`}
+      ${problem && form === 'sign-in' && !hasMail.value && html`<p class="hint">Forgotten your password? An administrator can send you a link to set a new one.</p>`}
       <button class="primary wide" disabled=${isBusy}>${button}</button>
       ${ways}
       ${

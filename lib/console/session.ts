@@ -19,6 +19,7 @@ interface SetupStatus {
   readonly registration_enabled: boolean
   readonly registration?: 'open' | 'invite' | 'closed'
   readonly local?: boolean
+  readonly password_mail?: boolean
 }
 
 /** `setup`: there is no administrator yet. */
@@ -31,6 +32,8 @@ export const isAway = signal(false)
 export const canRegister = signal(true)
 /** People sign in with a password; false: at a provider alone. */
 export const hasPasswords = signal(true)
+/** A link to a new password comes by mail. */
+export const hasMail = signal(false)
 /** The invitation in the page's URL. */
 export const invitation = /^#\/invitation\/(.+)$/.exec(location.hash)?.[1] ?? ''
 /** A password link, or the link for the first administrator, in the page's URL. */
@@ -131,6 +134,7 @@ addEventListener('online', () => void reach())
 export async function beginSignedOut(): Promise<void> {
   const status = await setupStatus()
   hasPasswords.value = status.local !== false
+  hasMail.value = status.password_mail === true
   canRegister.value = hasPasswords.value && (status.registration_enabled || status.registration === 'invite')
   needsInvitation.value = status.registration === 'invite' || invitation !== ''
   stage.value = status.needs_setup ? 'setup' : 'out'
@@ -188,6 +192,11 @@ export async function setPassword(email: string, password: string): Promise<void
   await colloquy.call('POST', '/api/v1/auth/reset-password', { token: passwordToken, new_password: password })
   location.hash = ''
   await signIn(email, password)
+}
+
+/** Has a link to a new password mailed. */
+export function forgot(email: string): Promise<unknown> {
+  return colloquy.call('POST', '/api/v1/auth/forgot-password', { email })
 }
 
 export async function signOut(): Promise<void> {

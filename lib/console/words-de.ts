@@ -126,6 +126,9 @@ export const WORDS: Readonly<Record<string, string>> = {
   'Show what is typed': 'Eingabe zeigen',
   Invitation: 'Einladung',
   'clq_…': 'clq_…',
+  'Forgot your password?': 'Passwort vergessen?',
+  'If there is such an account, a mail with a link is on its way.':
+    'Gibt es das Konto, ist eine Mail mit einem Link unterwegs.',
   'Forgotten your password? An administrator can send you a link to set a new one.':
     'Passwort vergessen? Ein Administrator kann dir einen Link für ein neues schicken.',
   'No account yet?': 'Noch kein Konto?',

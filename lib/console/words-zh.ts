@@ -119,6 +119,8 @@ export const WORDS: Readonly<Record<string, string>> = {
   'Show what is typed': '显示输入内容',
   Invitation: '邀请码',
   'clq_…': 'clq_…',
+  'Forgot your password?': '忘记密码？',
+  'If there is such an account, a mail with a link is on its way.': '如果该账户存在，带有链接的邮件已发出。',
   'Forgotten your password? An administrator can send you a link to set a new one.':
     '忘记密码？管理员可以发送链接供您设置新密码。',
   'No account yet?': '还没有账户？',

@@ -10,6 +10,7 @@ import { toolServerSeal } from '../auth/seal.ts'
 import { isObject, type JsonObject } from '../base/types.ts'
 import { Extensions } from '../files/extensions.ts'
 import { idOfHome, isServed } from '../files/home.ts'
+import { checkMailServer, senderOf } from '../jobs/mail-server.ts'
 import { conditionOf, openDatabase, planSchema } from '../store/open.ts'
 import type { Store } from '../store/store.ts'
 import { arrivalOf, isDirect, problemsOf } from './arrival.ts'
@@ -200,6 +201,12 @@ const CHECKS: Readonly<Record<string, Check>> = {
     )
     const problems = answers.filter((answer) => answer !== null)
     return problems.length === 0 ? good('all can be reached') : bad(problems.join('; '))
+  },
+
+  mail: async ({ mail, server }) => {
+    if (mail.url === null) return null
+    await checkMailServer({ url: mail.url, from: senderOf({ mail, server }) })
+    return good('the mail server takes our sign-in')
   },
 
   clock: async ({ models, auth: { oidc } }) => {

@@ -11,6 +11,7 @@ import { Invitations } from '../auth/api-tokens.ts'
 import { type NewAccount, People } from '../auth/people.ts'
 import type { Config } from '../config/config.ts'
 import { departureOf } from '../jobs/departures.ts'
+import { passwordMailOf } from '../jobs/password-mails.ts'
 import { scopedStore, scopedWriter } from '../store/scoped.ts'
 import type { AuditSearch, Store, Writer } from '../store/store.ts'
 import type { AuditEntry, User } from '../base/types.ts'
@@ -35,6 +36,7 @@ function peopleOf({ home }: Config, store: Store, writer: Writer): People {
     audit: auditOf(writer),
     home,
     departureOf,
+    passwordMailOf,
     onRevoked: () => {}
   })
 }

@@ -115,6 +115,7 @@ const loginBody = v.pipe(
 )
 
 const resetBody = objectOf({ token: v.string(), new_password: newPassword })
+const forgotBody = objectOf({ email: newEmail })
 const removeBody = objectOf({ current_password: v.optional(v.string(), '') })
 
 type AccountCall = Call<v.InferOutput<typeof accountBody>>
@@ -135,6 +136,8 @@ export function authRoutes(services: AuthServices): Route[] {
   const limiter = new LoginLimiter()
   const registrations = new Allowance()
   const cooldown = new Cooldown()
+  const mailsFrom = new Allowance({ atOnce: 20, refillMs: 30_000 })
+  const mailsTo = new Allowance({ atOnce: 3, refillMs: 600_000 })
   /** Serialises changes per account. */
   const inOrder = new KeyedMutex({ all: Number.POSITIVE_INFINITY, each: 1 })
 
@@ -323,6 +326,7 @@ export function authRoutes(services: AuthServices): Route[] {
       if (now.token_version !== user.token_version) throw fail('token_revoked')
       return { password_hash, ...email }
     })
+    await people.endPasswordLinks(user.id)
     await audit.record('password', actorOf(call), userName(user.id), { how: 'changed' })
     if (new_email != null && updated.email !== user.email) await audit.record('email', actorOf(call), userName(user.id))
     const revoked = revoke_tokens ? await apiTokens.revokeAll(user.id) : 0
@@ -356,6 +360,17 @@ export function authRoutes(services: AuthServices): Route[] {
     return { json: { message: 'Password changed successfully' } }
   }
 
+  const forgotPassword = async (call: Call<v.InferOutput<typeof forgotBody>>): Promise<Reply> => {
+    refuseLocal()
+    if (config.mail.url === null) throw fail('password_mail_off')
+    const { email } = call.body
+    const seconds = mailsFrom.ask(call.address) || mailsTo.ask(email)
+    if (seconds > 0) throw fail('too_many_password_mails', null, { 'Retry-After': String(seconds) })
+    const language = /^de\b/i.test(String(call.req.headers['accept-language'])) ? 'de' : 'en'
+    await people.requestPasswordMail(email, { address: call.address, request_id: call.requestId, language })
+    return { status: 202, json: { message: 'If this address has an account with a password, a mail is on its way' } }
+  }
+
   /** Whoever has a password says it once more: a page left open must not be enough. */
   const removeOwn = async (call: Call<v.InferOutput<typeof removeBody>>): Promise<Reply> => {
     const { id, password_hash } = requireUser(call)
@@ -372,7 +387,9 @@ export function authRoutes(services: AuthServices): Route[] {
     if (wait > 0) throw fail('setup_status_cooldown', null, { 'Retry-After': String(wait) })
     const { local } = config.auth
     const needs_setup = local && (await users.admin()) === null
-    return { json: { needs_setup, registration_enabled: local && registration === 'open', registration, local } }
+    const registration_enabled = local && registration === 'open'
+    const password_mail = local && config.mail.url !== null
+    return { json: { needs_setup, registration_enabled, registration, local, password_mail } }
   }
 
   const at = (path: string) => `/api/v1/auth${path}`
@@ -477,9 +494,20 @@ export function authRoutes(services: AuthServices): Route[] {
       ...entry,
       path: at('/reset-password'),
       body: resetBody,
-      summary: 'Set a password by a link that an administrator has made',
+      summary: 'Set a password by a link that an administrator has made, or that was mailed',
       answers: message,
       handler: resetPassword
+    }),
+    route({
+      ...entry,
+      path: at('/forgot-password'),
+      body: forgotBody,
+      reads: { headers: { 'Accept-Language': 'The language of the mail: German, or else English' } },
+      summary:
+        'Mail a link that sets a password, once; the answer is the same whether the address has an account or not',
+      answers: one(shaped({ message: text }), 202),
+      refusals: [429],
+      handler: forgotPassword
     }),
     route({
       ...open,
@@ -490,7 +518,8 @@ export function authRoutes(services: AuthServices): Route[] {
           needs_setup: yesNo,
           registration_enabled: yesNo,
           registration: oneOf('open', 'invite', 'closed'),
-          local: yesNo
+          local: yesNo,
+          password_mail: yesNo
         })
       ),
       refusals: [429],

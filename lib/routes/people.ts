@@ -2,7 +2,7 @@
 // somebody has written. Beside them, what everybody may do with sessions of their own.
 import * as v from 'valibot'
 import { actorOf } from '../auth/audit.ts'
-import { type People, sessionIdOf } from '../auth/people.ts'
+import { type People, passwordPage, sessionIdOf } from '../auth/people.ts'
 import type { Config } from '../config/config.ts'
 import { baseUrlOf } from '../http/base-path.ts'
 import type { Call, UserCall } from '../http/route.ts'
@@ -80,7 +80,11 @@ export function peopleRoutes({ people, config }: PeopleServices): Route[] {
 
   const linkFor = async (call: Call, id: string): Promise<JsonObject> => {
     const { token, text } = await people.passwordLink(id, actorOf(call))
-    return { token: text, url: passwordAddress(config, call, text), expires_at: token.expires_at }
+    return {
+      token: text,
+      url: passwordPage(baseUrlOf(call, config.server.public_url), text),
+      expires_at: token.expires_at
+    }
   }
 
   const list = async ({ query }: Call<unknown, v.InferOutput<typeof listQuery>>) => {
@@ -278,9 +282,4 @@ export function peopleRoutes({ people, config }: PeopleServices): Route[] {
       handler: createToken
     })
   ]
-}
-
-/** Where the page takes a password link: behind the #, which is in no log of a proxy. */
-function passwordAddress({ server }: Config, call: Call, text: string): string {
-  return `${baseUrlOf(call, server.public_url)}/#/password/${text}`
 }

@@ -3,6 +3,7 @@ import { EventEmitter, once } from 'node:events'
 import type { Page, Route } from 'playwright-core'
 import { account, browserTest, visit } from '../fixtures/browser.ts'
 import { openSite, PASSWORD, Person, until } from '../fixtures/gateway.ts'
+import { linkIn, openMailServer } from '../fixtures/mail-server.ts'
 
 browserTest('from the first boot to the first answer: an administrator, a question, an answer', async (t) => {
   const site = await openSite(t)
@@ -340,5 +341,32 @@ browserTest(
     await page.getByLabel('Your password').fill(PASSWORD)
     await page.getByRole('button', { name: 'Delete everything' }).press('Enter')
     await page.getByLabel('E-mail').waitFor()
+  }
+)
+
+browserTest(
+  'a forgotten password: the door sends a link where there is mail, and says nothing of who has an account',
+  async (t) => {
+    const mail = await openMailServer(t)
+    const site = await openSite(t, { config: { mail: { url: mail.url } } })
+    await account(site.url, 'bob@example.com')
+    await new Person(site.url).post('/api/v1/auth/initialize', { email: 'root@example.com', password: PASSWORD })
+    const visitor = await visit(t, site.url)
+    const { page } = visitor
+    await visitor.open()
+    await page.getByRole('button', { name: 'Forgot your password?' }).click()
+    t.equal(mail.asked, 0, 'of nobody nothing is asked')
+    await page.getByLabel('E-mail').fill('bob@example.com')
+    await page.getByRole('button', { name: 'Forgot your password?' }).click()
+    await page.getByText('a mail with a link is on its way').waitFor()
+    await until(() => mail.mails.length === 1, 'the mail')
+    const guest = await visit(t, site.url)
+    // Another browser of the same address asks within the minute.
+    guest.expect(/status of 429/)
+    await guest.open(`#/password/${linkIn(mail.mails[0]!)}`)
+    await guest.page.getByLabel('E-mail').fill('bob@example.com')
+    await guest.page.getByLabel('Password').fill('another-password-7')
+    await guest.page.getByRole('button', { name: 'Set the password' }).click()
+    await guest.page.locator('.welcome').waitFor()
   }
 )

@@ -196,6 +196,7 @@ t.test(
       '@opentelemetry/api',
       'fast-check',
       'mermaid',
+      'nodemailer',
       'openid-client',
       'tap',
       'web-push'
@@ -205,6 +206,7 @@ t.test(
       '@opentelemetry/api': optional,
       'fast-check': optional,
       mermaid: optional,
+      nodemailer: optional,
       'openid-client': optional,
       tap: optional,
       'web-push': optional
