@@ -58,6 +58,7 @@ async function withstandsAll(t: Test, name: string, { child, attack, release, fl
   for (const shape of SHAPES) {
     const what = `${name}, ${shape}`
     let [turn, held, left] = [0, 0, 0]
+    let isShort = false
     for (let tries = 0; tries < TRIES; tries++) {
       const before = await child.held()
       child.measure()
@@ -70,10 +71,12 @@ async function withstandsAll(t: Test, name: string, { child, attack, release, fl
         return left <= GROWTH
       }
       await until(freed, what, 10_000).catch(() => {})
-      if (turn <= TURN_MS * slowness() && left <= GROWTH) break
+      // The machine is measured only when that matters: it takes as long as most attacks.
+      isShort = turn <= TURN_MS || turn <= TURN_MS * slowness()
+      if (isShort && left <= GROWTH) break
     }
     const mb = (bytes: number) => `${(bytes / MB).toFixed(1)} MB`
-    t.ok(turn <= TURN_MS * slowness(), `${what}: a turn of ${turn.toFixed(0)} ms`)
+    t.ok(isShort, `${what}: a turn of ${turn.toFixed(0)} ms`)
     t.ok(held <= BUDGET + GROWTH, `${what}: ${mb(held)} held`)
     t.ok(left <= GROWTH, `${what}: ${mb(left)} kept`)
     t.notOk(child.hasExited, `${what}: the process lives`)
