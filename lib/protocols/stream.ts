@@ -13,6 +13,8 @@ interface RunStream<State, Event extends TranslatedEvent> extends View<State, Ev
   readonly run: Run
   /** Runs of the same thread that are sent first, in order. */
   readonly before?: readonly Run[]
+  /** How those are shown. Default: as the run. */
+  readonly earlier?: Translation<State, Event>
   readonly headers?: Readonly<Record<string, string>>
   /** Where it is sent. Default: the response, as server-sent events. */
   readonly writer?: StreamWriter
@@ -32,6 +34,7 @@ export function streamRun<State, Event extends TranslatedEvent>(
   {
     run,
     before = [],
+    earlier,
     headers = {},
     writer,
     heartbeat = HEARTBEAT,
@@ -41,6 +44,7 @@ export function streamRun<State, Event extends TranslatedEvent>(
   }: RunStream<State, Event>
 ): typeof HANDLED {
   const { registry } = services
+  const past = earlier ? { ...view, translation: earlier } : view
   if (isCreator) registry.creatorCame(run.run_id)
   const joiner = registry.readers.joinRun(
     run,
@@ -49,7 +53,7 @@ export function streamRun<State, Event extends TranslatedEvent>(
       reader: readerOf(services, call),
       heartbeat,
       ...(last && { last }),
-      feed: (one, log) => new TranslatedFeed(one, log, view)
+      feed: (one, log) => new TranslatedFeed(one, log, one.run_id === run.run_id ? view : past)
     },
     place,
     (why) => {

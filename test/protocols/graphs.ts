@@ -51,6 +51,8 @@ interface Part {
   readonly approval?: { readonly id: string }
 }
 
+const placesIn = (text: string) => [...text.matchAll(/^id: (.*)$/gm)].map(([, place]) => place)
+
 /** What a page is shown of a chat that it loads. */
 async function loaded(id: string): Promise<readonly unknown[]> {
   return listIn((await person.get(`${CHAT}/${id}`)).body)
@@ -72,6 +74,10 @@ for (const graph of ['mailing', 'careful'])
     const answer = { id: messageId, role: 'assistant', parts: [decided] }
     const going = await person.post(CHAT, { ...body, messages: [question, answer], messageId })
     t.match(going.text, /(mail|bare): approve/)
+    const replay = (await person.get(`${CHAT}/${id}/stream`)).text
+    t.notMatch(replay, 'tool-approval-request', 'who comes back is not asked again')
+    t.match(replay, /(mail|bare): approve/)
+    t.strictSame(placesIn(replay), [...placesIn(text), ...placesIn(going.text)], 'and no chunk has another place')
     const after = (await loaded(id)).at(-1)
     t.equal(at(after, 'id'), messageId, 'it went on in its message')
     t.match(at(listIn(after, 'parts').at(-1), 'text'), /(mail|bare): approve/)

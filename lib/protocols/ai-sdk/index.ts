@@ -19,7 +19,7 @@ import { MESSAGE_KEY, messageIdOf, PROTOCOL } from './ids.ts'
 import { type ChatBody, chatBody, runBodyOf } from './input.ts'
 import { messageIds, uiMessages } from './messages.ts'
 import { openChatSocket } from './socket.ts'
-import { type Chunk, TRANSLATION } from './translate.ts'
+import { ANSWERED, type Chunk, TRANSLATION } from './translate.ts'
 
 /** Runs that one message goes through, as many as are shown of it. */
 const GOING_ON_MAX = 100
@@ -31,7 +31,13 @@ export function aiSdkRoutes(services: Services): Route[] {
 
   const view = (after: Place | null) => {
     const selection = selectionAfter(after)
-    return { translation: TRANSLATION, encoding: placedEvents, selection: () => selection, last: DONE }
+    return {
+      translation: TRANSLATION,
+      earlier: ANSWERED,
+      encoding: placedEvents,
+      selection: () => selection,
+      last: DONE
+    }
   }
 
   const chat = (call: UserCall<ChatBody>): Promise<typeof HANDLED> =>

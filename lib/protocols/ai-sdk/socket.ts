@@ -16,7 +16,7 @@ import type { ThreadsJoiner } from '../../run/delivery/thread-joiner.ts'
 import { type Encoding, type Selection, TranslatedFeed } from '../feed.ts'
 import { visibleThread } from '../threads.ts'
 import { PROTOCOL } from './ids.ts'
-import { type Chunk, TRANSLATION } from './translate.ts'
+import { ANSWERED, type Chunk, TRANSLATION } from './translate.ts'
 
 /** Answers that one socket reads at once. */
 const REQUESTS_MAX = 32
@@ -142,11 +142,16 @@ class ChatSocket {
     this.#report({ type: 'start', requestId, run: runs[0]!.run_id })
     const { readers } = this.#services.registry
     const encoding = chunkFrames(requestId, after)
-    const view = { translation: TRANSLATION, encoding, selection: () => this.#chats.selection }
+    const viewOf = (one: Run) => ({
+      translation: one.run_id === run.run_id ? TRANSLATION : ANSWERED,
+      encoding,
+      selection: () => this.#chats.selection
+    })
     this.#reading.set(requestId, run)
     const start = {
       after: runs[0]!.ordinal - 1,
-      feed: (one: Run, log: ConstructorParameters<typeof TranslatedFeed>[1]) => new TranslatedFeed(one, log, view),
+      feed: (one: Run, log: ConstructorParameters<typeof TranslatedFeed>[1]) =>
+        new TranslatedFeed(one, log, viewOf(one)),
       onEnd: () => {
         this.#reading.delete(requestId)
         this.#report({ type: 'end', requestId })

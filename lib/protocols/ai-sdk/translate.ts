@@ -19,9 +19,30 @@ export const TRANSLATION: Translation<PartState, Chunk> = {
     const { epoch, n } = frame
     return { state, events: placed(chunksOf(run, parts), { ordinal: run.ordinal, epoch, n, part: 0 }) }
   },
-  end(run, state, { epoch, n }) {
-    return placed(chunksOf(run, endingParts(run, state)), { ordinal: run.ordinal, epoch, n, part: END_PART })
-  }
+  end: (run, state, at) => ending(run, state, at, (chunk) => chunk)
+}
+
+/**
+ * Of a run whose message has gone on in another: what it asked is answered, and not asked again. Its chunks have the same places. What stands
+ * for an answer of the client's own stays: the answer follows.
+ */
+export const ANSWERED: Translation<PartState, Chunk> = {
+  ...TRANSLATION,
+  end: (run, state, at) => ending(run, state, at, (chunk) => (chunk.providerExecuted === false ? chunk : NOTHING))
+}
+
+const NOTHING: JsonObject = { type: 'message-metadata', messageMetadata: {} }
+
+function ending(
+  run: Run,
+  state: PartState,
+  { epoch, n }: Parameters<(typeof TRANSLATION)['end']>[2],
+  asking: (chunk: JsonObject) => JsonObject
+): Chunk[] {
+  const all = endingParts(run, state).flatMap((part) =>
+    part.type === 'end' ? endChunks(part.end, asking) : chunks(run, part)
+  )
+  return placed(all, { ordinal: run.ordinal, epoch, n, part: END_PART })
 }
 
 function placed(chunks: readonly JsonObject[], at: Place): Chunk[] {
@@ -120,9 +141,9 @@ function dataChunk(name: string, data: Json): JsonObject {
 
 // ------------------------------------------------------------------------------------------------ the end
 
-function endChunks(end: End): JsonObject[] {
+function endChunks(end: End, asking = (chunk: JsonObject) => chunk): JsonObject[] {
   const { run, questions, calls, failure, usage } = end
-  const asked = questions.flatMap((question) => askedChunks(question, calls))
+  const asked = questions.flatMap((question) => askedChunks(question, calls)).map(asking)
   if (failure !== null) return [...asked, { type: 'error', errorText: failure }, finish(end, 'error')]
   if (run.status === 'interrupted' && run.stop_reason !== 'asked_user')
     return [
