@@ -22,6 +22,7 @@ import type { Options } from './options.ts'
 import { pages } from './pages.ts'
 import { protocol } from './protocol.ts'
 import { proxy } from './proxy.ts'
+import { python } from './python.ts'
 import { replay } from './replay.ts'
 import { commit as commitId, type Entry, entries, machine, reportTo, table } from './report.ts'
 import { profileTo } from './rig.ts'
@@ -55,7 +56,7 @@ const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
 }
 
 /** Not part of all: they need what may not be there, or measure no time. */
-const MORE: typeof BENCHES = { proxy, ways }
+const MORE: typeof BENCHES = { proxy, python, ways }
 
 const REPEATS = 3
 const CHART = 'bench/chart.svg'

@@ -82,6 +82,12 @@ export class Server {
     this.#headers = { cookie: cookies.join('; '), 'x-csrf-token': csrf }
   }
 
+  /** Of its process: the parent of those that it starts. */
+  get pid(): number {
+    // It has answered.
+    return this.#child.pid!
+  }
+
   get headers(): Record<string, string> {
     return this.#headers
   }

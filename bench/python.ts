@@ -1,0 +1,209 @@
+// What does a token of a graph in Python cost above the graph itself: our worker and gateway, and LangGraph's own server beside them?
+// Processor time of all processes of each, the graph iterated bare in the same interpreter taken away. Needs Python, and a registry once.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Options } from './options.ts'
+import { median, type Row, report, short } from './report.ts'
+import { Server } from './rig.ts'
+import { cpuOf, memoryOf } from './server-cpu.ts'
+import { freePort } from '../test/fixtures/free-port.ts'
+import { pythonWith } from '../test/fixtures/python.ts'
+
+/** Its model says as many words as the last message asks for. */
+const GRAPH = `
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+
+class Words(BaseChatModel):
+    @property
+    def _llm_type(self):
+        return "words"
+
+    def _generate(self, messages, stop=None, run_manager=None, **more):
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(content="words"))])
+
+    async def _astream(self, messages, stop=None, run_manager=None, **more):
+        for n in range(int(messages[-1].content)):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=f"word{n} "))
+
+
+async def node(state):
+    return {"messages": [await Words().ainvoke(state["messages"])]}
+
+
+graph = StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").add_edge("node", END).compile()
+`
+/** Prints the microseconds of processor time for each count of words. */
+const BARE = `
+import asyncio, json, sys, time
+from graph import graph
+
+
+async def words(count):
+    seen = 0
+    async for part in graph.astream({"messages": [("user", str(count))]}, stream_mode="messages"):
+        seen += 1
+    assert seen >= count, seen
+
+
+async def main():
+    for count in json.loads(sys.argv[1]):
+        began = time.process_time()
+        await words(count)
+        print((time.process_time() - began) * 1e6)
+
+
+asyncio.run(main())
+`
+/** No step of this bench takes longer, or it fails, in ms. */
+const STEP_MS = 120_000
+const WARM_UP = 2
+
+interface Sizes {
+  readonly few: number
+  readonly many: number
+  readonly runs: number
+}
+
+/** One that answers LangGraph's API. */
+interface Peer {
+  readonly pid: number
+  /** Reads a run with that many words to its end. */
+  say(words: number): Promise<void>
+  stop(): Promise<void>
+}
+
+async function saidBy(url: string, headers: Record<string, string>, words: number): Promise<void> {
+  const ask = (path: string, body: object) =>
+    fetch(url + path, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(STEP_MS)
+    })
+  // The answer of either server.
+  const { thread_id } = (await (await ask('/threads', {})).json()) as { thread_id: string }
+  const input = { messages: [{ role: 'user', content: String(words) }] }
+  const body = { assistant_id: 'agent', input, stream_mode: ['messages-tuple'] }
+  const answer = await ask(`/threads/${thread_id}/runs/stream`, body)
+  const text = await answer.text()
+  if (!text.includes(`word${words - 1} `)) throw new Error(`a run was not told to its end: ${text.slice(-300)}`)
+}
+
+async function ours(folder: string, python: string): Promise<Peer> {
+  const config = { agent: { runtime: 'graphs', config: folder, python }, title: { enabled: false } }
+  // The agent of the configuration, and not the bench's.
+  const server = await Server.gateway(config, true)
+  const say = (words: number) => saidBy(`${server.url}/api`, server.headers, words)
+  return { pid: server.pid, say, stop: () => server.stop() }
+}
+
+async function theirs(folder: string, python: string): Promise<Peer> {
+  const port = await freePort()
+  const args = [
+    '-m',
+    'langgraph_cli',
+    'dev',
+    '--no-browser',
+    '--no-reload',
+    '--host',
+    '127.0.0.1',
+    '--port',
+    String(port)
+  ]
+  const env = { PATH: process.env.PATH, LANGSMITH_TRACING: 'false', LANGGRAPH_NO_VERSION_CHECK: '1' }
+  const child = spawn(python, args, { cwd: folder, env, stdio: 'ignore' })
+  const url = `http://127.0.0.1:${port}`
+  try {
+    await untilOk(`${url}/ok`, child)
+  } catch (error) {
+    child.kill('SIGKILL')
+    throw error
+  }
+  // A child that answers has an id.
+  return { pid: child.pid!, say: (words) => saidBy(url, {}, words), stop: async () => void child.kill('SIGKILL') }
+}
+
+async function untilOk(url: string, child: ChildProcess): Promise<void> {
+  for (let waitedMs = 0; waitedMs < STEP_MS; waitedMs += 200) {
+    if (child.exitCode !== null) break
+    if ((await fetch(url).catch(() => null))?.ok) return
+    await sleep(200)
+  }
+  throw new Error("LangGraph's own server did not start")
+}
+
+/** Processor time of a word, by the difference of runs with many and with few: what a run costs besides is in both. */
+async function costOf({ pid, say }: Peer, { few, many, runs }: Sizes): Promise<number[]> {
+  for (let i = 0; i < WARM_UP; i++) await say(few)
+  const used = async (words: number) => {
+    const before = cpuOf(pid)
+    await say(words)
+    return cpuOf(pid) - before
+  }
+  const costs: number[] = []
+  for (let i = 0; i < runs; i++) costs.push((-(await used(few)) + (await used(many))) / (many - few))
+  return costs
+}
+
+async function bareCost(folder: string, python: string, { few, many, runs }: Sizes): Promise<number[]> {
+  const counts = [few, few, ...Array.from({ length: runs }, () => [few, many]).flat()]
+  const child = spawn(python, ['bare.py', JSON.stringify(counts)], { cwd: folder, timeout: STEP_MS })
+  let text = ''
+  child.stdout.on('data', (bytes) => {
+    text += String(bytes)
+  })
+  const code = await new Promise((resolve) => child.once('close', resolve))
+  if (code !== 0) throw new Error(`the bare graph ended with ${String(code)}`)
+  const times = text.trim().split('\n').slice(2).map(Number)
+  return Array.from({ length: runs }, (_, n) => (times[2 * n + 1]! - times[2 * n]!) / (many - few))
+}
+
+async function measured(peer: Peer, sizes: Sizes): Promise<{ costs: number[]; memoryMb: number }> {
+  try {
+    const costs = await costOf(peer, sizes)
+    return { costs, memoryMb: memoryOf(peer.pid) }
+  } finally {
+    await peer.stop()
+  }
+}
+
+export async function python({ quick, repeats }: Options): Promise<void> {
+  const found = await pythonWith('dev', 'langgraph-cli[inmem]')
+  if ('reason' in found) throw new Error(found.reason)
+  const interpreter = join(found.bin, 'python')
+  const sizes = quick ? { few: 100, many: 600, runs: 1 } : { few: 500, many: 4500, runs: repeats }
+  const folder = mkdtempSync(join(tmpdir(), 'colloquy-bench-python-'))
+  try {
+    writeFileSync(join(folder, 'graph.py'), GRAPH)
+    writeFileSync(join(folder, 'bare.py'), BARE)
+    writeFileSync(
+      join(folder, 'langgraph.json'),
+      JSON.stringify({ graphs: { agent: './graph.py:graph' }, dependencies: ['.'] })
+    )
+    const bare = await bareCost(folder, interpreter, sizes)
+    const floor = median(bare).mid
+    const row = (server: string, costs: readonly number[], memoryMb: number | null): Row => {
+      const added = costs.map((cost) => cost - floor)
+      const memory = memoryMb === null ? '' : short(memoryMb)
+      return { server, 'us/word': median(costs).text, 'added us/word': median(added).text, 'MB of memory': memory }
+    }
+    const mine = await measured(await ours(folder, interpreter), sizes)
+    const peers = await measured(await theirs(folder, interpreter), sizes)
+    const ratio = (median(mine.costs).mid - floor) / (median(peers.costs).mid - floor)
+    const rows = [
+      row('bare astream', bare, null),
+      row('ours', mine.costs, mine.memoryMb),
+      row('langgraph dev', peers.costs, peers.memoryMb)
+    ]
+    report('What does a word of a graph in Python cost?', { ...sizes, 'ours to theirs': short(ratio) }, rows)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
