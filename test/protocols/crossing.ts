@@ -1,7 +1,8 @@
 // Crossing: a run that was begun in any protocol is joined in any other, in mid-run and after its end. All of them are told the same.
 import t from 'tap'
 import { PERMISSIONS, type Timestamp } from '../../lib/base/types.ts'
-import { type Begun, PROTOCOLS, type Status, type Told } from '../fixtures/crossing.ts'
+import type { Begun, Status, Told } from '../fixtures/crossing.ts'
+import { BEGINNERS, READERS } from '../fixtures/crossing-ways.ts'
 import { partsOfMessages } from '../../lib/protocols/parts.ts'
 import type { Store } from '../../lib/store/store.ts'
 import { write } from '../contract/harness.ts'
@@ -69,7 +70,7 @@ async function cancel(row: string): Promise<void> {
 /** How each protocol tells a run. */
 async function readings(person: Person, begun: Begun): Promise<Map<string, () => Promise<Told>>> {
   const opened = await Promise.all(
-    Object.entries(PROTOCOLS).map(async ([name, { read }]) => [name, await read(person, begun)] as const)
+    Object.entries(READERS).map(async ([name, read]) => [name, await read(person, begun)] as const)
   )
   return new Map(opened)
 }
@@ -78,7 +79,7 @@ async function readings(person: Person, begun: Begun): Promise<Map<string, () =>
 const ended: { readonly name: string; readonly begun: Begun; readonly state: Told }[] = []
 
 for (const [status, words] of ENDINGS)
-  for (const [name, { begin }] of Object.entries(PROTOCOLS))
+  for (const [name, begin] of Object.entries(BEGINNERS))
     t.test(
       `begun in ${name}, a run that is ${status}${words.includes('pause') ? ' within a call' : ''} is the same in every protocol, in mid-run and after`,
       async (t) => {
@@ -119,7 +120,7 @@ t.test('a day later, when its frames are gone, and on another process, a run is 
   const later = await openSite(t, { config, home })
   person.url = owner.url = later.url
   for (const { name, begun, state } of ended)
-    for (const [reader, { read }] of Object.entries(PROTOCOLS)) {
+    for (const [reader, read] of Object.entries(READERS)) {
       if (OWN.includes(reader)) continue
       const { usage, ...told } = await (await read(person, begun))()
       const { usage: spent, ...rest } = state
