@@ -11,7 +11,7 @@ import { doctor } from './doctor.ts'
 import { addHold, listHolds, removeHold } from './hold.ts'
 import { dropJob, listJobs, retryJob } from './jobs.ts'
 import { migrate } from './migrate.ts'
-import { prune } from './prune.ts'
+import { pruneCommand } from './prune.ts'
 import { resetAdmin } from './reset-admin.ts'
 import { serve } from './serve.ts'
 import { showUsage } from './usage.ts'
@@ -35,7 +35,7 @@ const COMMANDS: readonly Command[] = [
   serve,
   demo,
   resetAdmin,
-  prune,
+  pruneCommand,
   createToken,
   listTokens,
   revokeToken,

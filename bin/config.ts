@@ -1,7 +1,6 @@
 // colloquy config show: the configuration as it counts, without its secrets.
 import { stringify } from 'yaml'
-import { unusedOptions } from '../lib/config/config.ts'
-import { masked } from '../lib/config/masked.ts'
+import { shownConfig } from '../lib/config/masked.ts'
 import { type Command, configOf, INSTALLATION, INSTALLATION_HELP, JSON_HELP, parse } from './command.ts'
 
 export const showConfig: Command = {
@@ -12,12 +11,10 @@ export const showConfig: Command = {
   options: [...INSTALLATION_HELP, JSON_HELP],
   async run(args) {
     const { values } = parse(args, { ...INSTALLATION, json: { type: 'boolean' } })
-    const config = configOf(values)
-    const { file, unusedVariables: _, ...options } = config
-    const shown = masked(options)
-    const warnings = unusedOptions(config)
-    if (values.json) return void process.stdout.write(`${JSON.stringify({ file, options: shown, warnings })}\n`)
+    const shown = shownConfig(configOf(values))
+    if (values.json) return void process.stdout.write(`${JSON.stringify(shown)}\n`)
+    const { file, options, warnings } = shown
     const notes = [`# ${file ?? 'no file: defaults, environment and flags'}`, ...warnings.map((one) => `# ${one}`)]
-    process.stdout.write(`${notes.join('\n')}\n${stringify(shown)}`)
+    process.stdout.write(`${notes.join('\n')}\n${stringify(options)}`)
   }
 }

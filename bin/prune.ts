@@ -1,7 +1,7 @@
 // colloquy prune: takes what was deleted out of the database file, or says what is older than it is to be kept.
 import { type Command, configOf, INSTALLATION, INSTALLATION_HELP, parse, print, UsageError } from './command.ts'
 
-export const prune: Command = {
+export const pruneCommand: Command = {
   name: 'prune',
   usage: '--now | --dry-run [--json] [--config FILE] [--home FOLDER]',
   summary:
@@ -20,7 +20,7 @@ export const prune: Command = {
     const { values } = parse(args, { ...INSTALLATION, now: flag, 'dry-run': flag, json: flag })
     if (values.now === values['dry-run'])
       throw new UsageError('One of --now and --dry-run: a server empties the log by itself every quarter of an hour')
-    const { countOld, pruneDatabase } = await import('../lib/operator/operator.ts')
+    const { countOld, OPERATOR, prune } = await import('../lib/operator/operator.ts')
     if (values['dry-run']) {
       const old = await countOld(configOf(values))
       const lines = Object.entries(old).map(
@@ -29,8 +29,8 @@ export const prune: Command = {
       process.stdout.write(values.json ? `${JSON.stringify(old)}\n` : lines.join(''))
       return
     }
-    const { before, after } = await pruneDatabase(configOf(values))
-    const text = `The database had ${before} bytes, and has ${after}: nothing deleted is in it`
-    print(values.json, text, { bytes_before: before, bytes_after: after })
+    const done = await prune(configOf(values), OPERATOR)
+    const text = `The database had ${done.bytes_before} bytes, and has ${done.bytes_after}: nothing deleted is in it`
+    print(values.json, text, done)
   }
 }

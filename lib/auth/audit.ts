@@ -3,39 +3,44 @@ import { type JsonObject, timestamp } from '../base/types.ts'
 import type { OpOf, Writer } from '../store/store.ts'
 
 /** What is recorded, by its action. */
-export type AuditAction =
-  | 'sign_in'
-  | 'sign_in_failed'
-  | 'lockout'
-  | 'sign_out'
-  | 'account_created'
-  | 'account_linked'
-  | 'account_deleted'
-  | 'account_disabled'
-  | 'account_enabled'
-  | 'account_exported'
-  | 'account_erased'
-  | 'hold_added'
-  | 'hold_lifted'
-  | 'backup'
-  | 'restore'
-  | 'move'
-  | 'role'
-  | 'quota'
-  | 'email'
-  | 'password'
-  | 'password_link'
-  | 'sessions_ended'
-  | 'token_created'
-  | 'token_revoked'
-  | 'invitation_created'
-  | 'invitation_revoked'
-  | 'link_created'
-  | 'link_revoked'
-  | 'link_opened'
-  | 'tool_servers'
-  | 'configuration'
-  | 'acting_for'
+export const AUDIT_ACTIONS = [
+  'sign_in',
+  'sign_in_failed',
+  'lockout',
+  'sign_out',
+  'account_created',
+  'account_linked',
+  'account_deleted',
+  'account_disabled',
+  'account_enabled',
+  'account_exported',
+  'account_erased',
+  'hold_added',
+  'hold_lifted',
+  'backup',
+  'restore',
+  'move',
+  'role',
+  'quota',
+  'email',
+  'password',
+  'password_link',
+  'sessions_ended',
+  'token_created',
+  'token_revoked',
+  'invitation_created',
+  'invitation_revoked',
+  'link_created',
+  'link_revoked',
+  'link_opened',
+  'tool_servers',
+  'configuration',
+  'acting_for',
+  'job_retried',
+  'job_dropped',
+  'pruned'
+] as const
+export type AuditAction = (typeof AUDIT_ACTIONS)[number]
 
 /** Who does something, and from where. */
 export interface Actor {
@@ -73,6 +78,12 @@ export function userName(id: string): string {
 /** How a link to a thread is named in the audit. */
 export function linkName(id: string): string {
   return `link:${id}`
+}
+
+/** Records that somebody has changed a job by hand. */
+export function jobAudit(audit: Pick<Audit, 'record'>, by: Actor) {
+  return (how: 'retry' | 'drop', { kind, key }: { readonly kind: string; readonly key: string }): Promise<void> =>
+    audit.record(how === 'retry' ? 'job_retried' : 'job_dropped', by, `job:${kind}:${key}`)
 }
 
 interface AuditParts {

@@ -1,4 +1,6 @@
 // A configuration as it may be shown: secrets, and what may hold one, are masked.
+import type { Config } from './config.ts'
+import { unusedOptions } from './config.ts'
 import { isTree } from './environment.ts'
 
 const MASK = '***'
@@ -6,6 +8,18 @@ const MASK = '***'
 const SECRET = /(^|[_-])(key|keys|secret|password|passwd|token|tokens|authorization|cookie|credential|credentials)$/i
 /** What is passed on unchanged to models, servers and modules: any text of it may be a secret. */
 const PASSED_ON: ReadonlySet<string> = new Set(['request', 'headers', 'options'])
+
+/** Every option as it counts: defaults, file, environment and flags together; of no file, null. */
+export interface ShownConfig {
+  readonly file: string | null
+  readonly options: unknown
+  readonly warnings: readonly string[]
+}
+
+export function shownConfig(config: Config): ShownConfig {
+  const { file, unusedVariables: _, ...options } = config
+  return { file, options: masked(options), warnings: unusedOptions(config) }
+}
 
 /** The same options; texts that are secrets, or may be, are masked. */
 export function masked(value: unknown, name = '', isPassedOn = false): unknown {

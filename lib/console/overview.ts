@@ -6,7 +6,8 @@ import { call, colloquy, textOf } from './api.ts'
 import { BASE } from './base.ts'
 import { type Sample, samples, total, watchFigures } from './figures.ts'
 import { classes, html, Icon } from './html.ts'
-import { Backup, People } from './people.ts'
+import { Doctor } from './installation.ts'
+import { People } from './people.ts'
 import { newId } from './records.ts'
 import { bytes, count, duration } from './time.ts'
 import { notifyFailure } from './toast.ts'
@@ -66,7 +67,7 @@ export function View() {
     <h1>Overview</h1>
     <div class="charts">${FIGURES.filter(isThere).map((figure) => html`<${Chart} key=${figure.name} ...${figure} />`)}</div>
     <p class="hint">The last hour, from when an administrator first looked. Scrape /metrics to keep more.</p>
-    <${Backup} />
+    <${Doctor} />
     <${Models} />
     <${Usage} />
     <${People} />

@@ -207,21 +207,3 @@ function Holds({ holds, users, problem, reload }: HoldsProps) {
       )}
     </ul>`
 }
-
-export function Backup() {
-  const { answer } = useAnswer<{ entries: { readonly at: string }[] }>('/api/v1/admin/audit?action=backup&limit=1')
-  const [last] = answer?.entries ?? []
-  if (answer === null) return null
-  if (last === undefined)
-    return html`<p class="problem">No backup has been made yet: colloquy backup FILE makes one.</p>`
-  return html`<p class="hint">The last backup is ${ageOf(last.at)} old.</p>`
-}
-
-const HOUR_MS = 3_600_000
-
-function ageOf(at: string): string {
-  const hours = Math.floor((Date.now() - Date.parse(at)) / HOUR_MS)
-  if (hours < 1) return 'less than an hour'
-  if (hours < 48) return `${hours} ${hours === 1 ? 'hour' : 'hours'}`
-  return `${Math.floor(hours / 24)} days`
-}

@@ -118,7 +118,7 @@ export class Uploads {
 }
 
 /** Removes drafts that a killed process has left. */
-async function removeStale(incoming: string): Promise<void> {
+export async function removeStale(incoming: string): Promise<void> {
   const names = (await readdir(incoming).catch(nullIfMissing)) ?? []
   for (const name of names) {
     const path = join(incoming, name)

@@ -219,10 +219,14 @@ const CHECKS: Readonly<Record<string, Check>> = {
   }
 }
 
-/** Never rejects: what cannot be looked at is a finding. */
-export async function examine(config: Config): Promise<Finding[]> {
+/** Checks that listen where the server does: not for it to make. */
+const ARRIVAL: ReadonlySet<string> = new Set(['port', 'proxy'])
+
+/** `isServing`: it is the server that looks. Never rejects: what cannot be looked at is a finding. */
+export async function examine(config: Config, { isServing = false } = {}): Promise<Finding[]> {
   const findings: Finding[] = []
   for (const [check, look] of Object.entries(CHECKS)) {
+    if (isServing && ARRIVAL.has(check)) continue
     const found = await look(config).catch((error: unknown) => bad(reasonOf(error)))
     if (found) findings.push({ check, ...found })
   }

@@ -3,17 +3,18 @@
 import { existsSync } from 'node:fs'
 import { type Reset, resetAdmin } from '../auth/admin.ts'
 import { ApiTokens, type NewApiToken } from '../auth/api-tokens.ts'
-import { type Actor, Audit, type AuditAction, OPERATOR, userName } from '../auth/audit.ts'
+import { type Actor, Audit, type AuditAction, jobAudit, OPERATOR, userName } from '../auth/audit.ts'
 import { findAccount } from '../auth/email.ts'
 import { tokenName } from '../auth/people.ts'
 import type { Config } from '../config/config.ts'
 import { reportIfSlow } from './migrate.ts'
+import { changeJob as changeJobIn, type JobChange } from '../jobs/change.ts'
 import { Committer } from '../run/commit/committer.ts'
 import { daysKept, keptSince } from '../run/commit/sweeper.ts'
 import { RETAINED } from '../store/store.ts'
-import { openDatabase } from '../store/open.ts'
+import { openDatabase, pruneDatabase } from '../store/open.ts'
 import { scopedStore, scopedWriter } from '../store/scoped.ts'
-import type { Job, Store, Writer } from '../store/store.ts'
+import type { Job, Op, Store, Writer } from '../store/store.ts'
 import type { ApiToken, JobKind, JsonObject } from '../base/types.ts'
 
 const JOBS_PAGE = 1000
@@ -106,16 +107,24 @@ export function listJobs(config: Config, isDead: boolean): Promise<Job[]> {
  * Makes a job due now, or deletes it. A running server finds it at its next look.
  * @throws Error when there is no SQL database, or no such job.
  */
-export function changeJob(config: Config, kind: JobKind, key: string, how: 'retry' | 'drop'): Promise<void> {
+export function changeJob(config: Config, kind: JobKind, key: string, how: JobChange): Promise<void> {
   return beside(config, async ({ jobs }, writer) => {
-    const thread_id = (await jobs.get(kind, key))?.thread_id ?? null
-    const job = { kind, key, thread_id }
-    const isDone =
-      how === 'retry'
-        ? await writer.write({ name: 'job.change', ...job, due: 0 })
-        : await writer.write({ name: 'job.remove', ...job })
-    if (!isDone) throw new Error(`There is no ${kind} ${key}`)
+    const parts = { jobs, write: (op: Op) => writer.write(op), changed: jobAudit(auditOf(writer), OPERATOR) }
+    if (!(await changeJobIn(parts, kind, key, how))) throw new Error(`There is no ${kind} ${key}`)
   })
+}
+
+/**
+ * Rewrites the SQLite file without what was deleted.
+ * @throws Error when there is none
+ */
+export async function prune(
+  config: Config,
+  by: Actor
+): Promise<{ readonly bytes_before: number; readonly bytes_after: number }> {
+  const { before: bytes_before, after: bytes_after } = await pruneDatabase(config)
+  await recorded(config, 'pruned', by, { bytes_before, bytes_after })
+  return { bytes_before, bytes_after }
 }
 
 /**
@@ -182,4 +191,4 @@ export function tokensOf(store: Store, writer: Writer): ApiTokens {
   })
 }
 
-export { pruneDatabase } from '../store/open.ts'
+export { OPERATOR } from '../auth/audit.ts'

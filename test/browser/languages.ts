@@ -10,7 +10,7 @@ import { listIn, openSite } from '../fixtures/gateway.ts'
 
 const PAGE = fileURLToPath(new URL('../../../lib/console/', import.meta.url))
 /** English alone: the API's reference, and what operators and developers look into. */
-const ENGLISH = /^(docs|inspector|replay|recording|overview|people|usage|figures|worker|words)/
+const ENGLISH = /^(docs|inspector|replay|recording|overview|installation|people|usage|figures|worker|words)/
 /** Names are the same everywhere. */
 const NAMES = ['Colloquy']
 const HOLE = '\uE000'

@@ -17,6 +17,8 @@ browserTest('an administrator sets a quota, holds, and erases an account whose a
   await visitor.open('#/overview')
   visitor.expect(/status of 409/)
   await page.getByText('No backup has been made yet').waitFor()
+  await page.getByRole('button', { name: 'Look for problems' }).click()
+  await page.locator('.cards li', { hasText: 'descriptors' }).waitFor()
 
   await page.getByLabel(`Quota of ${email}`).click()
   await page.getByLabel('Runs a day').fill('7')
@@ -54,5 +56,8 @@ browserTest('an administrator sets a quota, holds, and erases an account whose a
 
   t.equal((await command(home, 'backup', `${home}/all.zip`)).code, 0)
   await page.reload()
+  const download = page.waitForEvent('download')
+  await page.getByRole('button', { name: 'Download a backup' }).click()
+  t.match((await download).suggestedFilename(), /^colloquy-[\d-]+\.zip$/)
   await page.getByText(/The last backup is .* old/).waitFor()
 })

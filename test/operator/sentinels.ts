@@ -55,6 +55,7 @@ function configOf(echo: string): Options {
     models,
     database: { postgres_url: `postgres://u:${sentinel('database.postgres_url')}@127.0.0.1:9/none` },
     agent: { api_key: sentinel('agent.api_key'), headers: { 'x-own': sentinel('agent.headers') } },
+    mail: { url: `smtp://u:${sentinel('mail.url')}@127.0.0.1:9` },
     webhooks: { secret: sentinel('webhooks.secret'), allowed_networks: ['127.0.0.1'], attempts: 1 },
     mcp: { allowed_networks: ['127.0.0.1'] },
     title: { enabled: false },
@@ -141,6 +142,7 @@ t.test('no secret is in answers, errors, logs, metrics, traces, doctor or config
   t.match(run.text, /error/i, 'the model refuses, with all that it was sent')
   const stream = await admin.stream(thread, 'hello again')
   await stream.ended
+  for (const path of ['/api/v1/admin/config', '/api/v1/admin/doctor', '/api/v1/admin/jobs']) await keep(admin.get(path))
   for (const path of [`/api/threads/${thread}/runs`, `/api/threads/${thread}/state`, '/api/models', '/openapi.json'])
     await keep(admin.get(path))
   const runs = await admin.get(`/api/threads/${thread}/runs`)
