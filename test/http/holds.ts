@@ -16,6 +16,7 @@ import {
   textIn,
   until
 } from '../fixtures/gateway.ts'
+import { graphSite } from '../fixtures/graphs.ts'
 import { FOREIGN } from '../fixtures/openapi.ts'
 import { ask, places, statusOf } from '../fixtures/place.ts'
 
@@ -202,3 +203,17 @@ for (const backend of SHARED)
     await until(async () => (await dueIn()) === null, 'the removal goes on')
     t.equal((await person.get(`/api/threads/${thread}`)).status, 404)
   })
+
+t.test(
+  'of a held thread of a graph no question is edited: where the edit failed, what it has written would go',
+  async (t) => {
+    const { site, person } = await graphSite(t)
+    const admin = await adminOf(site)
+    const path = `/api/threads/${await person.thread()}`
+    const edit = (replay_kind: string) =>
+      person.post(`${path}/runs/wait`, { assistant_id: 'agent', input: { messages: [] }, metadata: { replay_kind } })
+    await hold(admin, { thread_id: path.split('/').at(-1) })
+    t.match(await edit('edit'), HELD)
+    t.equal((await edit('another')).status, 200)
+  }
+)

@@ -9,7 +9,7 @@ import { newThread } from '../../thread/thread.ts'
 import type { UserLimits } from '../../thread/user-limits.ts'
 import { isInFlight, type JsonObject, type Run, type Thread, timestamp, UNPLACED, uuidOf } from '../../base/types.ts'
 import { type CancelAction, ROLLED_BACK } from '../run-end.ts'
-import { graceOf, webhookOf } from '../run-kwargs.ts'
+import { graceOf, isEdit, webhookOf } from '../run-kwargs.ts'
 import type { AlsoWritten, Registry } from './registry.ts'
 import { withTimeout } from '../../base/waiting.ts'
 
@@ -19,7 +19,7 @@ const RETRY_AFTER = { 'Retry-After': '5' }
 
 interface RunsDeps {
   readonly store: Pick<Store, 'runs' | 'threads' | 'holds'>
-  readonly states: Pick<StatePort, 'has'>
+  readonly states: Pick<StatePort, 'has' | 'isOfGraphs'>
   readonly writer: Writer
   readonly registry: Registry
   readonly limits: Pick<UserLimits, 'createThread' | 'allowRun'>
@@ -111,8 +111,9 @@ export class Runs {
     also?: AlsoWritten
   ): Promise<Run> {
     const { registry, states, store } = this.#deps
-    // It would undo what is in flight.
-    if (run.multitask_strategy === 'rollback') await refuseHeld(store, 'thread', threadId)
+    // It would undo what is in flight; or, where it fails, what a graph has written.
+    const mayUndo = run.multitask_strategy === 'rollback' || (isEdit(run) && states.isOfGraphs)
+    if (mayUndo) await refuseHeld(store, 'thread', threadId)
     const base = run.kwargs.checkpoint_id
     if (typeof base === 'string' && !(await states.has(threadId, base)))
       throw fail('checkpoint_not_found', { id: base })
