@@ -41,13 +41,16 @@ export const audit: Command = {
     const since = values.since === undefined ? undefined : Date.parse(values.since)
     if (Number.isNaN(since)) throw new UsageError('--since must be a time, as 2026-01-31')
     const config = configOf(values)
-    const { listAudit, withPeople } = await import('../lib/operator/people.ts')
+    const { AUDIT_ACTIONS, listAudit, withPeople } = await import('../lib/operator/people.ts')
+    const action = AUDIT_ACTIONS.find((one) => one === values.action)
+    if (values.action !== undefined && action === undefined)
+      throw new UsageError(`--action must be one of ${AUDIT_ACTIONS.join(', ')}`)
     const { user } = values
     // Of somebody who is gone only the id is known.
     const about = user && (user.includes('@') ? (await withPeople(config, (people) => people.find(user))).id : user)
     const search = {
       limit,
-      ...(values.action !== undefined && { action: values.action }),
+      ...(action !== undefined && { action }),
       ...(since !== undefined && { since: timestamp(since) })
     }
     const entries = await listAudit(config, search, about ?? null)

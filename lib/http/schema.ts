@@ -39,6 +39,7 @@ const WORDS = {
   too_short: 'List should have at least {min_length} items',
   too_long: 'List should have at most {max_length} items',
   model_attributes_type: 'Input should be a valid dictionary or object to extract fields from',
+  extra_forbidden: 'Extra inputs are not permitted',
   json_invalid: 'JSON decode error',
   value_error: 'Value error'
 } as const
@@ -100,16 +101,23 @@ export const json = v.pipe(
   v.transform((value) => value as Json)
 )
 
-/** An object with these entries; valibot's own accepts arrays. Other keys are dropped. */
+/** Refuses what is no object; valibot's own accept arrays. */
+function asObject<Entries extends v.ObjectEntries>() {
+  return v.rawTransform<unknown, v.InferInput<v.ObjectSchema<Entries, undefined>>>(({ dataset, addIssue, NEVER }) => {
+    // It is an object; what is next in the pipe checks its entries.
+    if (isObject(dataset.value)) return dataset.value as v.InferInput<v.ObjectSchema<Entries, undefined>>
+    return refuse(addIssue, NEVER, 'dict_type')
+  })
+}
+
+/** An object with these entries. Other keys are dropped. */
 export function objectOf<const Entries extends v.ObjectEntries>(entries: Entries) {
-  const asObject = v.rawTransform<unknown, v.InferInput<v.ObjectSchema<Entries, undefined>>>(
-    ({ dataset, addIssue, NEVER }) => {
-      // It is an object; v.object, next in the pipe, checks its entries.
-      if (isObject(dataset.value)) return dataset.value as v.InferInput<v.ObjectSchema<Entries, undefined>>
-      return refuse(addIssue, NEVER, 'dict_type')
-    }
-  )
-  return v.pipe(v.unknown(), asObject, v.object(entries))
+  return v.pipe(v.unknown(), asObject<Entries>(), v.object(entries))
+}
+
+/** An object with these entries and no others: the body of a route of administration, where a misspelt wish must not be taken for done. */
+export function closedObject<const Entries extends v.ObjectEntries>(entries: Entries) {
+  return v.pipe(v.unknown(), asObject<Entries>(), v.strictObject(entries))
 }
 
 /** Minimum length in code points, not UTF-16 units. */
@@ -261,6 +269,8 @@ function wordsOf(found: v.BaseIssue<unknown>): Issue {
       return isIssueType(found.expected)
         ? lengthIssue(found.expected, 'min_length', Number(found.received))
         : { type: 'value_error', loc: [], msg: found.message }
+    case 'strict_object':
+      return issue(found.expected === 'never' ? 'extra_forbidden' : 'dict_type', [])
     case 'picklist':
     case 'literal':
       return issue('literal_error', [], { expected: orList(found.expected ?? '') })

@@ -115,4 +115,4 @@ export function listAudit(
 }
 
 export { type People, sessionIdOf } from '../auth/people.ts'
-export type { Actor } from '../auth/audit.ts'
+export { type Actor, AUDIT_ACTIONS } from '../auth/audit.ts'

@@ -6,7 +6,7 @@ import { actorOf, type Audit } from '../auth/audit.ts'
 import { tokenName } from '../auth/people.ts'
 import { fail } from '../base/errors.ts'
 import { type Call, type Route, route, type UserCall } from '../http/route.ts'
-import { integer, listOf, objectOf } from '../http/schema.ts'
+import { closedObject, integer, listOf, objectOf } from '../http/schema.ts'
 import { arrayOf, one, ref, shaped, success } from './answers.ts'
 import { type ApiToken, type JsonObject, PERMISSIONS } from '../base/types.ts'
 
@@ -15,13 +15,14 @@ const SCOPES_MAX = 32
 const DAYS_MAX = 3_650
 export const DAY_MS = 86_400_000
 
-export const tokenBody = objectOf({
+export const TOKEN_ENTRIES = {
   name: v.optional(v.pipe(v.string(), v.trim(), v.maxLength(NAME_MAX), v.minLength(1)), 'unnamed'),
   // A token has no scopes by default.
   scopes: v.optional(listOf(v.picklist(PERMISSIONS), SCOPES_MAX), []),
   // null: valid until it is revoked.
   expires_in_days: v.nullish(integer({ min: 1, max: DAYS_MAX }), null)
-})
+}
+const tokenBody = objectOf(TOKEN_ENTRIES)
 
 /** Without the digest. */
 export function tokenView({ token_id, name, scopes, created_at, expires_at, last_used_at }: ApiToken): JsonObject {
@@ -85,7 +86,7 @@ export function apiTokenRoutes({
 
 // -------------------------------------------------------------------------------------------------------- invitations
 
-const invitationBody = objectOf({
+const invitationBody = closedObject({
   // A note on whom it is for, shown in the list.
   name: v.optional(v.pipe(v.string(), v.trim(), v.maxLength(100)), ''),
   expires_in_days: v.optional(integer({ min: 1, max: 365 }), 7)

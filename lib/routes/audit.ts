@@ -1,6 +1,6 @@
 // The audit, for administrators and auditors.
 import * as v from 'valibot'
-import { userName } from '../auth/audit.ts'
+import { AUDIT_ACTIONS, userName } from '../auth/audit.ts'
 import type { Call } from '../http/route.ts'
 import { type Route, route } from '../http/route.ts'
 import { objectOf, queryInteger } from '../http/schema.ts'
@@ -9,7 +9,7 @@ import { arrayOf, one, ref, shaped, yesNo } from './answers.ts'
 import type { Services } from './services.ts'
 
 const listQuery = objectOf({
-  action: v.optional(v.pipe(v.string(), v.maxLength(64))),
+  action: v.optional(v.picklist(AUDIT_ACTIONS)),
   // The id of who did it, or to whom it was done.
   user_id: v.optional(v.pipe(v.string(), v.maxLength(64))),
   since: v.optional(

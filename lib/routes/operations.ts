@@ -1,8 +1,8 @@
 // What the command line does with an installation, for administrators of one that serves: doctor, config show, prune, backup, migrate --plan.
 import type { Readable } from 'node:stream'
-import * as v from 'valibot'
 import { type Actor, actorOf } from '../auth/audit.ts'
 import { type Call, HANDLED, type Route, route } from '../http/route.ts'
+import { closedObject } from '../http/schema.ts'
 import { sendDownload } from '../http/streaming-response.ts'
 import { timestamp } from '../base/types.ts'
 import {
@@ -104,7 +104,7 @@ export function operationRoutes(operations: InstallationOperations): Route[] {
       ...writes,
       path: at('backup'),
       // A wish for more, as for its secrets, is refused.
-      body: v.strictObject({}),
+      body: closedObject({}),
       bodyOptional: true,
       summary: 'Make a backup of the installation, without its secrets, and send it; administrators only',
       answers: file('application/zip'),

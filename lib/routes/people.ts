@@ -7,9 +7,9 @@ import type { Config } from '../config/config.ts'
 import { baseUrlOf } from '../http/base-path.ts'
 import type { Call, UserCall } from '../http/route.ts'
 import { type Route, route } from '../http/route.ts'
-import { integer, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
+import { closedObject, integer, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { type JsonObject, type Session, SYSTEM_ROLES, type User } from '../base/types.ts'
-import { DAY_MS, tokenBody, tokenView } from './api-tokens.ts'
+import { DAY_MS, TOKEN_ENTRIES, tokenView } from './api-tokens.ts'
 import { arrayOf, int, one, ref, shaped, success, text } from './answers.ts'
 import { newEmail, newPassword } from './auth.ts'
 
@@ -29,20 +29,19 @@ const serviceName = v.pipe(
   v.regex(/^[a-z0-9][a-z0-9._-]{0,62}$/, 'a name of small letters, digits, . _ and -')
 )
 
-const personBody = objectOf({
+const personBody = closedObject({
   email: newEmail,
   system_role: v.optional(v.picklist(['admin', 'auditor', 'user']), 'user'),
   // Without one the answer has a password link, for the person.
   password: v.nullish(newPassword, null)
 })
-const serviceBody = objectOf({ name: serviceName })
+const serviceBody = closedObject({ name: serviceName })
 /** A person, or with `name` a service account. */
 const createBody = v.union([personBody, serviceBody])
-// A misspelt limit must not take the others away.
 const MONEY_MAX = 1_000_000_000
 const quotaCount = v.nullish(integer({ min: 0 }))
 /** A quota of an account's own. What is left out or null is as for everybody; 0: no limit. */
-const quotaBody = v.strictObject({
+const quotaBody = closedObject({
   runs_per_day: quotaCount,
   tokens_per_day: quotaCount,
   money_per_month: v.nullish(v.pipe(v.number(), v.minValue(0), v.maxValue(MONEY_MAX))),
@@ -50,12 +49,14 @@ const quotaBody = v.strictObject({
   runs_at_once: quotaCount,
   requests_per_second: quotaCount
 })
-const changeBody = objectOf({
+const changeBody = closedObject({
   system_role: v.optional(v.picklist(['admin', 'auditor', 'user'])),
   disabled: v.optional(v.boolean()),
   // A quota of the account's own, whole; null: what its groups and everybody have.
   quota: v.optional(v.nullable(quotaBody))
 })
+
+const serviceTokenBody = closedObject(TOKEN_ENTRIES)
 
 interface PeopleServices {
   readonly people: People
@@ -147,7 +148,7 @@ export function peopleRoutes({ people, config }: PeopleServices): Route[] {
     return { json: { success: true } }
   }
 
-  const createToken = async (call: UserCall<v.InferOutput<typeof tokenBody>>) => {
+  const createToken = async (call: UserCall<v.InferOutput<typeof serviceTokenBody>>) => {
     const { name, scopes, expires_in_days: days } = call.body
     const lifetimeMs = days === null ? null : days * DAY_MS
     const { token, text } = await people.createToken(idIn(call), { name, scopes, lifetimeMs }, actorOf(call))
@@ -274,7 +275,7 @@ export function peopleRoutes({ people, config }: PeopleServices): Route[] {
       ...writes,
       method: 'POST',
       path: `${user}/tokens`,
-      body: tokenBody,
+      body: serviceTokenBody,
       bodyOptional: true,
       summary: 'Create an API token of a service account; administrators only',
       answers: one(ref('ApiToken'), 201),
