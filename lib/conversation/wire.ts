@@ -88,25 +88,53 @@ export function shortWhole(message: Message): Shorten {
   return (max, marker) => {
     // Messages are JSON by construction.
     const fields = message as unknown as JsonObject
-    const short = withShortTexts(fields, max) ?? bareMessage(message, max)
-    return `[${JSON.stringify(short)},${markedMetadata(message.type === 'tool' ? 'tools' : 'agent', marker)}]`
+    return `[${shortMessage(fields, max)},${markedMetadata(message.type === 'tool' ? 'tools' : 'agent', marker)}]`
   }
 }
 
+/** The data of a message as its graph shows it, when it is too large for the wire: still a message and where it comes from. */
+export function shortTuple(json: string): Shorten {
+  return (max, marker) => {
+    const [message, metadata] = readTuple(json) ?? [{}, {}]
+    const place = Object.fromEntries(
+      PLACES.flatMap((name) => {
+        const value = metadata[name]
+        return typeof value === 'string' && value.length <= PLACE_LENGTH_MAX ? [[name, value]] : []
+      })
+    )
+    const left = Math.max(0, max - JSON.stringify(place).length)
+    return `[${shortMessage(message, left)},${JSON.stringify({ ...place, ...marker })}]`
+  }
+}
+
+/** What readers need to know of where a message is said. */
+const PLACES = ['langgraph_node', 'langgraph_checkpoint_ns', 'checkpoint_ns']
+const PLACE_LENGTH_MAX = 1024
+
+/** A message or a chunk, and its metadata, of a frame's data; null: an earlier version has cut those of a graph to a text. */
+export function readTuple(json: string): readonly [JsonObject, JsonObject] | null {
+  const given: unknown = JSON.parse(json)
+  // Written by this service.
+  return Array.isArray(given) ? (given as [JsonObject, JsonObject]) : null
+}
+
+function shortMessage(message: JsonObject, max: number): string {
+  return JSON.stringify(withShortTexts(message, max) ?? bareMessage(message, max))
+}
+
 /** Its texts are not what makes it large: it keeps its identity and the beginning of its content. */
-function bareMessage(message: Message, max: number): JsonObject {
-  const said = typeof message.content === 'string' ? message.content : JSON.stringify(message.content)
+function bareMessage({ content = '', type = null, name, id = null, ...message }: JsonObject, max: number): JsonObject {
+  const said = typeof content === 'string' ? content : JSON.stringify(content)
   const bare: JsonObject = {
     content: cutText(said, Math.floor(max / 2)),
     additional_kwargs: {},
     response_metadata: {},
-    type: message.type,
-    name: message.name && cutText(message.name, 256),
-    id: message.id
+    type,
+    name: typeof name === 'string' ? cutText(name, 256) : null,
+    id
   }
-  if (message.type === 'tool')
-    Object.assign(bare, { tool_call_id: message.tool_call_id, artifact: null, status: message.status })
-  return bare
+  const { tool_call_id = null, status = null } = message
+  return type === 'tool' ? { ...bare, tool_call_id, artifact: null, status } : bare
 }
 
 function markedMetadata(node: string, marker: Marker): string {

@@ -14,6 +14,7 @@ import {
   readChunk
 } from '../conversation/chunk.ts'
 import { partsOf, type Part as ContentPart } from '../conversation/content.ts'
+import { readTuple } from '../conversation/wire.ts'
 import { type Interrupt, isObject, type Json, type JsonObject, type Run, textOf } from '../base/types.ts'
 import type { BlockKind, Call, Part } from './part.ts'
 import { askedIn, askedInText, failureIn, INTERRUPT, withQuestions } from './questions.ts'
@@ -97,10 +98,8 @@ export function partsIn(run: Run, state: PartState, frame: RawFrame, values: str
     case Kind.metadata:
       return beginAttempt(run, state)
     case Kind.messages:
-      return messageParts(state, frame)
     case Kind.joined:
-      // Written by this service.
-      return wholeParts(state, JSON.parse(dataOf(frame.bytes)) as JsonObject)
+      return messageParts(state, frame)
     case Kind.values:
       return valuesParts(state, frame, values)
     case Kind.state:
@@ -184,8 +183,9 @@ const BEFORE_NAME = 'event: '.length
 function messageParts(state: PartState, { bytes }: RawFrame): Step {
   // What subgraphs say among themselves is not in the conversation.
   if (bytes.toString('utf8', BEFORE_NAME, bytes.indexOf(0x0a)).includes('|')) return { state, parts: [] }
-  // Written by this service: a message or a chunk, and its metadata.
-  const [piece, metadata] = JSON.parse(dataOf(bytes)) as [JsonObject, JsonObject]
+  const tuple = readTuple(dataOf(bytes))
+  if (!tuple) return { state, parts: [] }
+  const [piece, metadata] = tuple
   const task = metadata.langgraph_checkpoint_ns ?? metadata.checkpoint_ns
   if (typeof task === 'string' && task.includes('|')) return { state, parts: [] }
   return isChunk(piece) ? chunkParts(state, piece, typeof task === 'string' && task !== '') : wholeParts(state, piece)

@@ -8,6 +8,7 @@ import type { AgentInput, AgentRecord, Frame, Sink, StateWrite, StreamPart } fro
 import type { Group, Op, Outcome, Segment, Settlement, Store } from '../store/store.ts'
 import type { TitleOptions } from '../thread/title.ts'
 import { type JsonObject, type Run, timestamp } from '../base/types.ts'
+import { shortTuple } from '../conversation/wire.ts'
 import { wellFormed, wellFormedJson } from '../base/json.ts'
 import { isUnplaced } from './run-kwargs.ts'
 import { agentInput } from './agent-input.ts'
@@ -256,7 +257,8 @@ export class Recorder implements Source {
 
   #frame({ mode, event, json }: Frame): void {
     const text = wellFormedJson(json)
-    if (mode !== 'values') this.log.append(Kind[mode], event, text)
+    if (mode === 'messages' || mode === 'joined') this.log.append(Kind[mode], event, text, shortTuple(text))
+    else if (mode !== 'values') this.log.append(Kind[mode], event, text)
     else if (this.#shown.append(event, text)) this.#state.shown(text)
   }
 

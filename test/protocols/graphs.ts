@@ -6,8 +6,12 @@ import { PROTOCOLS } from '../fixtures/crossing.ts'
 import { at, listIn, textIn } from '../fixtures/gateway.ts'
 import { graphSite, HOOKED } from '../fixtures/graphs.ts'
 
-const PLAIN = Object.fromEntries(['mailing', 'careful', 'curious'].map((name) => [name, `plain.mjs:${name}`]))
-const { person } = await graphSite(t, { graphs: { ...PLAIN, below: HOOKED.below! } })
+const PLAIN = Object.fromEntries(
+  ['mailing', 'careful', 'curious', 'endless'].map((name) => [name, `plain.mjs:${name}`])
+)
+const EVENT_BYTES = 16_384
+const config = { streams: { event_bytes: EVENT_BYTES } }
+const { person } = await graphSite(t, { graphs: { ...PLAIN, below: HOOKED.below! }, config })
 const CHAT = '/api/ai/chat'
 const OTHERS = ['OpenAI', 'AI SDK', 'AG-UI', 'A2A', 'MCP']
 
@@ -90,4 +94,17 @@ t.test('a question that is no review is there for a page that is loaded', async 
   const asked = /"type":"data-interrupt","id":"([^"]+)"/.exec(text)?.[1]
   t.ok(asked, text)
   t.match((await loaded(id)).at(-1), { role: 'assistant', parts: [{ type: 'data-interrupt', id: asked }] })
+})
+
+t.test('a message larger than an event is told by its beginning, in every protocol', async (t) => {
+  const thread = await person.thread()
+  const body = { assistant_id: 'endless', input: { messages: [{ role: 'user', content: 'please' }] } }
+  const run = textIn((await person.post(`/api/threads/${thread}/runs`, body)).body, 'run_id')
+  const [, answer] = listIn((await person.get(`/api/threads/${thread}/runs/${run}/join`)).body, 'messages')
+  const whole = textIn(answer, 'content')
+  for (const name of [...OTHERS, 'LangGraph v2']) {
+    const { text, status } = await (await PROTOCOLS[name]!.read(person, { thread, run }))()
+    t.equal(status, 'completed', name)
+    t.ok(text.length > EVENT_BYTES / 4 && whole.startsWith(text.slice(0, EVENT_BYTES / 8)), `${name}: ${text.length}`)
+  }
 })

@@ -97,7 +97,7 @@ export class RunConversation {
   /** What a node returns that is no message of LangChain's, or what a graph below has said, no frame has shown here. */
   #join(message: Message): void {
     if (!this.#conversation.join(message) || this.#shown.has(message.id)) return
-    this.#sink.emit({ type: 'frame', mode: 'joined', event: 'joined', json: JSON.stringify(message) })
+    this.#sink.emit({ type: 'frame', mode: 'joined', event: 'joined', json: JSON.stringify([message, {}]) })
   }
 }
 

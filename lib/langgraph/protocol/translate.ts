@@ -2,6 +2,7 @@
 // events and state out, so that every reader gets the same events, live, late, or on another process.
 import type { RawFrame } from '../../run/log/segment.ts'
 import { dataOf, stopError, Kind } from '../../run/log/frame.ts'
+import { readTuple } from '../../conversation/wire.ts'
 import { isQuestion, type NamedValues, questionsIn } from '../../conversation/values.ts'
 import { aboutIn, checkpointIn, namedIn } from '../../run/log/values-frame.ts'
 import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
@@ -277,8 +278,9 @@ function nameOf(segment: string): string {
 }
 
 function translateMessages(state: RunState, frame: NamespacedFrame): TranslateResult {
-  // Written by this service: a message or a chunk, and its metadata.
-  const [piece, metadata] = JSON.parse(frame.json()) as [JsonObject, JsonObject]
+  const tuple = readTuple(frame.json())
+  if (!tuple) return { state, emitted: [] }
+  const [piece, metadata] = tuple
   const task = metadata.langgraph_checkpoint_ns ?? metadata.checkpoint_ns
   const isTask = typeof task === 'string' && task !== ''
   // LangGraph 1.4 names the task, later ones its graph.
