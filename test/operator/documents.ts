@@ -101,17 +101,26 @@ t.test('every block of shell of the operator has a suite that runs it', async (t
   }
 })
 
-t.test('the first hour, people and usage run as they stand, one after the other', async (t) => {
+t.test('the first hour, people, usage and capacity run as they stand, one after the other', async (t) => {
   const folder = homeOf(t)
   const bin = homeOf(t)
   const program = join(ROOT, 'dist/bin/colloquy.js')
   writeFileSync(join(bin, 'colloquy'), `#!/bin/sh\nexec '${process.execPath}' '${program}' "$@"\n`, { mode: 0o700 })
   const port = String(await freePort())
-  const blocks = ['first hour', 'people', 'usage'].map((name) => BLOCKS.get(name) ?? `exit 'there is no ${name}'`)
+  const blocks = ['first hour', 'people', 'usage', 'capacity'].map(
+    (name) => BLOCKS.get(name) ?? `exit 'there is no ${name}'`
+  )
   const script = blocks.join('\n').replaceAll(':8001', `:${port}`)
   const env = { PATH: [bin, process.env.PATH].join(delimiter), COLLOQUY_HOME: join(folder, 'home'), GATEWAY_PORT: port }
   const { stdout } = await promisify(execFile)('bash', ['-emuc', script], { cwd: folder, env })
-  for (const said of [/can be used/, /#\/password\/clq_/, /#\/invitation\/clq_/, /^clq_/m, /^day,user_id,|^user_id,/m])
+  for (const said of [
+    /can be used/,
+    /#\/password\/clq_/,
+    /#\/invitation\/clq_/,
+    /^clq_/m,
+    /^day,user_id,|^user_id,/m,
+    /^\{"check":"disk"/m
+  ])
     t.match(stdout, said)
   t.match(readFileSync(join(folder, 'colloquy.out'), 'utf8'), `:${port}`)
   t.ok(existsSync(join(folder, 'ann.zip')))
