@@ -159,6 +159,8 @@ async function stageOf(t: Test, version: Version, transport: string, config: Opt
 }
 
 const TALK = 'reasoning tool=current_time'
+/** Long enough for a reload in the middle of it, on a machine that is busy with others. */
+const SLOW = 480
 
 async function journey(t: Test, version: Version, transport: string): Promise<void> {
   const stage = await stageOf(t, version, transport)
@@ -169,7 +171,7 @@ async function journey(t: Test, version: Version, transport: string): Promise<vo
   await page.sees(({ messages }) => lastText(messages) === words(20), 'an answer')
   await agrees(page, 'an answer')
 
-  await page.do('say', `/demo deltas=160 rate=40 ${TALK}`)
+  await page.do('say', `/demo deltas=${SLOW} rate=40 ${TALK}`)
   await page.speaks()
   await page.open()
   await page.speaks(1)
@@ -178,7 +180,7 @@ async function journey(t: Test, version: Version, transport: string): Promise<vo
     [page, 'after a reload in mid-answer'],
     [other, 'a second tab, opened in mid-answer']
   ] as const) {
-    await one.sees(({ messages }) => lastText(messages) === words(160), what)
+    await one.sees(({ messages }) => lastText(messages) === words(SLOW), what)
     t.equal((await agrees(one, what)).length, 4)
   }
 
