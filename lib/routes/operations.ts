@@ -1,5 +1,6 @@
 // What the command line does with an installation, for administrators of one that serves: doctor, config show, prune, backup, migrate --plan.
 import type { Readable } from 'node:stream'
+import * as v from 'valibot'
 import { type Actor, actorOf } from '../auth/audit.ts'
 import { type Call, HANDLED, type Route, route } from '../http/route.ts'
 import { closedObject } from '../http/schema.ts'
@@ -19,6 +20,9 @@ import {
   text,
   yesNo
 } from './answers.ts'
+
+/** Secrets stay here, and who wishes for them is told so. */
+const backupBody = closedObject({ with_secrets: v.optional(v.literal(false), false) })
 
 /** As lib/operator/operations.ts has them. Each kind is done one at a time. */
 export interface InstallationOperations {
@@ -103,8 +107,7 @@ export function operationRoutes(operations: InstallationOperations): Route[] {
     route({
       ...writes,
       path: at('backup'),
-      // A wish for more, as for its secrets, is refused.
-      body: closedObject({}),
+      body: backupBody,
       bodyOptional: true,
       summary: 'Make a backup of the installation, without its secrets, and send it; administrators only',
       answers: file('application/zip'),
