@@ -80,10 +80,10 @@ export function linkName(id: string): string {
   return `link:${id}`
 }
 
-/** Records that somebody has changed a job by hand. */
+/** Records that somebody has changed a job by hand: by its kind, for its key names what may be deleted before the audit is. */
 export function jobAudit(audit: Pick<Audit, 'record'>, by: Actor) {
-  return (how: 'retry' | 'drop', { kind, key }: { readonly kind: string; readonly key: string }): Promise<void> =>
-    audit.record(how === 'retry' ? 'job_retried' : 'job_dropped', by, `job:${kind}:${key}`)
+  return (how: 'retry' | 'drop', { kind }: { readonly kind: string }): Promise<void> =>
+    audit.record(how === 'retry' ? 'job_retried' : 'job_dropped', by, `job:${kind}`)
 }
 
 interface AuditParts {

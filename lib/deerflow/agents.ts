@@ -211,7 +211,7 @@ export function agentRoutes(services: Services): Route[] {
       rule: onAgent(services, 'delete'),
       summary: 'Delete a custom agent; its threads stay',
       answers: { 204: null },
-      refusals: [403, 422],
+      refusals: [403, 409, 422],
       handler: remove
     })
   ]

@@ -274,6 +274,7 @@ export function scheduledTaskRoutes(services: Services): Route[] {
       ...changing,
       rule: onTask(services, 'delete'),
       method: 'DELETE',
+      refusals: [409],
       path: `${path}/{task_id}`,
       summary: 'Delete a task; its runs stay',
       answers: one(shaped({ id: text, deleted: yesNo })),

@@ -9,7 +9,7 @@ interface JobChanges {
   /** Resolves with what the op answers. */
   readonly write: (op: Op) => Promise<unknown>
   /** The line of the audit. */
-  readonly changed: (how: JobChange, job: { readonly kind: JobKind; readonly key: string }) => Promise<void>
+  readonly changed: (how: JobChange, job: { readonly kind: JobKind }) => Promise<void>
 }
 
 /** False: there is no such job. Whoever is at it goes on; its end does not count. */
@@ -24,6 +24,6 @@ export async function changeJob(
   const job = { kind, key, thread_id: found.thread_id }
   const isDone = await write(how === 'retry' ? { name: 'job.change', ...job, due: 0 } : { name: 'job.remove', ...job })
   if (isDone !== true) return false
-  await changed(how, { kind, key })
+  await changed(how, { kind })
   return true
 }

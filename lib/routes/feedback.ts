@@ -87,6 +87,7 @@ export function feedbackRoutes({ store, writer }: Services): Route[] {
   } as const
   const removing = {
     method: 'DELETE',
+    refusals: [409],
     permission: 'threads:delete',
     thread: 'write',
     rule: 'threads:delete',

@@ -95,6 +95,7 @@ export function memoryRoutes({ config, memories, store }: Pick<Services, 'config
     route({
       ...whole,
       method: 'DELETE',
+      refusals: [409],
       path,
       summary: 'Delete the memory',
       handler: (call) => lessened(call, (_memory, now) => emptyMemory(now))
@@ -103,6 +104,7 @@ export function memoryRoutes({ config, memories, store }: Pick<Services, 'config
       ...whole,
       method: 'POST',
       path: `${path}/import`,
+      refusals: [409],
       summary: 'Import an exported memory',
       body: imported,
       bodyLimit: config.server.body_bytes,
@@ -136,6 +138,7 @@ export function memoryRoutes({ config, memories, store }: Pick<Services, 'config
     route({
       ...whole,
       method: 'DELETE',
+      refusals: [409],
       path: oneFact,
       summary: 'Delete a fact',
       handler: (call) => lessened(call, (memory, now) => withoutFact(memory, call.params.fact_id!, now))

@@ -304,6 +304,7 @@ export function runRoutes(services: Services): Route[] {
     }),
     route({
       method: 'DELETE',
+      refusals: [409],
       path: run,
       permission: 'threads:delete',
       thread: 'write',

@@ -253,7 +253,7 @@ export function threadRoutes(services: Services): Route[] {
       rule: pruning(services),
       summary: 'Delete several threads, or all but the newest state of each',
       answers: one(shaped({ pruned_count: int })),
-      refusals: [404],
+      refusals: [404, 409],
       handler: prune
     }),
     route({
@@ -289,6 +289,7 @@ export function threadRoutes(services: Services): Route[] {
     }),
     route({
       method: 'DELETE',
+      refusals: [409],
       path: thread,
       permission: 'threads:delete',
       thread: 'write',

@@ -79,6 +79,7 @@ export function uploadRoutes({ uploads, store, isValid }: Pick<Services, 'upload
     // A page uploads before it creates its thread, and may think better of it.
     route({
       method: 'DELETE',
+      refusals: [409],
       path: `${path}/{filename}`,
       permission: 'threads:delete',
       thread: 'read',

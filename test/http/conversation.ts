@@ -113,7 +113,7 @@ onEachBackend(
       ...[...TURN, ...TOOL],
       ...[...TURN, ...TOOL],
       ...ANSWER,
-      ...[...ASKED, 'middleware:title/middleware'],
+      ...[...ASKED, 'middleware:title/middleware', 'middleware:workspace/middleware'],
       ...END
     ])
     const seqs = events.map((one) => Number(at(one, 'seq')))

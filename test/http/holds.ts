@@ -39,6 +39,15 @@ const FREE: Readonly<Record<string, string>> = {
   'DELETE /v1/conversations/{conversation_id}/items/{item_id}': 'a new state, and the earlier ones stay'
 }
 
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly responses: object }>>>>
+}
+
+function documented(paths: Document['paths'], name: string): boolean {
+  const [method = '', path = ''] = name.split(' ')
+  return Object.hasOwn(paths[path]?.[method.toLowerCase()]?.responses ?? {}, '409')
+}
+
 async function siteOf(t: Test, backend: Backend, config: Options = {}, home = homeOf(t)) {
   const site = await openSite(t, { home, config: { database: await databaseSection(t, backend), ...config } })
   const admin = await adminOf(site)
@@ -72,12 +81,14 @@ onEachBackend(
       (name) => name.startsWith('DELETE ') && EXPECTED[name]?.reach !== 'admin'
     )
     t.ok(names.length > 15)
+    const { paths } = (await person.get('/openapi.json')).body as Document
     for (const name of names.filter((one) => !(one in FREE))) {
       const place = { ...(await placeOf(name)) }
       const there = name.includes('/copilotkit/') ? { ...place, id: await person.thread() } : place
       const held = await hold(admin, { user_id: id })
       const { status, body } = await ask(person, name, there)
       t.match({ status, ...(!FOREIGN.has(name) && { body }) }, FOREIGN.has(name) ? { status: 409 } : HELD, name)
+      t.ok(documented(paths, name), `${name} is documented with it`)
       await admin.ask('DELETE', `${HOLDS}/${held}`)
       const allowed = name.includes('/copilotkit/') ? 200 : statusOf(EXPECTED[name]!, backend)
       t.equal((await ask(person, name, there)).status, allowed, `${name} afterwards`)

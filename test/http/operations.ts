@@ -104,7 +104,7 @@ t.test('a job is tried again or dropped over HTTP as by the command, and the aud
   const key = textIn(jobs[0], 'key')
   const job = `${ADMIN}/jobs/webhook/${key}`
   t.match(await admin.post(`${job}/retry`), { status: 200, body: { success: true } })
-  t.match(await audited('job_retried'), [{ actor: /^user:/, target: `job:webhook:${key}` }])
+  t.match(await audited('job_retried'), [{ actor: /^user:/, target: 'job:webhook' }])
   t.match(await admin.ask('DELETE', job), { status: 200 })
   t.match(await admin.ask('DELETE', job), { status: 404, body: { detail: `There is no webhook ${key}` } })
   t.equal((await admin.post(`${ADMIN}/jobs/nonsense/x/retry`)).status, 404)

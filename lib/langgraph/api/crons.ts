@@ -194,6 +194,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'limits
     route({
       ...starting,
       method: 'DELETE',
+      refusals: [409],
       path: `${path}/{cron_id}`,
       rule: onCron(services, 'delete'),
       summary: 'Delete a cron; its runs stay',

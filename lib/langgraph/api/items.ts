@@ -109,6 +109,7 @@ export function itemRoutes(services: Pick<Services, 'items' | 'config'>): Route[
     route({
       ...writing,
       method: 'DELETE',
+      refusals: [409],
       body: removeBody,
       rule: changingItem(services, 'delete'),
       summary: 'Delete an item',

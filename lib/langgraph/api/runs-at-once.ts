@@ -83,7 +83,7 @@ export function runsAtOnceRoutes(services: Services): Route[] {
       rule: cancelling(services),
       summary: 'Cancel runs by id, or all of the caller’s in flight',
       answers: nothing,
-      refusals: [404],
+      refusals: [404, 409],
       handler: cancel
     })
   ]

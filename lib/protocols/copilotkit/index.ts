@@ -183,7 +183,7 @@ export function copilotKitRoutes(services: Services): Route[] {
       bodyOptional: true,
       summary: 'Delete a thread',
       answers: one(shaped({ threadId: text, deleted: yesNo })),
-      refusals: [404],
+      refusals: [404, 409],
       handler: async (call) => {
         await threads.remove(call, call.params.id!)
         return { json: { threadId: call.params.id!, deleted: true } }
