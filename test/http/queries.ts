@@ -46,9 +46,17 @@ const GETS = Object.keys(EXPECTED).filter((name) => name.startsWith('GET ') && !
 const READS = [...GETS, ...READING_POSTS]
 
 const isCredential = (sql: string) => sql.includes('denied_sessions')
-/** The look of the job queue, every few seconds, which is no request's. */
-const isPolled = (sql: string) => sql.includes('AS is_due')
-const ofRequest = (queries: readonly string[]) => queries.filter((sql) => !isCredential(sql) && !isPolled(sql))
+
+/** Queries of a request that reads, without its credential's: jobs and the index of words ask now and then as well, and not every time. */
+async function queriesOf(queries: string[], most: number, read: () => Promise<void>): Promise<readonly string[]> {
+  let found: readonly string[] = []
+  for (let n = 0; n < 3 && (n === 0 || found.length > most); n++) {
+    queries.length = 0
+    await read()
+    found = queries.filter((sql) => !isCredential(sql))
+  }
+  return found
+}
 
 /** A place with several of everything that a page could ask for one by one: threads, runs, checkpoints, channels, feedback. */
 async function crowded(person: Person): Promise<Place> {
@@ -71,14 +79,15 @@ t.test(`a request that reads costs at most ${QUERIES_MAX} queries and its creden
   const place = await crowded(person)
   const queries = watchQueries(t)
   for (const name of READS) {
-    queries.length = 0
-    const { status, text } = await ask(person, name, place)
-    const found = ofRequest(queries)
-    if (EXPECTED[name]!.reach !== 'public') t.ok(queries.some(isCredential), `${name}: a credential is looked up`)
     const expected = EXPECTED[name]!
     const owed = expected.reach === 'admin' ? 403 : statusOf(expected, 'sqlite')
-    t.equal(status, owed, `${name}: ${text.slice(0, 200)}`)
-    t.ok(found.length <= (MORE[name] ?? QUERIES_MAX), `${name}: ${found.length} queries`, { found })
+    const most = MORE[name] ?? QUERIES_MAX
+    const found = await queriesOf(queries, most, async () => {
+      const { status, text } = await ask(person, name, place)
+      t.equal(status, owed, `${name}: ${text.slice(0, 200)}`)
+    })
+    if (expected.reach !== 'public') t.ok(queries.some(isCredential), `${name}: a credential is looked up`)
+    t.ok(found.length <= most, `${name}: ${found.length} queries`, { found })
   }
 })
 
@@ -90,10 +99,12 @@ t.test(
     const path = `/api/threads/${(await crowded(person)).thread_id}`
     const run_id = textIn(listIn((await person.get(`${path}/runs`)).body)[0], 'run_id')
     const queries = watchQueries(t)
-    const { body } = await person.post(`${path}/history`, { limit: 100, metadata: { run_id } })
-    const found = ofRequest(queries)
-    t.ok(listIn(body).length > 1)
     // Beside those of a page: its heads.
-    t.ok(found.length <= MORE['POST /api/threads/{thread_id}/history']! + 1, `${found.length} queries`, { found })
+    const most = MORE['POST /api/threads/{thread_id}/history']! + 1
+    const found = await queriesOf(queries, most, async () => {
+      const { body } = await person.post(`${path}/history`, { limit: 100, metadata: { run_id } })
+      t.ok(listIn(body).length > 1)
+    })
+    t.ok(found.length <= most, `${found.length} queries`, { found })
   }
 )
