@@ -122,12 +122,16 @@ browserTest(
   }
 )
 
+/** A look with the session that is being exchanged. The page looks again. */
+const LOOK_REFUSED = /status of 401/
+
 browserTest('sessions elsewhere are ended from here, and this one goes on', async (t) => {
   const site = await openSite(t)
   const person = await account(site.url, 'ada@example.com')
   const elsewhere = new Person(site.url)
   await elsewhere.post('/api/v1/auth/login/local', { email: 'ada@example.com', password: PASSWORD })
   const visitor = await visit(t, site.url, { person })
+  visitor.expect(LOOK_REFUSED)
   await visitor.open()
   await visitor.page.getByRole('button', { name: 'ada@example.com' }).click()
   await visitor.page.getByRole('button', { name: 'Sign out everywhere else' }).click()
@@ -142,6 +146,7 @@ browserTest('a token is shown once and works within its scopes; a changed passwo
   const site = await openSite(t)
   const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
   const { page } = visitor
+  visitor.expect(LOOK_REFUSED)
   await visitor.open()
   await page.getByRole('button', { name: 'ada@example.com' }).click()
   await page.getByLabel('Name').fill('script')
