@@ -5,7 +5,7 @@ import { type Encoding, EventFeed } from '../../lib/langgraph/protocol/feed.ts'
 import { eventFilter } from '../../lib/langgraph/protocol/subscription.ts'
 import { steady, Subscriptions } from '../../lib/langgraph/protocol/subscriptions.ts'
 import { FRAMES_MAX, PARTS_MAX, seqOf } from '../../lib/langgraph/protocol/event.ts'
-import { Kind } from '../../lib/run/log/frame.ts'
+import { Kind, type LogBounds } from '../../lib/run/log/frame.ts'
 import { RunLog } from '../../lib/run/log/run-log.ts'
 import { aLog, aStoredRun, appendState, commit, HandStore } from '../fixtures/run-log.ts'
 
@@ -283,3 +283,40 @@ t.test(
     t.strictSame(await toldAfter(ended, end, null)(), [])
   }
 )
+
+t.test('who says only a number is told all behind the first attempt that may have lost it', async (t) => {
+  const store = new HandStore()
+  store.stored.push(...commit(attempt(7, 2, store)))
+  // What the first attempt had said as 2, 3 and more is lost; the second got from 2 to 4, the third begins with 5.
+  const past = { epochs: [{ epoch: 7, first: 0 }], head: 2 }
+  const options = { windowBytes: 1 << 20, eventBytes: 0 }
+  const row = { run_id: 'run', attempts: 3 }
+  const next = (bounds: LogBounds, epoch: number, until: number) => {
+    const log = RunLog.begin(
+      aStoredRun({ ...row, attempts: bounds.epochs.length }),
+      store,
+      options,
+      bounds,
+      undefined,
+      epoch
+    )
+    for (let n = bounds.head; n < until; n++) log.append(Kind.custom, 'custom', String(n))
+    store.stored.push(...commit(log))
+    return log
+  }
+  next(past, 8, 5)
+  const third = next({ epochs: [...past.epochs, { epoch: 8, first: 2 }], head: 5 }, 9, 8)
+  const end = FRAMES_MAX - 1 / PARTS_MAX
+  const ended = await RunLog.ended(aStoredRun({ ...row, status: 'success', last_cursor: '9-7' }), store)
+  const replica = await RunLog.replica(aStoredRun({ ...row, status: 'running' }), store)
+  for (const [where, log, ends] of [
+    ['here', third, []],
+    ['elsewhere', replica, []],
+    ['later', ended, [end]]
+  ] as const) {
+    t.strictSame(await toldAfter(log, 1, null)(), [2, 3, 4, 5, 6, 7, ...ends], `${where}: all attempts have the same 1`)
+    t.strictSame(await toldAfter(log, 3, null)(), [2, 3, 4, 5, 6, 7, ...ends], `${where}: 3 may be of the first`)
+    t.strictSame(await toldAfter(log, 6, null)(), [2, 3, 4, 5, 6, 7, ...ends], `${where}: and 6`)
+    t.strictSame(await toldAfter(log, 3, 8)(), [4, 5, 6, 7, ...ends], `${where}: an id says of which it is`)
+  }
+})

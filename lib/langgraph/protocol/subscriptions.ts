@@ -96,7 +96,7 @@ function firstUnseen(log: RunLog, n: number, position: Position): number | null 
   if (n === FRAMES_MAX - 1 && isNewest) return n + 1
   // A number names no attempt: what it may have been of must not hide what is there.
   if (epoch === null && log.hasLostAttempt) return 0
-  if (epoch === null && log.attempts > 1 && n >= log.attemptFirst) return log.attemptFirst
+  if (epoch === null && log.resumedAt !== null && n >= log.resumedAt) return log.resumedAt
   if (log.isClosed && isNewest) return n + 1
   // Elsewhere a client may have had more of an attempt than will ever be stored of it.
   return log.place(epoch === null ? { epoch, n } : position)

@@ -198,9 +198,9 @@ export class RunLog {
   get epoch(): number {
     return this.#epochs.at(-1)?.epoch ?? 0
   }
-  /** n of the first frame of the newest attempt. */
-  get attemptFirst(): number {
-    return this.#epochs.at(-1)?.first ?? 0
+  /** n with which the second attempt begins; null: there is none. From there on a number alone does not say of which attempt it is. */
+  get resumedAt(): number | null {
+    return this.#epochs[1]?.first ?? null
   }
   get attempts(): number {
     return this.#epochs.length
