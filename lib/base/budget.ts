@@ -110,7 +110,7 @@ export class Share<Key = string> {
 
   /** Gives everything back. Safe to call twice. */
   release(): void {
-    this.give(this.#held)
+    this.add(-this.#held)
   }
 }
 

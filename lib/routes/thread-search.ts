@@ -65,7 +65,6 @@ type SearchBody = v.InferOutput<typeof searchBody>
 /** A condition that no index covers. */
 type Condition = (thread: Thread) => Promise<boolean>
 
-const isNothing = (object: JsonObject): boolean => Object.keys(object).length === 0
 const isNested = (value: Json): boolean => typeof value === 'object' && value !== null
 
 export function threadSearchRoutes({ store, states }: Services): Route[] {
@@ -73,7 +72,8 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
     const nested = Object.fromEntries(Object.entries(metadata ?? {}).filter(([, value]) => isNested(value)))
     const wanted = values ?? {}
     const words = query?.toLowerCase() ?? ''
-    if (isNothing(nested) && isNothing(wanted) && words === '') return null
+    const asksValues = Object.keys(wanted).length > 0
+    if (Object.keys(nested).length === 0 && !asksValues && words === '') return null
     const containment = new Containment()
     let left = STATES_LENGTH
     const hasValues = async ({ thread_id }: Thread): Promise<boolean> => {
@@ -88,7 +88,7 @@ export function threadSearchRoutes({ store, states }: Services): Route[] {
     const isFound = async (thread: Thread): Promise<boolean> =>
       (words === '' || (thread.display_name ?? '').toLowerCase().includes(words)) &&
       containment.holds(thread.metadata, nested) &&
-      (isNothing(wanted) || hasValues(thread))
+      (!asksValues || hasValues(thread))
     return async (thread) => {
       await containment.rest()
       return isFound(thread)
