@@ -18,6 +18,21 @@ const client = await pythonWithGraphs()
 const options = { skip: 'reason' in client && client.reason, timeout: 120_000 }
 const python = 'bin' in client ? join(client.bin, 'python') : ''
 
+/**
+ * Before 0.4.10 the client asks for the rest of a cut wait with the length of the request that was cut, and no body: its own HTTP library
+ * refuses to send that. No answer of a server can mend it; what can be had nevertheless is tested instead.
+ */
+const TAKES_UP_SINCE = [0, 4, 10]
+const version = python === '' ? '' : (await run(python, [SCRIPT, 'version'])).stdout.trim()
+const takesUp = isSince(version.split('.').map(Number), TAKES_UP_SINCE)
+const takingUp = { ...options, skip: options.skip || (!takesUp && `langgraph-sdk ${version} cannot take up a wait`) }
+const failing = { ...options, skip: options.skip || (takesUp && `langgraph-sdk ${version} takes up a wait`) }
+
+function isSince(found: readonly number[], least: readonly number[]): boolean {
+  const at = least.findIndex((part, n) => found[n] !== part)
+  return at < 0 || found[at]! > least[at]!
+}
+
 interface Scene {
   readonly person: Person
   readonly proxy: CuttingProxy
@@ -57,7 +72,7 @@ t.test('[Python] a join that is reset goes on with its own filter', options, asy
   t.strictSame(told, { text: demoText(400), events: ['metadata', 'messages'] })
 })
 
-t.test('[Python] a wait that is cut is taken up, and is the one answer', options, async (t) => {
+t.test('[Python] a wait that is cut is taken up, and is the one answer', takingUp, async (t) => {
   const { person, proxy, play } = await open(t)
   const thread = await person.thread()
   // In the middle of the answer: a head, of which there is less, must have come.
@@ -68,7 +83,7 @@ t.test('[Python] a wait that is cut is taken up, and is the one answer', options
   t.equal(listIn((await person.get(`/api/threads/${thread}/runs`)).body).length, 1, 'no second run was made')
 })
 
-t.test('[Python] a wait without a thread that is cut at its end is answered all the same', options, async (t) => {
+t.test('[Python] a wait without a thread that is cut at its end is answered all the same', takingUp, async (t) => {
   const { person, proxy, play } = await open(t)
   // The run is over: its answer is cut.
   proxy.cutAfter(1_000)
@@ -77,6 +92,20 @@ t.test('[Python] a wait without a thread that is cut at its end is answered all 
   t.match(listIn(values, 'messages'), [{ type: 'human' }, { type: 'ai', content: demoText(400) }])
   t.strictSame((await person.post('/api/threads/search')).body, [], 'its thread is in no list')
 })
+
+t.test(
+  '[Python] a wait that an older client cannot take up has made one run, whose answer can be joined',
+  failing,
+  async (t) => {
+    const { person, proxy, play } = await open(t)
+    const thread = await person.thread()
+    proxy.cutAfter(1_000)
+    const told = await play('wait_and_join', { thread, ...asked('/demo deltas=400 rate=0') })
+    t.equal(proxy.cutsLeft, 0, 'it has happened')
+    t.match(told, { error: 'LocalProtocolError', runs: 1 })
+    t.match(listIn(told, 'values', 'messages'), [{ type: 'human' }, { type: 'ai', content: demoText(400) }])
+  }
+)
 
 t.test('[Python] the client without asyncio streams and lists', options, async (t) => {
   const { play } = await open(t)

@@ -5,6 +5,7 @@ import json
 import sys
 import warnings
 
+import langgraph_sdk
 from langgraph_sdk import get_client, get_sync_client
 
 warnings.simplefilter("ignore")
@@ -31,6 +32,17 @@ async def join_stream(client, given):
 
 async def wait(client, given):
     return await client.runs.wait(given["thread"], "lead_agent", input=given["input"])
+
+
+async def wait_and_join(client, given):
+    """What a program does whose client gives up a wait."""
+    try:
+        await wait(client, given)
+        error = None
+    except Exception as problem:
+        error = type(problem).__name__
+    runs = await client.runs.list(given["thread"])
+    return {"error": error, "runs": len(runs), "values": await client.runs.join(given["thread"], runs[0]["run_id"])}
 
 
 async def read(client, given):
@@ -66,6 +78,8 @@ def sync(url, headers, given):
 
 
 def main():
+    if sys.argv[1] == "version":
+        return print(langgraph_sdk.__version__)
     scenario, url, headers, given = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), json.loads(sys.argv[4])
     if scenario in ("sync", "remote_graph"):
         result = globals()[scenario](url, headers, given)
