@@ -1,32 +1,13 @@
 // The rules of the spec and their proofs: each numbered one has a test that names it, on every store where a store has a part.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { MUTANTS } from './fixtures/mutants.ts'
 import { PROOFS, STORE_PROOFS } from './fixtures/proofs.ts'
-
-/** The sources lie beside the build this file was compiled into. */
-const TESTS = fileURLToPath(new URL('../../test', import.meta.url))
+import { type Named, TESTS, testsIn } from './fixtures/titles.ts'
 
 /** How many numbered rules there are: of Authentication, Users and Events in the spec, of stores in lib/store/store.ts. */
 const RULES = { Auth: 15, User: 4, Events: 10, Store: 12 } as const
-
-interface Named {
-  readonly name: string
-  /** It is run on each store of ours: by the suites of the contract, or by onEachBackend. */
-  readonly onEach: boolean
-}
-
-/** Names of the tests in a source: the first text of each call that makes one. */
-function testsIn(file: string): Named[] {
-  const text = readFileSync(join(TESTS, file), 'utf8')
-  const calls = text.matchAll(/\b(t\.test|test|durable|onEachBackend)\(\s*(?:t,\s*)?(['"`])(.*?)\2/gs)
-  return [...calls].map(([, call, , name = '']) => ({
-    name,
-    onEach: call === 'onEachBackend' || file.startsWith('contract/')
-  }))
-}
 
 const named = readdirSync(TESTS, { recursive: true, encoding: 'utf8' })
   .filter((file) => file.endsWith('.ts'))

@@ -1,14 +1,8 @@
 // What a person does while an answer is under way, and after it was cut: queue, tell, go on, and come back.
-import { demoWord } from '../../lib/agent/demo.ts'
 import { isAccessible } from '../fixtures/axe.ts'
-import { account, browserTest, visit } from '../fixtures/browser.ts'
+import { account, browserTest, demoText, visit } from '../fixtures/browser.ts'
 import { openSite, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
-
-const text = (deltas: number) =>
-  Array.from({ length: deltas }, (_, n) => demoWord(n))
-    .join('')
-    .trim()
 
 browserTest('Enter queues while an answer is under way: seen in another tab, edited, removed, sent now', async (t) => {
   const site = await openSite(t)
@@ -53,7 +47,7 @@ browserTest('a stopped answer is marked and goes on from its half, as one messag
   await page.getByRole('button', { name: 'Continue' }).click()
   await visitor.hasWords('w0059')
   await visitor.answered()
-  t.equal(await visitor.lastAnswer(), text(60))
+  t.equal(await visitor.lastAnswer(), demoText(60))
   t.equal(await page.locator('.message.ai').count(), 1)
   t.equal(await page.locator('.cut').count(), 0)
 })
@@ -74,7 +68,7 @@ browserTest('who comes back to a growing answer finds where it was left, and how
   await page.locator('.left-off').waitFor()
   const left = await page.locator('.left-off').getAttribute('data-left')
   t.match(left, /^\d+ words came while you were away$/)
-  t.equal(await visitor.lastAnswer(), text(300), 'the words are as they were')
+  t.equal(await visitor.lastAnswer(), demoText(300), 'the words are as they were')
 })
 
 browserTest('offline, and a server that is not ready, are told apart', async (t) => {

@@ -2,29 +2,16 @@
 import { EventEmitter, once } from 'node:events'
 import type { Route } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { demoWord } from '../../lib/agent/demo.ts'
 import { ScriptedAgent } from '../fixtures/agent.ts'
-import { account, browserTest, visit, type Visitor } from '../fixtures/browser.ts'
+import { account, browserTest, demoText, storedAnswer, visit, type Visitor } from '../fixtures/browser.ts'
 import { startChild } from '../fixtures/child.ts'
 import { freePort } from '../fixtures/free-port.ts'
-import { asked, at, listIn, openSite, type Person, textIn, until } from '../fixtures/gateway.ts'
+import { asked, at, listIn, openSite, textIn, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 import { IS_LONG } from '../fixtures/size.ts'
 
 // Answers are watched while they are given, at the pace of a reader: three of these tests at a time.
 t.jobs = 3
-
-function demoText(deltas: number): string {
-  return Array.from({ length: deltas }, (_, n) => demoWord(n))
-    .join('')
-    .trim()
-}
-
-/** The last answer as it is stored. */
-async function stored(person: Person, threadId: string): Promise<string> {
-  const state = (await person.get(`/api/threads/${threadId}/state`)).body
-  return textIn(listIn(state, 'values', 'messages').at(-1), 'content').trim()
-}
 
 /** The words that are on the page are the first so many of the answer, each once. */
 async function isPrefix(visitor: Visitor, text: string): Promise<boolean> {
@@ -58,7 +45,7 @@ browserTest('reloaded at ten moments of a run, the page goes on where the text s
   }
   await visitor.answered()
   t.equal(await visitor.lastAnswer(), demoText(deltas))
-  t.equal(await visitor.lastAnswer(), await stored(person, threadId))
+  t.equal(await visitor.lastAnswer(), await storedAnswer(person, threadId))
 })
 
 browserTest('reloaded before the first message is answered, or has even left, the page sends it once', async (t) => {
@@ -96,7 +83,7 @@ browserTest(
     await other.hasWords('w0010')
     await other.page.keyboard.press('Escape')
     await Promise.all([visitor.answered(), other.answered()])
-    const text = await stored(person, threadId)
+    const text = await storedAnswer(person, threadId)
     t.ok(text.length > 50 && demoText(100_000).startsWith(text))
     t.strictSame([await visitor.lastAnswer(), await other.lastAnswer()], [text, text])
     await person.run(threadId, '/demo deltas=100 rate=50 size=7')
@@ -156,7 +143,7 @@ browserTest('eight tabs over plain HTTP, each with a long answer, all go on', as
       await person.post(`/api/threads/${id}/runs/${textIn(run, 'run_id')}/cancel`)
   for (const [i, tab] of tabs.entries()) {
     await tab.answered()
-    t.equal(await tab.lastAnswer(), await stored(person, threads[i]!))
+    t.equal(await tab.lastAnswer(), await storedAnswer(person, threads[i]!))
   }
 })
 
@@ -250,7 +237,7 @@ for (const ms of IS_LONG ? [1000, 5000, 40_000] : [1000, 5000])
     proxy.up()
     await visitor.answered()
     t.equal(await visitor.lastAnswer(), demoText(deltas))
-    t.equal(await stored(person, await visitor.threadId()), demoText(deltas))
+    t.equal(await storedAnswer(person, await visitor.threadId()), demoText(deltas))
     const counts = [...told].filter((text) => /trying again in \d+ s/.test(text))
     t.comment(`it was said ${counts.length} times when it is tried again`)
     // A cut that heals at the second try is no news.
@@ -273,7 +260,7 @@ browserTest(
     await first.kill()
     await startChild(t, { home: first.home, port })
     await visitor.page.getByText('The run failed.').first().waitFor()
-    t.equal(await visitor.lastAnswer(), await stored(person, threadId))
+    t.equal(await visitor.lastAnswer(), await storedAnswer(person, threadId))
     await visitor.say('/demo deltas=4 rate=0')
     await visitor.hasWords('w0003')
   }
@@ -291,7 +278,7 @@ browserTest('stop ends the run and keeps what was said; it can be asked again', 
   const threadId = await visitor.threadId()
   const runs = (await person.get(`/api/threads/${threadId}/runs`)).body
   t.equal(textIn(runs, 0, 'status'), 'interrupted')
-  t.equal(await visitor.lastAnswer(), await stored(person, threadId))
+  t.equal(await visitor.lastAnswer(), await storedAnswer(person, threadId))
 })
 
 browserTest('a failed run says why, also after a reload', async (t) => {

@@ -1,24 +1,17 @@
 // An answer fit to read: code, formulas, footnotes, sources, files and their versions, in Chromium.
 import type { Json } from '../../lib/base/types.ts'
 import { isAccessible } from '../fixtures/axe.ts'
-import { account, browserTest, visit, words } from '../fixtures/browser.ts'
-import { openSite, type Person } from '../fixtures/gateway.ts'
-
-async function conversation(person: Person, content: Json, more: Json[] = []): Promise<string> {
-  const threadId = await person.thread()
-  const messages = [{ type: 'human', id: 'q', content: 'Show me' }, ...more, { type: 'ai', id: 'a', content }]
-  await person.post(`/api/threads/${threadId}/state`, { values: { messages } })
-  return threadId
-}
+import { account, browserTest, threadSaying, visit, words } from '../fixtures/browser.ts'
+import { openSite } from '../fixtures/gateway.ts'
 
 browserTest(
   'code is coloured, wrapped, saved and copied; its libraries come with the first that needs them',
   async (t) => {
     const site = await openSite(t)
     const person = await account(site.url, 'ada@example.com')
-    const plain = await conversation(person, 'Words only.')
+    const plain = await threadSaying(person, 'Words only.')
     const code = '```python\nclass A:\n    name = "b"  # c\n```'
-    const threadId = await conversation(person, code)
+    const threadId = await threadSaying(person, code)
     const visitor = await visit(t, site.url, { person })
     const { page } = visitor
     await visitor.open(`#/t/${plain}`)
@@ -48,7 +41,7 @@ browserTest('formulas are drawn by the browser, prices are none, and a mistake s
   const person = await account(site.url, 'ada@example.com')
   const text = 'Of \\(a_1\\) and $b^2$, at $5 or $6, with \\(\\oops{\\).\n\n$$\\frac{1}{2}$$'
   const visitor = await visit(t, site.url, { person })
-  await visitor.open(`#/t/${await conversation(person, text)}`)
+  await visitor.open(`#/t/${await threadSaying(person, text)}`)
   await visitor.page.locator('math mfrac').waitFor()
   t.equal(await visitor.page.locator('.message.ai math').count(), 3)
   t.match(await visitor.page.locator('.message.ai').innerText(), /at \$5 or \$6, with \\\(\\oops\{\\\)/)
@@ -65,7 +58,7 @@ browserTest('a footnote is reached from its mark by keys, and sources stand belo
   ]
   const visitor = await visit(t, site.url, { person })
   const { page } = visitor
-  await visitor.open(`#/t/${await conversation(person, [{ type: 'text', text, annotations }])}`)
+  await visitor.open(`#/t/${await threadSaying(person, [{ type: 'text', text, annotations }])}`)
   await page.getByRole('button', { name: 'Footnote n' }).press('Enter')
   t.equal(await page.evaluate('document.activeElement.textContent'), 'n The proof.')
   t.equal(await page.locator('a.cite').innerText(), 'Weather')
@@ -127,7 +120,7 @@ browserTest(
       },
       { type: 'tool', id: `r${n}`, tool_call_id: `t${n}`, content: 'ok' }
     ])
-    const threadId = await conversation(person, 'Drawn.', calls)
+    const threadId = await threadSaying(person, 'Drawn.', calls)
     const visitor = await visit(t, site.url, { person })
     // The drawing's script is run, and refused.
     visitor.expect(/SecurityError/)
