@@ -69,29 +69,37 @@ export class Operations {
    * @throws Failure operation_busy, operation_refused; the signal's reason
    */
   backup(by: Actor, signal: AbortSignal, take: (file: Readable) => Promise<void>): Promise<void> {
-    return this.#alone('backup', async () => {
+    return this.#alone('backup', async (leave) => {
       const { databaseFiles } = await import('./backup.ts')
       const folder = new Paths(this.#config.home).incoming()
       await mkdir(folder, { recursive: true, mode: 0o700 })
       // What a process that was killed has left.
       await removeStale(folder)
       const file = join(folder, `${randomUUID()}.zip`)
-      try {
-        await this.#apart('backup', [file, by], signal)
-        const opened = await open(file)
-        await rm(file)
-        await take(createReadStream('', { fd: opened }))
-      } finally {
-        for (const left of [file, `${file}.part`, ...databaseFiles(`${file}.db.part`)]) await rm(left, { force: true })
-      }
+      const made = await this.#apart('backup', [file, by], signal)
+        .then(() => open(file))
+        .finally(async () => {
+          for (const left of [file, `${file}.part`, ...databaseFiles(`${file}.db.part`)])
+            await rm(left, { force: true })
+        })
+      const reader = createReadStream('', { fd: made })
+      // Before its last bytes are sent: who has them all may ask for the next one at once.
+      reader.once('end', leave)
+      await take(reader)
     })
   }
 
-  async #alone<T>(name: string, work: () => Promise<T>): Promise<T> {
+  /** @param work may leave before it is done */
+  async #alone<T>(name: string, work: (leave: () => void) => Promise<T>): Promise<T> {
     const leave = await this.#turns.enter(name).catch((error: unknown) => {
       throw error instanceof MutexBusy ? fail('operation_busy', { name }) : error
     })
-    return work().finally(leave)
+    let isAtIt = true
+    const leaveOnce = () => {
+      if (isAtIt) leave()
+      isAtIt = false
+    }
+    return work(leaveOnce).finally(leaveOnce)
   }
 
   /** In a thread of its own, which ends with it. @throws Failure operation_refused; the signal's reason */

@@ -8,7 +8,7 @@ import { ofHeap } from '../base/budget.ts'
 import { Invalid } from '../base/errors.ts'
 import { searchParams } from '../http/request.ts'
 import type { Call } from '../http/route.ts'
-import { badId, objectOf } from '../http/schema.ts'
+import { issue, objectOf } from '../http/schema.ts'
 import { type Position, readPosition } from '../run/log/frame.ts'
 import { positionText } from './join-request.ts'
 
@@ -29,7 +29,7 @@ export interface Cursor {
   readonly place: number | null
   /** By run. */
   readonly positions: ReadonlyMap<string, Position>
-  /** The text of the id is not known here. */
+  /** The text of the id is not known here, or says something that no cursor says. */
   readonly isLost: boolean
 }
 
@@ -54,7 +54,8 @@ export class Cursors {
   /** Where the caller was, by what the request says. */
   of(call: Call): Cursor {
     const text = searchParams(call).get('cursor') ?? positionText(call) ?? ''
-    if (text.length > CURSOR_MAX) throw new Invalid([badId(['query', 'cursor'])])
+    if (text.length > CURSOR_MAX)
+      throw new Invalid([issue('string_too_long', ['query', 'cursor'], { max_length: CURSOR_MAX })])
     const [, place] = /^~(\d{0,15})\.[\w-]{16}$/.exec(text) ?? []
     if (place === undefined) return read(text)
     const kept = this.#byUser.get(call.user!.id)?.get(text)
@@ -70,10 +71,12 @@ function placeIn(text: string): number | null {
 function read(text: string): Cursor {
   const positions = new Map<string, Position>()
   let place: number | null = null
+  let isLost = false
   for (const item of text.split(',')) {
     const [, begun, runId, position] = /^(?:@(\d{1,15})|([\w-]{1,64})(?::(\d{1,16}-\d{1,15}))?)$/.exec(item) ?? []
     if (begun !== undefined) place = Number(begun)
     else if (runId !== undefined) positions.set(runId, readPosition(position))
+    else if (item !== '') isLost = true
   }
-  return { place, positions, isLost: false }
+  return { place, positions, isLost }
 }

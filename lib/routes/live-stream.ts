@@ -22,6 +22,7 @@ import { newsKey } from '../run/lifecycle/run-readers.ts'
 import type { Run } from '../base/types.ts'
 import { one, shaped, stream, text } from './answers.ts'
 import { Authorizer } from './authorization.ts'
+import { tooLong } from './input.ts'
 import { modesIn, openEvents, readerOf } from './join-request.ts'
 import { type Cursor, type CursorBody, cursorBody, Cursors } from './live-cursor.ts'
 import type { Services } from './services.ts'
@@ -163,11 +164,13 @@ class LiveReader {
     return this.#joiner.send(this.#encode(Buffer.from(text)))
   }
 
-  async begin({ place, positions, isLost }: Cursor): Promise<void> {
+  async begin({ place, positions, isLost: isUnknown }: Cursor): Promise<void> {
     const { store } = this.#services
     const { threads, userId } = this.#wanted
-    if (isLost && threads !== null) this.send('resync', { threads })
     const runs = await Promise.all([...positions.keys()].map((runId) => store.runs.get(runId, userId)))
+    // Of a run that is gone nothing comes any more: whoever waits for its end is told to look.
+    const isLost = isUnknown || runs.includes(null)
+    if (isLost && threads !== null) this.send('resync', { threads })
     const known = runs.filter((run) => run !== null && (threads === null || threads.includes(run.thread_id))) as Run[]
     for (const run of known.toSorted((a, b) => a.ordinal - b.ordinal))
       if (!this.#joiner.has(run.thread_id)) this.#read(run.thread_id, run.ordinal, positions)
@@ -316,7 +319,8 @@ function threadsIn(call: Call): readonly string[] | null {
   const text = searchParams(call).get('threads') ?? '*'
   if (text === '*') return null
   const ids = [...new Set(text.split(',').filter(Boolean))]
-  if (ids.length > THREADS_MAX || !ids.every(isId)) throw new Invalid([badId(['query', 'threads'])])
+  if (ids.length > THREADS_MAX) throw tooLong(['query', 'threads'], THREADS_MAX)
+  if (!ids.every(isId)) throw new Invalid([badId(['query', 'threads'])])
   return ids
 }
 

@@ -190,7 +190,8 @@ export const EVENTS: Readonly<Record<string, ToldEvent>> = {
     isWithoutId: true
   },
   resync: {
-    summary: 'Many threads: the cursor was too old. Load the list again, and these; the stream continues from now',
+    summary:
+      'Many threads: the cursor was too old, or no cursor. Load the list again, and these; the stream continues from now',
     data: shaped({ threads: arrayOf(text) }),
     example: { threads: [] }
   },

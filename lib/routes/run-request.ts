@@ -173,7 +173,7 @@ interface RunRequest {
  * @throws Failure for an unknown assistant or model, and invalid messages, before anything is stored
  */
 export async function orderFor(
-  services: Pick<Services, 'assistants' | 'agent' | 'models' | 'states' | 'config' | 'app' | 'access'>,
+  services: Pick<Services, 'assistants' | 'agent' | 'models' | 'states' | 'config' | 'app' | 'access' | 'store'>,
   request: RunRequest
 ): Promise<RunOrder> {
   const { assistants, agent, states, config, app, access } = services
@@ -181,6 +181,7 @@ export async function orderFor(
   const userId = caller?.userId ?? null
   const { isOfGraphs } = states
   if (!isOfGraphs) refuseGraphWords(body, states.takesBreakpoints === true)
+  await requireContinued(services, request)
   if (body.webhook?.startsWith('/') && !app?.has('POST', body.webhook.split('?', 1)[0]!))
     throw refusedValue(['body', 'webhook'], NO_ADDRESS)
   const persona = nameIn({ config: body.config ?? null, context: body.context ?? null }, 'agent_name')
@@ -311,6 +312,13 @@ function configurationOf({ config, context }: RunBody, assistant: RunAssistant, 
     config: given ? configWithoutReserved(given) : null,
     context: context ? withoutReserved(context) : null
   })
+}
+
+/** A run goes on with an answer of its own thread, and a new thread has none. @throws Failure run_not_in_thread, run_not_found */
+async function requireContinued({ store }: Pick<Services, 'store'>, { body, threadId }: RunRequest): Promise<void> {
+  const id = body.continue_from?.run_id
+  if (id === undefined || (await store.runs.get(id))?.thread_id === threadId) return
+  throw threadId === null ? fail('run_not_found', { id }) : fail('run_not_in_thread', { id, thread_id: threadId })
 }
 
 /**

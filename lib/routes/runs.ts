@@ -76,9 +76,6 @@ export function runRoutes(services: Services): Route[] {
   const create = async (call: Call<RunBody>, staysOpen: boolean): Promise<Run> => {
     const order = await orderOf(services, call, { staysOpen })
     const threadId = call.params.thread_id!
-    const continued = call.body.continue_from?.run_id
-    if (continued && (await store.runs.get(continued))?.thread_id !== threadId)
-      throw fail('run_not_in_thread', { id: continued, thread_id: threadId })
     if (call.body.if_not_exists === 'create' && (await store.threads.ownerOf(threadId)) === undefined)
       return runs.startStateless(statelessOrder(call, order, threadId))
     return runs.start(threadId, order)

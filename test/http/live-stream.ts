@@ -1,5 +1,6 @@
 // Many threads in one stream: every frame of every run once and in order, whatever is cut, over both transports.
 import fc from 'fast-check'
+import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import { asked, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
@@ -160,11 +161,27 @@ t.test(
     const [person, other] = [await signIn(site), await signIn(site, 'other')]
     const foreign = await other.thread()
     t.equal((await person.get(`/api/stream?threads=${foreign}`)).status, 404)
-    t.equal(
-      (await person.get(`/api/stream?threads=${Array.from({ length: 65 }, (_, i) => `t${i}`).join()}`)).status,
-      422
-    )
-    t.equal((await person.get(`/api/stream?cursor=${'a'.repeat(4097)}`)).status, 422)
+    const threads = Array.from({ length: 65 }, (_, i) => `t${i}`).join()
+    t.match(await person.get(`/api/stream?threads=${threads}`), { status: 422, text: /at most 64 items/ })
+    t.match(await person.get(`/api/stream?cursor=${'a'.repeat(4097)}`), {
+      status: 422,
+      text: /at most 4096 characters/
+    })
+    const own = await person.thread()
+    for (const cursor of [
+      'nobody',
+      '@-1',
+      `@${'9'.repeat(16)}`,
+      ':0-1',
+      `${'x'.repeat(65)}`,
+      '@0,é',
+      `${randomUUID()}:0-1`
+    ])
+      for (const wanted of ['*', own]) {
+        const lost = await person.open('GET', `/api/stream?threads=${wanted}&cursor=${encodeURIComponent(cursor)}`)
+        await lost.until(({ frames }) => frames.some(({ event }) => event === 'resync'))
+        lost.leave()
+      }
     const path = await other.run(foreign, '/demo deltas=2 rate=0')
     await (await other.join(path)).whole()
     const stream = await person.open('GET', `/api/stream?cursor=${encodeURIComponent(`@999999,${idOf(path)}`)}`)

@@ -72,6 +72,8 @@ t.test(
     t.strictSame(await readdir(join(site.home, 'incoming')), [])
     t.match(await audited('backup'), [{ actor: /^user:/, details: { with_secrets: false } }])
     t.equal(await stream.ended, 'whole')
+    for (let n = 0; n < 3; n++)
+      t.equal((await admin.post(`${ADMIN}/backup`)).status, 200, 'who has one whole may have the next at once')
   }
 )
 

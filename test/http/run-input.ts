@@ -112,7 +112,16 @@ for (const how of ['ask', 'prefix'] as const)
     t.equal(textIn(half, 'content'), 'Once upon a time the quick brown fox ')
     const refused = await person.post(path, { ...ask('more'), continue_from: { run_id: run } })
     t.equal(refused.status, 422)
-    t.equal((await person.post(path, { continue_from: { run_id: 'nobody' } })).status, 404)
+    const continue_from = { run_id: run }
+    const elsewhere = await person.thread()
+    for (const [where, body] of [
+      [path, { continue_from: { run_id: 'nobody' } }],
+      [`/api/threads/${elsewhere}/runs`, { continue_from }],
+      ['/api/runs', { continue_from }],
+      ['/api/runs', { continue_from, config: { configurable: { thread_id: elsewhere } } }],
+      ['/api/runs/batch', [{ continue_from }]]
+    ] as const)
+      t.equal((await person.post(where, body)).status, 404, `${where}: of another thread, or of none`)
     const going = await person.post(`${path}/stream`, {
       continue_from: { run_id: run },
       stream_mode: ['messages-tuple']
