@@ -2,12 +2,8 @@
 //
 // `next` is the first n the joiner has not been sent. While its socket has space, the log says what follows there. A full socket is left
 // alone until it drains, and then continues from the log at its own position, whatever happened meanwhile.
-//
-// Phases: `waiting` (not positioned yet: heartbeats only) -> `reading` -> `ending` (`end` was sent, but the socket has not flushed
-// everything yet) -> `gone`. An ending joiner still counts as a stream, can be revoked and is watched for stalls: a client that never reads
-// must not keep its socket for ever.
-import type { StreamWriter } from '../../base/stream-writer.ts'
-import { type Timestamp, timestamp } from '../../base/types.ts'
+import type { ResetReason, StreamWriter } from '../../base/stream-writer.ts'
+import type { Timestamp } from '../../base/types.ts'
 import { counters } from '../log/counters.ts'
 import { type Filter, modesOf } from '../log/filter.ts'
 import type { LogReader, RunLog } from '../log/run-log.ts'
@@ -16,7 +12,7 @@ import { cursorText, END_FRAME, frameText, HEARTBEAT, type Position, stopError }
 import type { Loaded } from '../log/stored-frames.ts'
 import { Accumulator } from './accumulator.ts'
 import type { Reader } from './credential-revalidator.ts'
-import { PacedWriter } from './paced-writer.ts'
+import { ReaderSocket, type SocketOwner } from './reader-socket.ts'
 import type { CloseReason, OpenStream, ReaderHooks } from './streams.ts'
 
 /** A request to read a run: in which modes, and from where on. */
@@ -46,24 +42,24 @@ export interface JoinerStanding {
   readonly isFull: boolean
 }
 
-type Phase = 'waiting' | 'reading' | 'ending' | 'gone'
+/** What every joiner of a run sends while it is quiet. */
+const BEATS = { heartbeat: HEARTBEAT }
 
-export class Joiner implements LogReader, OpenStream {
+export class Joiner implements LogReader, OpenStream, SocketOwner {
   readonly reader: Reader
   readonly filter: Filter
-  readonly #writer: StreamWriter
   readonly #isWithoutEnd: boolean
   readonly #log: RunLog
   readonly #hooks: ReaderHooks<Joiner>
   readonly #onLeft: ((why: CloseReason) => void) | null
-  readonly #since = timestamp()
-  #phase: Phase = 'waiting'
   readonly #start: Position | Snapshot
+  /** Where it is in the log is known; until then it gets heartbeats only. */
+  #isPlaced = false
   #next = 0
   /** Sent first, as soon as all of it may be shown. */
   #opening: Snapshot | null = null
   #accumulator: Accumulator | null = null
-  readonly #socket: PacedWriter
+  readonly #socket: ReaderSocket
   #isLoading = false
 
   /** Attached to the log until it is gone; `pump` sends the first frames. `hooks` are shared by all joiners, `onLeft` is its own. */
@@ -75,8 +71,6 @@ export class Joiner implements LogReader, OpenStream {
     hooks: ReaderHooks<Joiner>,
     onLeft: ((why: CloseReason) => void) | null = null
   ) {
-    this.#writer = writer
-    this.#socket = new PacedWriter(writer)
     this.#isWithoutEnd = isWithoutEnd
     this.#log = log
     this.filter = filter
@@ -85,37 +79,36 @@ export class Joiner implements LogReader, OpenStream {
     this.#onLeft = onLeft
     this.reader = reader
     log.attach(this)
-    writer.onDrain(() => this.#drained())
-    writer.onClose(() => this.#leave(this.#phase === 'ending' ? 'ended' : 'left'))
+    this.#socket = new ReaderSocket(writer, this, BEATS)
   }
 
   get standing(): JoinerStanding {
-    const next = this.#phase === 'waiting' ? null : this.#next
-    return { since: this.#since, modes: modesOf(this.filter), next, isFull: this.#socket.isFull }
+    const { since, isFull } = this.#socket
+    return { since, modes: modesOf(this.filter), next: this.#isPlaced ? this.#next : null, isFull }
   }
   get runId(): string {
     return this.#log.run.run_id
   }
 
-  /** Everything was sent; its socket may still buffer some of it. */
   get isEnding(): boolean {
-    return this.#phase === 'ending'
+    return this.#socket.phase === 'ending'
   }
 
   /** Sends what there is, as far as its socket takes it. Safe to call at any time; never throws. */
   pump(loaded: Loaded | null = null): void {
+    const socket = this.#socket
     try {
-      if (this.#phase === 'waiting' && !this.#begin()) return
-      while (this.#phase === 'reading' && !this.#socket.isFull && !this.#isLoading) {
+      if (!this.#isPlaced && !this.#begin()) return
+      while (socket.phase === 'open' && !socket.isFull && !this.#isLoading) {
         if (this.#opening && !this.#open(this.#opening)) return
         const next = this.#log.next(this.#next, this.filter, loaded, this.#accumulator)
         if (next === 'tail') return
-        if (next === 'end') this.#finish()
+        if (next === 'end') socket.end(this.#isWithoutEnd ? this.#stop() : END_FRAME)
         else if (next === 'behind') this.#load().catch((error: unknown) => this.#hooks.onTrouble(error, this))
         else {
           this.#next = next.next
           counters.frames += next.count
-          this.#socket.send(next.bytes)
+          socket.send(next.bytes)
         }
       }
     } catch (error) {
@@ -130,7 +123,7 @@ export class Joiner implements LogReader, OpenStream {
     const isSnapshot = start !== null && 'bytes' in start
     const from = isSnapshot ? start.next : this.#log.place(start)
     if (from === null) return false
-    this.#phase = 'reading'
+    this.#isPlaced = true
     this.#opening = isSnapshot ? start : null
     // A client that has the last frame of a finished run has everything: no read is needed, and nothing can be missing.
     const hasAll = this.#log.isClosed && from === this.#log.head
@@ -162,36 +155,16 @@ export class Joiner implements LogReader, OpenStream {
     }
   }
 
-  #drained(): void {
-    this.#socket.drained()
+  drained(): void {
     this.pump()
   }
 
-  /**
-   * A heartbeat, between two frames; a full socket gets none. One without progress for `stallMs` (0: for ever) is
-   * reset, and may reconnect with its cursor.
-   */
-  beat(stallMs = 0): void {
-    if (this.#phase === 'gone') return
-    if (!this.#socket.isFull && this.#phase !== 'ending') this.#socket.send(HEARTBEAT)
-    else if (stallMs > 0 && performance.now() - this.#socket.waitsSince > stallMs) {
-      counters.stalled++
-      this.reset()
-    }
+  beat(stallMs: number): void {
+    this.#socket.beat(stallMs)
   }
 
-  /** Resets the stream: the client reconnects with its cursor. */
-  reset(): void {
-    if (this.#phase === 'gone') return
-    this.#leave('reset')
-    this.#writer.reset()
-  }
-
-  /** Sends `end`. The joiner is gone once its writer reports the stream closed. */
-  #finish(): void {
-    this.#phase = 'ending'
-    this.#socket.waitsSince = performance.now()
-    this.#writer.end(this.#isWithoutEnd ? this.#stop() : END_FRAME)
+  reset(why?: ResetReason): void {
+    this.#socket.reset(why)
   }
 
   /** The error of a run that the server has stopped, once: for who knows no `end`, the stream would end as if whole. */
@@ -203,10 +176,7 @@ export class Joiner implements LogReader, OpenStream {
     return Buffer.from(frameText('error', JSON.stringify(error), cursorText(epoch, head)))
   }
 
-  #leave(why: CloseReason): void {
-    if (this.#phase === 'gone') return
-    this.#phase = 'gone'
-    this.#socket.drop()
+  left(why: CloseReason): void {
     this.#log.detach(this)
     this.#hooks.onLeave(this, why)
     this.#onLeft?.(why)

@@ -3,18 +3,14 @@
 //
 // Behind the last run of a thread it waits until the next one starts. It ends only when it is closed.
 import type { ResetReason, StreamWriter } from '../../base/stream-writer.ts'
-import { timestamp } from '../../base/types.ts'
 import { counters } from '../log/counters.ts'
 import { modesOf } from '../log/filter.ts'
 import type { Loaded } from '../log/stored-frames.ts'
 import type { Reader } from './credential-revalidator.ts'
 import type { JoinerStanding } from './joiner.ts'
-import { PacedWriter } from './paced-writer.ts'
+import { ReaderSocket, type SocketOwner } from './reader-socket.ts'
 import type { CloseReason, OpenStream, ReaderHooks } from './streams.ts'
 import { ThreadReader, type ThreadRuns, type ThreadStart } from './thread-reader.ts'
-
-/** Unanswered heartbeats after which a reader may be gone. */
-const UNANSWERED_MAX = 3
 
 export interface StreamRequest {
   readonly writer: StreamWriter
@@ -31,42 +27,34 @@ export interface StreamRequest {
 export interface ThreadRequest extends StreamRequest, ThreadStart {}
 
 /** Reads any number of threads at once. */
-export class ThreadsJoiner implements OpenStream {
+export class ThreadsJoiner implements OpenStream, SocketOwner {
   readonly reader: Reader
-  readonly #since = timestamp()
   readonly #request: StreamRequest
   readonly #hooks: ReaderHooks
   /** By thread. */
   protected readonly threads = new Map<string, ThreadReader>()
-  readonly #socket: PacedWriter
-  #isGone = false
-  /** Everything was sent; its socket may still buffer some of it. */
-  isEnding = false
-  /** There will be nothing more, once its socket has space. */
-  #isOver = false
-  /** State at the last heartbeat, and how many have found the same. */
-  #heardAt = 0
-  #unanswered = 0
+  readonly #socket: ReaderSocket
 
   constructor(request: StreamRequest, hooks: ReaderHooks) {
     this.#request = request
-    this.#socket = new PacedWriter(request.writer)
     this.#hooks = hooks
     this.reader = request.reader
-    request.writer.onDrain(() => this.#drained())
-    request.writer.onClose(() => this.#leave(this.isEnding ? 'ended' : 'left'))
+    this.#socket = new ReaderSocket(request.writer, this, request)
   }
 
   get isGone(): boolean {
-    return this.#isGone
+    return this.#socket.phase === 'gone'
+  }
+  get isEnding(): boolean {
+    return this.#socket.phase === 'ending'
   }
 
   /** How it reads a run; null: it is not reading it. */
   standingIn(runId: string): JoinerStanding | null {
-    const { isFull } = this.#socket
+    const { since, isFull } = this.#socket
     for (const { current } of this.threads.values()) {
       if (current?.log.run.run_id !== runId) continue
-      return { since: this.#since, modes: modesOf(current.feed.filter), next: current.feed.at ?? null, isFull }
+      return { since, modes: modesOf(current.feed.filter), next: current.feed.at ?? null, isFull }
     }
     return null
   }
@@ -77,11 +65,11 @@ export class ThreadsJoiner implements OpenStream {
 
   /** Reads a thread as well, from the next `pump` on. */
   add(threadId: string, start: ThreadStart, runs: ThreadRuns): void {
-    if (this.#isGone) return
+    if (this.isGone) return
     const thread = new ThreadReader(start, runs, {
       pump: (one, loaded) => this.#pumpOne(one, loaded),
       end: ({ onEnd }) => {
-        if (!onEnd) return this.#end()
+        if (!onEnd) return this.#socket.end(this.#request.last ?? NO_BYTES)
         this.drop(threadId)
         onEnd()
       },
@@ -113,8 +101,7 @@ export class ThreadsJoiner implements OpenStream {
   pump(): void {
     // One piece of each in turn, so that a long one holds up no other.
     let waiting = [...this.threads.values()]
-    while (waiting.length > 0 && !this.#isGone && !this.#socket.isFull)
-      waiting = waiting.filter((thread) => this.#step(thread, null))
+    while (waiting.length > 0 && this.#takes) waiting = waiting.filter((thread) => this.#step(thread, null))
   }
 
   #pumpOne(thread: ThreadReader, loaded: Loaded | null): void {
@@ -123,7 +110,7 @@ export class ThreadsJoiner implements OpenStream {
 
   /** Sends one piece of a thread; false: there is none, or no space for it. */
   #step(thread: ThreadReader, loaded: Loaded | null): boolean {
-    if (this.#isGone || this.#isOver || this.#socket.isFull) return false
+    if (!this.#takes) return false
     try {
       const fed = thread.next(loaded)
       if (!fed) return false
@@ -136,12 +123,8 @@ export class ThreadsJoiner implements OpenStream {
     }
   }
 
-  #end(): void {
-    this.#isOver = true
-    if (this.#isGone || this.isEnding || this.#socket.isFull) return
-    this.isEnding = true
-    this.#socket.waitsSince = performance.now()
-    this.#request.writer.end(this.#request.last ?? NO_BYTES)
+  get #takes(): boolean {
+    return this.#socket.phase === 'open' && !this.#socket.isFull
   }
 
   #fail(error: unknown): void {
@@ -151,15 +134,12 @@ export class ThreadsJoiner implements OpenStream {
 
   /** Sends something that is not of a run; false: there is no space for it now. */
   send(bytes: Buffer): boolean {
-    if (this.#isGone || this.#isOver || this.#socket.isFull) return false
+    if (!this.#takes) return false
     this.#socket.send(bytes)
     return true
   }
 
-  #drained(): void {
-    if (this.#isGone) return
-    this.#socket.drained()
-    if (this.#isOver) return this.#end()
+  drained(): void {
     this.#request.onDrain?.()
     this.pump()
   }
@@ -169,34 +149,15 @@ export class ThreadsJoiner implements OpenStream {
     return this.#socket.isAtBorder
   }
 
-  beat(stallMs = 0): void {
-    if (this.#isGone) return
-    const since = this.#socket.isFull || this.isEnding ? this.#socket.waitsSince : this.#silentSince()
-    if (stallMs > 0 && since !== null && performance.now() - since > stallMs) {
-      counters.stalled++
-      this.reset('stalled')
-    } else if (!this.#socket.isFull && !this.isEnding) this.#socket.send(this.#request.heartbeat)
-  }
-
-  /** Since when heartbeats have gone unanswered; null: they are answered, or no answer is expected. The delay may be on our side. */
-  #silentSince(): number | null {
-    const heardAt = this.#request.heardAt?.()
-    if (heardAt === undefined) return null
-    this.#unanswered = heardAt === this.#heardAt ? this.#unanswered + 1 : 0
-    this.#heardAt = heardAt
-    return this.#unanswered >= UNANSWERED_MAX ? heardAt : null
+  beat(stallMs: number): void {
+    this.#socket.beat(stallMs)
   }
 
   reset(why?: ResetReason): void {
-    if (this.#isGone) return
-    this.#leave('reset')
-    this.#request.writer.reset(why)
+    this.#socket.reset(why)
   }
 
-  #leave(why: CloseReason): void {
-    if (this.#isGone) return
-    this.#isGone = true
-    this.#socket.drop()
+  left(why: CloseReason): void {
     for (const thread of this.threads.values()) thread.leave()
     this.threads.clear()
     this.#hooks.onLeave(this, why)
