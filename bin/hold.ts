@@ -1,6 +1,6 @@
 // colloquy hold add, list, remove: what is not to be deleted, and why; also beside a running server.
 import type { Config } from '../lib/config/config.ts'
-import type { Hold, HoldKind } from '../lib/base/types.ts'
+import type { Hold, HoldKind } from '../lib/base/accounts.ts'
 import {
   allOf,
   type Command,

@@ -1,6 +1,6 @@
 // colloquy token create, list, revoke: API tokens of an account, also beside a running server, which asks the database about a token
 // each time that it comes.
-import { type ApiToken, PERMISSIONS, type Permission } from '../lib/base/types.ts'
+import { type ApiToken, PERMISSIONS, type Permission } from '../lib/base/accounts.ts'
 import {
   type Command,
   configOf,

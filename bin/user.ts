@@ -4,7 +4,7 @@ import { text as textOf } from 'node:stream/consumers'
 import type { ParseArgsConfig } from 'node:util'
 import type { Config } from '../lib/config/config.ts'
 import type { Actor, People } from '../lib/operator/people.ts'
-import { QUOTA_LIMITS, SYSTEM_ROLES, type SystemRole, type User } from '../lib/base/types.ts'
+import { QUOTA_LIMITS, SYSTEM_ROLES, type SystemRole, type User } from '../lib/base/accounts.ts'
 import {
   allOf,
   type Command,

@@ -2,7 +2,8 @@
 // time is in memory.
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
-import { isObject, type Json, type RunEvent, type Thread, type User } from '../base/types.ts'
+import type { User } from '../base/accounts.ts'
+import { isObject, type Json, type RunEvent, type Thread } from '../base/types.ts'
 import { filesBelow } from '../files/paths.ts'
 import type { Store } from '../store/store.ts'
 

@@ -15,10 +15,10 @@ import {
   type Principal,
   THREAD_FILES,
   THREAD_LINK,
-  timestamp,
   type User,
   USER_PERMISSIONS
-} from '../base/types.ts'
+} from '../base/accounts.ts'
+import { timestamp } from '../base/types.ts'
 import { findAccount } from './email.ts'
 import { digestOf, type Revocation } from './session.ts'
 

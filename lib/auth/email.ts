@@ -1,6 +1,6 @@
 // E-mail addresses: validation, and one normalised form for all spellings.
 import { domainToASCII, domainToUnicode } from 'node:url'
-import type { User } from '../base/types.ts'
+import type { User } from '../base/accounts.ts'
 
 // No invisible characters: two accounts whose addresses look the same could be confused.
 const LOCAL = /^[^"(),:;<>@[\\\]\p{C}\p{Z}]+$/u

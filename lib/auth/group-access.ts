@@ -1,5 +1,5 @@
 // Which models and agents somebody may use by the groups that a provider has named: what a group is given is for that group alone.
-import type { User } from '../base/types.ts'
+import type { User } from '../base/accounts.ts'
 import type { GroupRule } from './oidc-provider.ts'
 
 type Kind = 'models' | 'agents'

@@ -1,7 +1,8 @@
 // Legal holds as administrators and the command line set them. Each is a line of the audit: who, whom and why.
 import { randomUUID } from 'node:crypto'
 import { fail } from '../base/errors.ts'
-import { type Hold, type HoldKind, type JsonObject, timestamp } from '../base/types.ts'
+import type { Hold, HoldKind } from '../base/accounts.ts'
+import { type JsonObject, timestamp } from '../base/types.ts'
 import type { HoldSearch, Store, Writer } from '../store/store.ts'
 import { type Actor, type Audit, userName } from './audit.ts'
 

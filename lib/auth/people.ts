@@ -1,17 +1,18 @@
 // People: accounts as administrators and the command line see them. What changes whether somebody may sign in ends at once what is open.
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { fail } from '../base/errors.ts'
 import {
   type ApiToken,
   PASSWORD_LINK,
   type Permission,
+  newUser,
   QUOTA_LIMITS,
   type QuotaLimits,
   type Session,
   type SystemRole,
-  timestamp,
   type User
-} from '../base/types.ts'
+} from '../base/accounts.ts'
+import { timestamp } from '../base/types.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import type { ListedUser, NewJob, UserSearch } from '../store/store.ts'
 import { forgetCredentials } from './admin.ts'
@@ -101,18 +102,11 @@ export class People {
 
   /** @throws Failure email_already_exists */
   async create({ email, role, password }: NewAccount, by: Actor): Promise<User> {
-    const user: User = {
-      id: randomUUID(),
+    const user = newUser({
       email: role === 'service' ? email + SERVICE_DOMAIN : email,
       password_hash: password === null ? null : await hashPassword(password),
-      system_role: role,
-      created_at: timestamp(),
-      oauth_provider: null,
-      oauth_id: null,
-      needs_setup: false,
-      token_version: 0,
-      disabled_at: null
-    }
+      system_role: role
+    })
     if ((await this.#parts.writer.write({ name: 'user.create', user })) === 'email_taken')
       throw fail('email_already_exists')
     await this.#parts.audit.record('account_created', by, userName(user.id), { role })

@@ -1,8 +1,8 @@
 // Sign-ins at providers: who may come in, which account is his, and when a session ends because the provider says so.
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { Failure, fail } from '../base/errors.ts'
 import { Poller } from '../base/poller.ts'
-import { type ProviderSession, type SystemRole, timestamp, type User } from '../base/types.ts'
+import { newUser, type ProviderSession, type SystemRole, type User } from '../base/accounts.ts'
 import type { UserReads, Writer } from '../store/store.ts'
 import type { ApiTokens } from './api-tokens.ts'
 import { type Actor, type Audit, SYSTEM, userName } from './audit.ts'
@@ -166,18 +166,7 @@ export class SingleSignOn {
     const holder = await findAccount(this.#parts.users, read.email)
     if (holder) return this.#link(options, holder, identity, by)
     if (!options.create_users) throw fail('sso_not_allowed')
-    const user: User = {
-      id: randomUUID(),
-      email: read.email,
-      password_hash: null,
-      system_role: 'user',
-      created_at: timestamp(),
-      oauth_provider: options.id,
-      oauth_id: identity.subject,
-      needs_setup: false,
-      token_version: 0,
-      disabled_at: null
-    }
+    const user = newUser({ email: read.email, oauth_provider: options.id, oauth_id: identity.subject })
     if ((await this.#parts.writer.write({ name: 'user.create', user })) === 'email_taken')
       throw fail('sso_account_exists')
     const details = { role: user.system_role, provider: options.id }

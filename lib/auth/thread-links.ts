@@ -10,7 +10,7 @@ import {
   type Principal,
   THREAD_FILES,
   THREAD_LINK
-} from '../base/types.ts'
+} from '../base/accounts.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import { createKey, type NewKey } from './api-tokens.ts'
 import { digestOf, type Revocation, type Sessions } from './session.ts'

@@ -1,6 +1,7 @@
 // Calls from within: LangGraph's client without a URL, in the project's own code, calls this server on behalf of the user it runs for.
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { isObject, type JsonObject, type Permission, type Principal } from './types.ts'
+import type { Permission, Principal } from './accounts.ts'
+import { isObject, type JsonObject } from './types.ts'
 
 /** The user code runs for. */
 export interface Caller {

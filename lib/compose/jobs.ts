@@ -34,7 +34,8 @@ import type { Registry } from '../run/lifecycle/registry.ts'
 import { newsKey } from '../run/lifecycle/run-readers.ts'
 import { threadIdFor } from '../run/lifecycle/runs.ts'
 import type { Op, Store, Writer } from '../store/store.ts'
-import type { Cron, Grant, Run, Timestamp } from '../base/types.ts'
+import type { Grant } from '../base/accounts.ts'
+import type { Cron, Run, Timestamp } from '../base/types.ts'
 
 const DAY_MS = 86_400_000
 const MINUTE_MS = 60_000

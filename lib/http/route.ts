@@ -5,7 +5,8 @@ import type * as v from 'valibot'
 import type { Share } from '../base/budget.ts'
 import { Failure, fail, Invalid, type Issue } from '../base/errors.ts'
 import { badId, isId } from './schema.ts'
-import type { Grant, JsonObject, Permission, Principal, User } from '../base/types.ts'
+import type { Grant, Permission, Principal, User } from '../base/accounts.ts'
+import type { JsonObject } from '../base/types.ts'
 import type { Dialect, ErrorForm } from './dialect.ts'
 
 export interface Call<Body = unknown, Query = unknown> {

@@ -6,7 +6,7 @@ import { BYTE_WEIGHT, type Share } from '../base/budget.ts'
 import { diskFailure, fail, Failure } from '../base/errors.ts'
 import { asRequest, asUser } from '../base/scope.ts'
 import { traceIn } from '../base/tracing.ts'
-import type { Principal } from '../base/types.ts'
+import type { Principal } from '../base/accounts.ts'
 import { bodyOf, noteExpectation, parseJson, weightOf } from './body.ts'
 import {
   type Call,

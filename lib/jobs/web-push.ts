@@ -2,7 +2,8 @@
 // optional peer web-push, which encrypts (RFC 8291) and signs (RFC 8292).
 import { createHash } from 'node:crypto'
 import { fail } from '../base/errors.ts'
-import { isObject, type Grant, type JsonObject, type StoreItem, timestamp } from '../base/types.ts'
+import type { Grant } from '../base/accounts.ts'
+import { isObject, type JsonObject, type StoreItem, timestamp } from '../base/types.ts'
 import type { Group, Job, NewJob, Op, OpName, Outcome, Settlement, Store } from '../store/store.ts'
 import type { Done } from './runner.ts'
 

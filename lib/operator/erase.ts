@@ -12,7 +12,7 @@ import { departureDeed } from '../jobs/departures.ts'
 import { JobRunner } from '../jobs/runner.ts'
 import { isInUse, openStore, pruneDatabase } from '../store/open.ts'
 import type { Store } from '../store/store.ts'
-import type { User } from '../base/types.ts'
+import type { User } from '../base/accounts.ts'
 import { auditOf, beside } from './operator.ts'
 import { withPeople } from './people.ts'
 

@@ -15,7 +15,8 @@ import { RETAINED } from '../store/store.ts'
 import { openDatabase, pruneDatabase } from '../store/open.ts'
 import { scopedStore, scopedWriter } from '../store/scoped.ts'
 import type { Job, Op, Store, Writer } from '../store/store.ts'
-import type { ApiToken, JobKind, JsonObject } from '../base/types.ts'
+import type { ApiToken } from '../base/accounts.ts'
+import type { JobKind, JsonObject } from '../base/types.ts'
 
 const JOBS_PAGE = 1000
 

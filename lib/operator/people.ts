@@ -14,7 +14,7 @@ import { departureOf } from '../jobs/departures.ts'
 import { passwordMailOf } from '../jobs/password-mails.ts'
 import { scopedStore, scopedWriter } from '../store/scoped.ts'
 import type { AuditSearch, Store, Writer } from '../store/store.ts'
-import type { AuditEntry, User } from '../base/types.ts'
+import type { AuditEntry, User } from '../base/accounts.ts'
 import { auditOf, beside, tokensOf } from './operator.ts'
 
 const PASSWORD_MIN = 8

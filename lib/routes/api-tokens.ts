@@ -8,7 +8,8 @@ import { fail } from '../base/errors.ts'
 import { type Call, type Route, route, type UserCall } from '../http/route.ts'
 import { closedObject, integer, listOf, objectOf } from '../http/schema.ts'
 import { arrayOf, one, ref, shaped, success } from './answers.ts'
-import { type ApiToken, type JsonObject, PERMISSIONS } from '../base/types.ts'
+import { type ApiToken, PERMISSIONS } from '../base/accounts.ts'
+import type { JsonObject } from '../base/types.ts'
 
 const NAME_MAX = 100
 const SCOPES_MAX = 32

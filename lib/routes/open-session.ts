@@ -1,6 +1,6 @@
 // A session that begins with a response: its cookies.
 import type { Sessions, Tokens } from '../auth/session.ts'
-import type { User } from '../base/types.ts'
+import type { User } from '../base/accounts.ts'
 import { csrfCookie, mayLast, SESSION_COOKIE } from '../http/entry.ts'
 import type { Call, Cookie } from '../http/route.ts'
 

@@ -8,10 +8,12 @@ import { baseUrlOf } from '../http/base-path.ts'
 import type { Call, UserCall } from '../http/route.ts'
 import { type Route, route } from '../http/route.ts'
 import { closedObject, integer, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
-import { type JsonObject, type Session, SYSTEM_ROLES, type User } from '../base/types.ts'
+import { type Session, SYSTEM_ROLES, type User } from '../base/accounts.ts'
+import type { JsonObject } from '../base/types.ts'
 import { DAY_MS, TOKEN_ENTRIES, tokenView } from './api-tokens.ts'
 import { arrayOf, int, one, ref, shaped, success, text } from './answers.ts'
-import { newEmail, newPassword } from './auth.ts'
+import { newEmail } from './own-account.ts'
+import { newPassword } from './passwords.ts'
 
 const PAGE = 50
 const PAGE_MAX = 1000

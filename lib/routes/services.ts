@@ -1,9 +1,17 @@
 // The services handlers use, assembled by the gateway.
+import type { Readable } from 'node:stream'
 import type { ToolServers } from '../agent/mcp/tool-servers.ts'
 import type { Agent, ModelInfo } from '../agent/runtime.ts'
 import type { StatePort } from '../agent/states.ts'
+import type { ApiTokens, Invitations } from '../auth/api-tokens.ts'
 import type { Actor, Audit } from '../auth/audit.ts'
 import type { GroupAccess } from '../auth/group-access.ts'
+import type { Holds } from '../auth/holds.ts'
+import type { People } from '../auth/people.ts'
+import type { Sessions, Tokens } from '../auth/session.ts'
+import type { SetupLink } from '../auth/setup-link.ts'
+import type { SingleSignOn } from '../auth/single-sign-on.ts'
+import type { ThreadLinks } from '../auth/thread-links.ts'
 import type { Config } from '../config/config.ts'
 import type { Artifacts } from '../files/artifacts.ts'
 import type { Extensions } from '../files/extensions.ts'
@@ -12,6 +20,7 @@ import type { Uploads } from '../files/uploads.ts'
 import type { AskRules, Call } from '../http/route.ts'
 import type { Log } from '../http/server.ts'
 import type { Removals } from '../jobs/removals.ts'
+import type { WebPush } from '../jobs/web-push.ts'
 import type { Webhooks } from '../jobs/webhooks.ts'
 import type { Items } from '../memory/items.ts'
 import type { Memories } from '../memory/memories.ts'
@@ -19,11 +28,12 @@ import type { Registry } from '../run/lifecycle/registry.ts'
 import type { Runs } from '../run/lifecycle/runs.ts'
 import type { Skills } from '../skills/skills.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
-import type { Op } from '../store/store.ts'
+import type { Op, UserReads, Writer } from '../store/store.ts'
 import type { Assistants } from '../thread/assistants.ts'
 import type { Personas } from '../thread/personas.ts'
 import type { UserLimits } from '../thread/user-limits.ts'
-import type { JsonObject, Grant } from '../base/types.ts'
+import type { Grant, User } from '../base/accounts.ts'
+import type { JsonObject } from '../base/types.ts'
 
 /** The project's auth rules. */
 export interface AccessRules {
@@ -84,4 +94,32 @@ export interface Services {
     readonly at: readonly number[]
     readonly values: Readonly<Record<string, readonly (number | null)[]>>
   }>
+}
+
+/** Those of accounts and of what signs in to them. */
+export interface AuthServices {
+  readonly config: Config
+  readonly users: UserReads
+  readonly writer: Writer
+  readonly sessions: Sessions
+  readonly tokens: Tokens
+  readonly apiTokens: ApiTokens
+  readonly invitations: Invitations
+  readonly threadLinks: ThreadLinks
+  readonly webPush: WebPush
+  readonly limits: Pick<UserLimits, 'view' | 'quotaView'>
+  /** All that is kept of somebody, as a ZIP archive. */
+  readonly exportOf: (user: User) => Promise<Readable>
+  readonly people: People
+  readonly holds: Holds
+  readonly audit: Audit
+  /** null: there are no providers of sign-ins. */
+  readonly sso?: SingleSignOn | null
+  /** Needed for making the first administrator; null: whoever comes first is it [Auth 11]. */
+  readonly setupLink?: SetupLink | null
+  readonly log: { warn(fields: object, text: string): void }
+  /** Called with the code of every refused sign-in. */
+  readonly onLoginRefused?: (code: string) => void
+  /** The key a request counts against in the cooldown of setup-status; null: none. */
+  allowanceOf(call: Call): string | null
 }

@@ -10,7 +10,7 @@ import { cookieOf, targetOf } from '../http/request.ts'
 import { type Call, type Cookie, type Reply, type Route, route } from '../http/route.ts'
 import { objectOf } from '../http/schema.ts'
 import { arrayOf, one, oneOf, ref, shaped, text } from './answers.ts'
-import type { AuthServices } from './auth.ts'
+import type { AuthServices } from './services.ts'
 import { openSession } from './open-session.ts'
 
 const AUTH = '/api/v1/auth'

@@ -1,6 +1,6 @@
 // Quotas: how much each user may use. An account's own quota wins over those of its groups, which win over everybody's.
 import { LRUCache } from 'lru-cache'
-import { QUOTA_LIMITS, type Quota, type QuotaLimits, type User } from '../base/types.ts'
+import { QUOTA_LIMITS, type Quota, type QuotaLimits, type User } from '../base/accounts.ts'
 
 type Limits = { -readonly [Name in keyof QuotaLimits]: QuotaLimits[Name] }
 

@@ -2,7 +2,8 @@
 // one place where such limits are asked and shown: whatever else is counted of a user belongs here.
 import { LRUCache } from 'lru-cache'
 import { fail } from '../base/errors.ts'
-import type { Cron, QuotaLimits, Thread, User } from '../base/types.ts'
+import type { QuotaLimits, User } from '../base/accounts.ts'
+import type { Cron, Thread } from '../base/types.ts'
 import type { OpOf, QuotaMeasure, StoredOfUser, ThreadCreation, UsageReads, UserReads, Writer } from '../store/store.ts'
 import { type QuotaBlocks, resetOf } from './quota-blocks.ts'
 import type { Quotas } from './quotas.ts'

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { text as textOfStream } from 'node:stream/consumers'
 import t from 'tap'
 import { ConfigurableHeaders } from '../../lib/langgraph/api/configurable-headers.ts'
-import { PERMISSIONS } from '../../lib/base/types.ts'
+import { PERMISSIONS } from '../../lib/base/accounts.ts'
 import { at, listIn, openSite, type Site, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { graphSite, graphsFolder } from '../fixtures/graphs.ts'
 

@@ -1,7 +1,7 @@
 // E-mail addresses: one form for every way to write the same one.
 import fc from 'fast-check'
 import t from 'tap'
-import type { User } from '../../lib/base/types.ts'
+import type { User } from '../../lib/base/accounts.ts'
 import { findAccount, readEmail } from '../../lib/auth/email.ts'
 
 t.test('what is written in another way is the same address', async (t) => {

@@ -1,7 +1,7 @@
 // Obligations of ApiTokenReads and the ops of API tokens.
 import { createHash, randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
-import type { ApiToken } from '../../lib/base/types.ts'
+import type { ApiToken } from '../../lib/base/accounts.ts'
 import { addThread, aUser, durableRules, type Open, refuses, rules, time, userArgument, write } from './harness.ts'
 
 const MAX = 100

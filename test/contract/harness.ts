@@ -18,6 +18,7 @@ import type {
   Store,
   ThreadQuery
 } from '../../lib/store/store.ts'
+import type { User } from '../../lib/base/accounts.ts'
 import {
   type JsonObject,
   NO_TOTALS,
@@ -25,8 +26,7 @@ import {
   type RunEvent,
   type Thread,
   type Timestamp,
-  timestamp,
-  type User
+  timestamp
 } from '../../lib/base/types.ts'
 
 /** A store of nobody else's, and empty. */

@@ -1,6 +1,7 @@
 // Obligations of HoldReads, and of all that deletes something: a legal hold keeps it [Store 13].
 import type { Test } from 'tap'
-import type { Hold, HoldKind, Run } from '../../lib/base/types.ts'
+import type { Hold, HoldKind } from '../../lib/base/accounts.ts'
+import type { Run } from '../../lib/base/types.ts'
 import { type Op, RETAINED, type Store } from '../../lib/store/store.ts'
 import { anAssistant } from './assistants.ts'
 import {

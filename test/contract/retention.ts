@@ -1,6 +1,6 @@
 // Obligations of RetentionReads and `retention.sweep`.
 import type { Test } from 'tap'
-import type { AuditEntry } from '../../lib/base/types.ts'
+import type { AuditEntry } from '../../lib/base/accounts.ts'
 import { RETAINED, type Retained, type Store } from '../../lib/store/store.ts'
 import {
   addEndedRun,

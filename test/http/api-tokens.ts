@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { PERMISSIONS } from '../../lib/base/types.ts'
+import { PERMISSIONS } from '../../lib/base/accounts.ts'
 import { command, startChild } from '../fixtures/child.ts'
 import { asked, at, listIn, openSite, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { table } from '../fixtures/openapi.ts'

@@ -5,7 +5,7 @@ import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Client } from '@langchain/langgraph-sdk'
 import { WebSocket } from 'ws'
-import { PERMISSIONS } from '../../lib/base/types.ts'
+import { PERMISSIONS } from '../../lib/base/accounts.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { asked, at, openSite, type Options, PASSWORD, Person, signIn, textIn } from '../fixtures/gateway.ts'
 

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { quotaUse } from '../../lib/store/sql/quotas.ts'
-import type { QuotaLimits } from '../../lib/base/types.ts'
+import type { QuotaLimits } from '../../lib/base/accounts.ts'
 import { type GroupQuota, Quotas } from '../../lib/thread/quotas.ts'
 import { command } from '../fixtures/child.ts'
 import { type Answer, at, listIn, openSite, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'

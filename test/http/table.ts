@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { openTokens } from '../../lib/auth/session.ts'
-import { PERMISSIONS, type Permission } from '../../lib/base/types.ts'
+import { PERMISSIONS, type Permission } from '../../lib/base/accounts.ts'
 import { BACKENDS, type Backend, type DatabaseSection, databaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { EXPECTED, type Expected } from '../fixtures/expected.ts'
 import { forget } from '../fixtures/forget.ts'

@@ -1,6 +1,7 @@
 // Crossing: a run that was begun in any protocol is joined in any other, in mid-run and after its end. All of them are told the same.
 import t from 'tap'
-import { PERMISSIONS, type Timestamp } from '../../lib/base/types.ts'
+import { PERMISSIONS } from '../../lib/base/accounts.ts'
+import type { Timestamp } from '../../lib/base/types.ts'
 import type { Begun, Status, Told } from '../fixtures/crossing.ts'
 import { BEGINNERS, READERS } from '../fixtures/crossing-ways.ts'
 import { partsOfMessages } from '../../lib/protocols/parts.ts'

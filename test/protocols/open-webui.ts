@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { PERMISSIONS } from '../../lib/base/types.ts'
+import { PERMISSIONS } from '../../lib/base/accounts.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import {
   at,

@@ -1,7 +1,7 @@
 // Every protocol against who means it ill: what is refused before its handler is refused in its own form, nothing of it is a 5xx, and of two
 // who answer one question at once one is told that he was late.
 import t from 'tap'
-import { PERMISSIONS } from '../../lib/base/types.ts'
+import { PERMISSIONS } from '../../lib/base/accounts.ts'
 import type { Store } from '../../lib/store/store.ts'
 import { type Answer, at, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { programOf } from '../fixtures/program.ts'

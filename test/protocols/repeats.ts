@@ -1,7 +1,7 @@
 // Idempotency-Key: in every protocol a request that is sent twice under one key begins one run, and the key of another request is refused
 // in the protocol's own form.
 import t from 'tap'
-import { PERMISSIONS } from '../../lib/base/types.ts'
+import { PERMISSIONS } from '../../lib/base/accounts.ts'
 import type { Store } from '../../lib/store/store.ts'
 import { type Answer, at, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
 import { programOf } from '../fixtures/program.ts'

@@ -1,7 +1,7 @@
 // Streams of every protocol that is not ours end with the credential that reads them.
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { PERMISSIONS } from '../../lib/base/types.ts'
+import { PERMISSIONS } from '../../lib/base/accounts.ts'
 import type { JsonObject } from '../../lib/base/types.ts'
 import { listIn, openSite, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { programOf } from '../fixtures/program.ts'

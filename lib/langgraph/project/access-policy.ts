@@ -3,7 +3,8 @@
 import { createHash } from 'node:crypto'
 import { type AuthUser, assertedPrincipal, authUser } from '../../auth/asserted.ts'
 import { Failure, fail, Refused } from '../../base/errors.ts'
-import { type Grant, isObject, type Json, type JsonObject, type Principal, type User } from '../../base/types.ts'
+import type { Grant, Principal, User } from '../../base/accounts.ts'
+import { isObject, type Json, type JsonObject } from '../../base/types.ts'
 import { withTimeout } from '../../base/waiting.ts'
 
 /** As LangGraph's Auth object has them. */

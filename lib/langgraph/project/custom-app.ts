@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Failure } from '../../base/errors.ts'
 import { actingFor, callerOf } from '../../base/loopback.ts'
-import type { Principal } from '../../base/types.ts'
+import type { Principal } from '../../base/accounts.ts'
 import { HANDLED, type Ours, type ProjectApp, type Reply } from '../../http/route.ts'
 import { basePaths, placeHeaders } from '../../http/base-path.ts'
 import { boundReading, JSON_TYPE } from '../../http/reply.ts'

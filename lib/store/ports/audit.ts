@@ -1,5 +1,6 @@
 // The audit, as administrators and auditors read it.
-import type { AuditEntry, Timestamp } from '../../base/types.ts'
+import type { AuditEntry } from '../../base/accounts.ts'
+import type { Timestamp } from '../../base/types.ts'
 
 export interface AuditSearch {
   readonly action?: string

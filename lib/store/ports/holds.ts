@@ -1,5 +1,5 @@
 // Legal holds: what of threads and users is not to be deleted.
-import type { Hold, HoldKind } from '../../base/types.ts'
+import type { Hold, HoldKind } from '../../base/accounts.ts'
 
 export interface HoldSearch {
   /** Id of a thread or user. */

@@ -1,20 +1,15 @@
 // Every write a store takes, and its result.
 import type {
   ApiToken,
-  Assistant,
   AuditEntry,
-  Cron,
-  Feedback,
   Hold,
-  JsonObject,
   ProviderSession,
   Quota,
   Session,
   SystemRole,
-  Thread,
-  Timestamp,
   User
-} from '../../base/types.ts'
+} from '../../base/accounts.ts'
+import type { Assistant, Cron, Feedback, JsonObject, Thread, Timestamp } from '../../base/types.ts'
 import type { Owner } from '../../base/scope.ts'
 import type { AssistantCreation, AssistantPatch, CronPatch } from './assistants.ts'
 import type {

@@ -1,5 +1,5 @@
 // Reading users.
-import type { ApiToken, ProviderSession, Session, SystemRole, User } from '../../base/types.ts'
+import type { ApiToken, ProviderSession, Session, SystemRole, User } from '../../base/accounts.ts'
 import type { Owner } from '../../base/scope.ts'
 
 export type UserPatch = Partial<

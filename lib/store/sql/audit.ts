@@ -1,5 +1,6 @@
 // The audit as rows of both databases.
-import type { AuditEntry, JsonObject } from '../../base/types.ts'
+import type { AuditEntry } from '../../base/accounts.ts'
+import type { JsonObject } from '../../base/types.ts'
 import type { AuditReads, AuditSearch } from '../store.ts'
 import { ask, type Param, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 

@@ -1,5 +1,5 @@
 // Legal holds as rows of both databases, and what they keep: ops that would delete something refuse, sweeps pass over it.
-import type { Hold } from '../../base/types.ts'
+import type { Hold } from '../../base/accounts.ts'
 import { Held } from '../ports/ops.ts'
 import type { HeldScope, HoldReads, HoldSearch } from '../store.ts'
 import { ask, askOne, lock, type Param, places, type StepReads, type Steps, type StepWrites } from './steps.ts'

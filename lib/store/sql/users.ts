@@ -1,5 +1,5 @@
 // Users as rows of both databases, and their denied sessions.
-import type { ApiToken, Permission, ProviderSession, Quota, Session, User } from '../../base/types.ts'
+import type { ApiToken, Permission, ProviderSession, Quota, Session, User } from '../../base/accounts.ts'
 import type { ApiTokenReads, ListedUser, StoredOfUser, UserReads, UserSearch } from '../store.ts'
 import { needsNoHold } from './holds.ts'
 import { needsThread } from './threads.ts'
