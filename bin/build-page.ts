@@ -15,11 +15,14 @@ const COMPILED = join(ROOT, 'dist/page')
 const TO = join(ROOT, 'dist/public')
 const MODULES = join(ROOT, 'node_modules')
 const CLIENT = 'client/colloquy.js'
-/** What the client imports, as it names it. It becomes part of it, so that users have one file. */
-const PARTS: Readonly<Record<string, string>> = {
-  '../conversation/chunk.js': 'conversation/chunk.js',
-  './silence.js': 'client/silence.js'
-}
+/** What the client imports, in the order in which it stands before it. It becomes part of it, so that users have one file. */
+const PARTS = [
+  'conversation/chunk.js',
+  'client/silence.js',
+  'client/api-error.js',
+  'client/frames.js',
+  'client/transcript.js'
+]
 
 /** What the page imports by name, and the file of it that browsers understand. */
 const LIBRARIES: Readonly<Record<string, string>> = {
@@ -60,10 +63,8 @@ const MANIFEST = {
 function assets(): Map<string, string> {
   const files = new Map<string, string>()
   for (const name of list(COMPILED, '.js')) files.set(name, readFileSync(join(COMPILED, name), 'utf8'))
-  for (const [name, file] of Object.entries(PARTS)) {
-    files.delete(file)
-    files.set(CLIENT, inlined(files.get(CLIENT) ?? '', name, readFileSync(join(ROOT, 'dist/lib', file), 'utf8')))
-  }
+  files.set(CLIENT, joined(PARTS.map((file) => files.get(file) ?? '').join(''), files.get(CLIENT) ?? ''))
+  for (const file of PARTS) files.delete(file)
   for (const [name, file] of Object.entries(LIBRARIES))
     files.set(vendorPath(name), moduleOf(name, withoutMap(readFileSync(join(MODULES, file), 'utf8'))))
   for (const [path, text] of loadedLater()) files.set(path, text)
@@ -110,15 +111,21 @@ function list(folder: string, ending: string): string[] {
     .sort()
 }
 
-/** The client with a module in place of the line that imports it, in a scope of its own. */
-function inlined(client: string, name: string, module: string): string {
-  const code = withoutMap(module)
-    .replace(/^\s*(?:\/\*\*[\s\S]*?\*\/|\/\/.*)\n/gm, '')
-    .replace(/^export \{[^}]*\};?$/gm, '')
+/** The client with its parts before it. They share a scope: what one declares no other may. */
+function joined(parts: string, client: string): string {
+  const own = parts
+    .replace(/^export \{[^}]*\};?\n/gm, '')
     .replace(/^export (?=(?:async )?(?:function|class|const)\b)/gm, '')
-  const line = new RegExp(`^import (\\{[^}]*\\}) from ["']${name.replaceAll('.', '\\.')}["'];?$`, 'm')
-  if (!line.test(client)) throw new Error(`${CLIENT} does not import ${name}`)
-  return client.replace(line, (_, names: string) => `const ${names} = (() => {\n${code}\nreturn ${names};\n})();`)
+  const text = (own + client).replace(/^import \{[^}]*\} from ["'](\.[^"']+)["'];?\n/gm, (_, path: string) => {
+    if (PARTS.some((part) => part.endsWith(posix.basename(path)))) return ''
+    throw new Error(`${path} is no part of ${CLIENT}`)
+  })
+  const names = [...text.matchAll(/^(?:export )?(?:async )?(?:function\*?|class|const|let) (\w+)/gm)].map(
+    ([, name]) => name
+  )
+  const twice = names.find((name, at) => names.indexOf(name) !== at)
+  if (twice !== undefined) throw new Error(`two parts of ${CLIENT} declare ${twice}`)
+  return text
 }
 
 /** Maps are not served, and a console must not ask for them. */

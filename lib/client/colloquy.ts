@@ -5,18 +5,14 @@
 //   const run = colloquy.start(threadId, { input: { messages: [{ role: 'user', content: 'Hello' }] } })
 //   for await (const text of run.text()) process.stdout.write(text)
 
-import {
-  begun,
-  callTextsOf,
-  contentOf,
-  fold,
-  type GrowingMessage,
-  isChunk,
-  isLastChunk,
-  readChunk
-} from '../conversation/chunk.ts'
-import type { JsonObject } from '../base/types.ts'
+import { isChunk } from '../conversation/chunk.ts'
+import { ApiError, isTemporary, refusalOf } from './api-error.ts'
+import { type Frame, FrameParser, positionOf } from './frames.ts'
 import { beatMsOf, CONNECT_MS, grownMs, Silence, silenceMsOf, Watchdog } from './silence.ts'
+import { type ToolCallPart, Transcript, type TranscriptMessage } from './transcript.ts'
+
+export { ApiError, FrameParser, Transcript }
+export type { Frame, ToolCallPart, TranscriptMessage }
 
 export interface ColloquyOptions {
   /** URL of the gateway; absent: the page's own origin. */
@@ -34,15 +30,6 @@ export interface ColloquyOptions {
 export interface RunRef {
   readonly thread_id: string
   readonly run_id: string
-}
-
-/** One event of a stream. `data` is parsed; `id` is its cursor, null for events outside of the log (`end`, `gap`). */
-export interface Frame {
-  readonly event: string
-  // Any JSON, depending on the event.
-  // biome-ignore lint/suspicious/noExplicitAny: a union over events would have to be narrowed by every reader
-  readonly data: any
-  readonly id: string | null
 }
 
 /** State of a stream's connection: opening, delivering, or waiting until `retryAt` (ms, as Date.now) because of `error`. */
@@ -74,23 +61,6 @@ export interface WatchOptions {
 export interface StartOptions extends Omit<WatchOptions, 'after' | 'snapshot' | 'modes'> {
   /** Makes the start idempotent: the same key is the same run. Absent: one is generated, so that a retry never starts a second run. */
   readonly key?: string
-}
-
-/** An error response of the gateway. */
-export class ApiError extends Error {
-  readonly status: number
-  readonly code: string | null
-  readonly detail: unknown
-  readonly retryAfterMs: number | null
-
-  constructor(status: number, detail: unknown, retryAfterMs: number | null) {
-    super(textOfDetail(detail) ?? `The gateway answered ${status}`)
-    this.name = 'ApiError'
-    this.status = status
-    this.detail = detail
-    this.code = (isRecord(detail) && typeof detail.code === 'string' && detail.code) || null
-    this.retryAfterMs = retryAfterMs
-  }
 }
 
 export class Colloquy {
@@ -126,7 +96,7 @@ export class Colloquy {
     const watch = new Watchdog(this.#options.timeoutMs ?? TIMEOUT_MS, signal)
     try {
       const response = await this.send(method, path, { body, signal: watch.signal })
-      const text = await textOf(response, watch)
+      const text = await watch.textOf(response)
       return (text === '' ? null : JSON.parse(text)) as T
     } finally {
       watch.stop()
@@ -404,219 +374,14 @@ export class RunStream implements AsyncIterable<Frame> {
   }
 }
 
-// ------------------------------------------------------------------------------------------------ transcript
-
-export interface ToolCallPart {
-  readonly id: string | null
-  readonly name: string
-  /** JSON text, possibly incomplete. */
-  readonly args: string
-}
-
-/** A message for display: complete, or as far as it has arrived. */
-export interface TranscriptMessage {
-  readonly id: string
-  readonly type: string
-  // A text or a list of content blocks.
-  readonly content: string | readonly unknown[]
-  /** It is still in progress. */
-  readonly isPartial: boolean
-  readonly calls: readonly ToolCallPart[]
-  readonly reasoning: string
-  /** The original message, with all its fields. */
-  readonly raw: Readonly<Record<string, unknown>>
-}
-
-/** Builds a thread's messages from frames. Unchanged messages stay the same objects. */
-export class Transcript {
-  #messages: TranscriptMessage[] = []
-  #byId = new Map<string, number>()
-  /** Messages in progress. */
-  readonly #growing = new Map<string, GrowingMessage>()
-  /** Other channels of the state: title, todos, artifacts... */
-  values: Readonly<Record<string, unknown>> = {}
-
-  get messages(): readonly TranscriptMessage[] {
-    return this.#messages
-  }
-
-  /** Applies `values`, `snapshot` and `messages` frames; ignores others. True when something has changed. */
-  apply({ event, data }: Frame): boolean {
-    if (event === 'messages' && Array.isArray(data)) return this.#add(data[0])
-    if (event === 'values') return this.replace(data)
-    if (event !== 'snapshot') return false
-    this.replace(data.values ?? {})
-    for (const chunk of data.partial ?? []) this.#add(chunk)
-    return true
-  }
-
-  /** Replaces the whole state. */
-  replace(values: Readonly<Record<string, unknown>>): boolean {
-    const { messages, ...rest } = values
-    const list = Array.isArray(messages) ? messages : []
-    const before = new Map(this.#messages.map((message) => [message.id, message]))
-    this.#messages = list.map((raw) => settled(raw, before.get(raw.id)))
-    this.#growing.clear()
-    this.#byId = new Map(this.#messages.map(({ id }, at) => [id, at]))
-    this.values = rest
-    return true
-  }
-
-  #add(piece: JsonObject): boolean {
-    const id = String(piece.id)
-    const at = this.#byId.get(id)
-    const before = at === undefined ? undefined : this.#messages[at]
-    const isPart = isChunk(piece)
-    if (before && isPart && !before.isPartial) return false
-    const next = isPart ? this.#grow(id, piece) : settled(piece, before)
-    if (!next.isPartial) this.#growing.delete(id)
-    this.#byId.set(id, at ?? this.#messages.length)
-    this.#messages = at === undefined ? [...this.#messages, next] : this.#messages.with(at, next)
-    return true
-  }
-
-  #grow(id: string, piece: JsonObject): TranscriptMessage {
-    const message = fold(this.#growing.get(id) ?? begun(id), readChunk(piece))
-    this.#growing.set(id, message)
-    return {
-      id,
-      type: 'ai',
-      content: contentOf(message),
-      isPartial: !isLastChunk(piece),
-      calls: callTextsOf(message).map(({ id: callId, name, args }) => ({ id: callId, name: name ?? '', args })),
-      reasoning: String(message.reasoning),
-      raw: { ...message.fields, content: '' }
-    }
-  }
-}
-
-function settled(raw: Record<string, unknown>, before?: TranscriptMessage): TranscriptMessage {
-  const calls = [...listOf(raw.tool_calls), ...listOf(raw.invalid_tool_calls)]
-  const message: TranscriptMessage = {
-    id: String(raw.id),
-    type: String(raw.type),
-    content: (raw.content ?? '') as TranscriptMessage['content'],
-    isPartial: false,
-    calls: calls.map(({ id, name, args }) => ({
-      id: id == null ? null : String(id),
-      name: String(name),
-      args: typeof args === 'string' ? args : JSON.stringify(args, null, 2)
-    })),
-    reasoning: reasoningIn(raw),
-    raw
-  }
-  return before && isSame(before, message) ? before : message
-}
-
-function isSame(a: TranscriptMessage, b: TranscriptMessage): boolean {
-  return !a.isPartial && JSON.stringify(a.raw) === JSON.stringify(b.raw)
-}
-
-function reasoningIn({ additional_kwargs: more }: Record<string, unknown>): string {
-  return isRecord(more) && typeof more.reasoning_content === 'string' ? more.reasoning_content : ''
-}
-
-function listOf(value: unknown): Record<string, unknown>[] {
-  return Array.isArray(value) ? value : []
-}
-
-// ------------------------------------------------------------------------------------------- event streams
-
-/** Parses an event stream. */
-export class FrameParser {
-  hasEnded = false
-  readonly #decoder = new TextDecoder()
-  #rest = ''
-  #event = ''
-  #id: string | null = null
-  #data: string[] = []
-
-  feed(bytes: Uint8Array): Frame[] {
-    const text = this.#decoder.decode(bytes, { stream: true })
-    this.#rest += text
-    // A long line is only scanned when it is complete.
-    if (!text.includes('\n')) return []
-    const lines = this.#rest.split(/\r?\n/)
-    this.#rest = lines.pop() ?? ''
-    return lines.map((line) => this.#line(line)).filter((frame) => frame !== null)
-  }
-
-  #line(line: string): Frame | null {
-    if (line === '') return this.#finish()
-    const colon = line.indexOf(':')
-    const name = colon < 0 ? line : line.slice(0, colon)
-    const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '')
-    if (name === 'event') this.#event = value
-    else if (name === 'data') this.#data.push(value)
-    else if (name === 'id') this.#id = value
-    return null
-  }
-
-  #finish(): Frame | null {
-    const [event, data, id] = [this.#event || 'message', this.#data.join('\n'), this.#id]
-    this.#event = ''
-    this.#data = []
-    this.#id = null
-    if (data === '') return null
-    this.hasEnded ||= event === 'end'
-    return { event, data: JSON.parse(data), id }
-  }
-}
-
 // --------------------------------------------------------------------------------------------------- helpers
 
 function pathOf({ thread_id, run_id }: RunRef): string {
   return `/api/threads/${encodeURIComponent(thread_id)}/runs/${encodeURIComponent(run_id)}`
 }
 
-/** The text of a response; each piece of it is reported to `watchdog`. */
-async function textOf({ body }: Response, watchdog: Watchdog): Promise<string> {
-  const reader = body?.getReader()
-  const decoder = new TextDecoder()
-  let text = ''
-  for (;;) {
-    const { done, value } = (await reader?.read()) ?? { done: true }
-    text += decoder.decode(value, { stream: !done })
-    if (done) return text
-    watchdog.restart()
-  }
-}
-
 function locationIn({ headers }: Response): string {
   return headers.get('content-location') ?? headers.get('location') ?? ''
-}
-
-function positionOf(cursor: string | null): { epoch: number; n: number } | null {
-  const [, epoch, n] = /^(\d+)-(\d+)$/.exec(cursor ?? '') ?? []
-  return n === undefined ? null : { epoch: Number(epoch), n: Number(n) }
-}
-
-/** Errors worth retrying: no response at all, or one that says so. */
-function isTemporary(error: unknown): boolean {
-  return error instanceof ApiError ? error.status >= 500 || error.status === 429 || error.status === 408 : true
-}
-
-async function refusalOf(response: Response): Promise<ApiError> {
-  const text = await response.text().catch(() => '')
-  const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
-  let detail: unknown = text
-  try {
-    detail = JSON.parse(text).detail
-  } catch {
-    // Not JSON: sent by an intermediary.
-  }
-  return new ApiError(response.status, detail, Number.isFinite(seconds) ? seconds * 1000 : null)
-}
-
-/** The human-readable part of a refusal. */
-function textOfDetail(detail: unknown): string | null {
-  if (typeof detail === 'string') return detail.slice(0, 500) || null
-  if (Array.isArray(detail)) return detail.map(({ msg }) => String(msg).replace(/^Value error, /, '')).join('; ')
-  return isRecord(detail) && typeof detail.message === 'string' ? detail.message : null
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** The page's csrf_token, for direct calls of fetch; null outside of browsers. */

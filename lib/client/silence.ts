@@ -57,6 +57,19 @@ export class Watchdog {
     if (ms !== null) this.#timer = setTimeout(() => this.giveUp(new Silence('The connection is silent')), ms)
   }
 
+  /** The text of a response: each piece of it has arrived. */
+  async textOf({ body }: Response): Promise<string> {
+    const reader = body?.getReader()
+    const decoder = new TextDecoder()
+    let text = ''
+    for (;;) {
+      const { done, value } = (await reader?.read()) ?? { done: true }
+      text += decoder.decode(value, { stream: !done })
+      if (done) return text
+      this.restart()
+    }
+  }
+
   giveUp(error: unknown): void {
     this.stop()
     this.#abort.abort(error)

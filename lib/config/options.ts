@@ -9,20 +9,19 @@ import {
   number,
   oneOfOrModule,
   origins,
-  requestOptions,
   section,
   text,
   texts,
   url,
-  webAddress,
   whole
 } from './kinds.ts'
+import { agent } from './agent.ts'
+import { model } from './model.ts'
 import { quotas } from './quotas.ts'
 import { oidc } from './sign-in.ts'
 
 const DAY_MS = 86_400_000
 const MIB = 1024 * 1024
-const PRICE_MAX = 1_000_000
 /** Minimum: less would not hold the URL of what was cut. */
 export const EVENT_BYTES_MIN = 4096
 
@@ -186,55 +185,6 @@ const auth = section({
   jwt_secret: nullable()
 })
 
-const model = v.object(
-  {
-    // Models runs can use, shown by /api/models. The first is the default.
-    name: filled(),
-    // The chat-completions protocol, which nearly every model server supports.
-    provider: choice(['openai'], 'openai'),
-    // Address of the model server, with its /v1.
-    base_url: v.nullish(webAddress(), 'https://api.openai.com/v1'),
-    // Never shown or logged. null: the server needs none.
-    api_key: nullable(),
-    // The model server's name for it.
-    model: filled(),
-    // What pages show. null: the name.
-    display_name: nullable(),
-    // A sentence for whoever chooses one.
-    description: nullable(),
-    // It shows its reasoning: pages offer a switch for it.
-    supports_thinking: flag(false),
-    // It takes reasoning_effort: pages offer its levels.
-    supports_reasoning_effort: flag(false),
-    // How a broken answer is continued. prefix: the server continues a trailing assistant message; ask: it is asked to, with an
-    // instruction nobody sees; none: not at all. Without it a cut answer can only be asked for anew.
-    continuation: choice(['prefix', 'ask', 'none'], 'ask'),
-    // It accepts images: the tool view_image is offered to it.
-    supports_vision: flag(false),
-    // Tokens that it reads at most, for showing how full a conversation is. 0: not known.
-    context_window: whole(0, 0),
-    // Money for a million tokens, in the currency of `usage`. null: its calls cost nothing.
-    price: v.nullish(
-      v.object({
-        // For input tokens.
-        input: number(0, 0, PRICE_MAX),
-        // For output tokens.
-        output: number(0, 0, PRICE_MAX),
-        // Of input tokens that the provider has in its cache; null: as others.
-        cached_input: v.nullish(number(0, 0, PRICE_MAX), null)
-      }),
-      null
-    ),
-    // Merged into every request: temperature, max_tokens...
-    request: v.nullish(requestOptions(), {}),
-    // Idle timeout of the model in ms. Without it a dead connection holds its run until runs.timeout_s.
-    idle_timeout_ms: whole(120_000, 0, DAY_MS),
-    // Retries of a request that failed before its first token.
-    max_retries: whole(3, 0, 20)
-  },
-  'is missing'
-)
-
 const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 
 export const Options = v.object({
@@ -264,50 +214,7 @@ export const Options = v.object({
   auth,
   // None: the demo model answers.
   models: v.nullish(v.array(model, 'must be a list'), []),
-  agent: section({
-    // lead is the built-in agent. module: the file `path`, relative to this file, which exports start(input, sink, signal) or a
-    // compiled LangGraph.js graph. graphs: those of the langgraph.json at `config`. langgraph: the LangGraph server at `url`.
-    runtime: choice(['lead', 'langgraph', 'module', 'graphs'], 'lead'),
-    // The file of `module`, relative to this file.
-    path: nullable(),
-    // langgraph.json or its folder, relative to this file.
-    config: nullable(),
-    // Reload graphs when their files change; if that fails, the last good ones stay in use.
-    watch: flag(false),
-    // The interpreter of Python graphs: a command, or a path relative to langgraph.json. null: VIRTUAL_ENV, else .venv beside
-    // langgraph.json, else uv's where there is a uv.lock, else python3.
-    python: nullable(),
-    // Longest time in ms that a Python graph may block its process; then the process is ended, with the runs in it. 0: for ever.
-    // Without it one blocked node holds up all runs of its project.
-    python_blocked_ms: whole(30_000, 0, DAY_MS),
-    // Memory of the process of Python graphs in MB: from 90 % on it takes no new runs, above it is ended. 0: any.
-    // Without it one graph takes all memory of the machine.
-    python_memory_mb: whole(4096, 0),
-    // Without /threads.
-    url: url(),
-    // Sent as X-Api-Key. Never shown or logged. null: none.
-    api_key: nullable(),
-    // Headers of every request to the server.
-    headers: v.nullish(v.record(v.string(), filled(), 'must hold headers by name'), {}),
-    // The graph or assistant for every run. null: the caller's choice.
-    assistant_id: nullable(),
-    // Idle time of a run's stream in ms before the server is asked whether it is alive. Too long: a hung server is
-    // noticed late, by runs.timeout_s at the latest.
-    idle_timeout_ms: whole(30_000, 0, DAY_MS),
-    // How long a LangGraph server that cannot be reached is tried again, in ms. Too short: its restart ends all its runs.
-    reconnect_ms: whole(30_000, 0, DAY_MS),
-    // A run on a LangGraph server goes on there when this process is gone, and the next one follows it from where it was. Off: it is
-    // cancelled there, and what it does after that is lost.
-    rejoin: flag(true),
-    // Characters of one event that a model or graph server sends, counted while it arrives. Without it an event without an end
-    // takes all memory. At most a 64th of the heap.
-    event_characters: whole(33_554_432, 65_536),
-    // Characters of one answer: its text, its reasoning and its tool calls. Without it an endless answer takes all memory.
-    // At most a 48th of the heap.
-    answer_characters: whole(67_108_864, 65_536),
-    // Tool calls of one answer.
-    answer_calls: whole(256, 1, 100_000)
-  }),
+  agent,
   graphs: section({
     // worker: each file of graphs runs in a thread of its own. Without it a graph that computes for a second blocks everybody for
     // as long, and one that never yields blocks for ever.
