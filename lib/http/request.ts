@@ -1,4 +1,5 @@
-// Reads the head of a request: target, query, cookies, lists in headers. Lenient where a mistake is harmless.
+// Reads the head of a request: target, query, cookies, lists in headers, its id. Lenient where a mistake is harmless.
+import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { Failure } from '../base/errors.ts'
 import type { Call } from './route.ts'
@@ -201,4 +202,18 @@ export function requestOf(req: IncomingMessage, more: RequestInit = {}, spelling
   for (const [name, value] of Object.entries(headers))
     for (const one of Array.isArray(value) ? value : [value ?? '']) given.append(name, one)
   return new Request(address, { ...more, method, headers: given })
+}
+
+/** The sender's, where it may stand in a log; else a new one. */
+export function requestIdOf({ headers }: IncomingMessage): string {
+  const given = headers['x-request-id']
+  return typeof given === 'string' && /^[\w.:/+=-]{1,128}$/.test(given) ? given : randomUUID()
+}
+
+/** node:http drops all but the first, and a proxy may have decided by another [RFC 9112 3.2]. */
+export function hostsIn({ rawHeaders }: IncomingMessage): number {
+  let count = 0
+  for (let i = 0; i < rawHeaders.length; i += 2)
+    if (rawHeaders[i]!.length === 4 && rawHeaders[i]!.toLowerCase() === 'host') count++
+  return count
 }

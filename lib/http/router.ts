@@ -189,3 +189,10 @@ function allowOf(missed: Leaves[]): string {
 function hasPublic(leaves: Leaves): boolean {
   return [...leaves.values()].some((leaf) => leaf.route.access === 'public')
 }
+
+/** @throws Failure of a request that no route takes */
+export function missed(match: Exclude<Match, { kind: 'found' }>): never {
+  if (match.kind === 'malformed') throw fail('bad_path')
+  if (match.kind === 'missing') throw fail('not_found')
+  throw fail('method_not_allowed', null, { Allow: match.allow })
+}

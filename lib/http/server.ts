@@ -1,5 +1,4 @@
 // The HTTP server: the life of a request from node:http's event to the last byte of its response; starting and stopping.
-import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { BYTE_WEIGHT, type Share } from '../base/budget.ts'
@@ -7,7 +6,7 @@ import { diskFailure, fail, Failure } from '../base/errors.ts'
 import { asRequest, asUser } from '../base/scope.ts'
 import { traceIn } from '../base/tracing.ts'
 import type { Principal } from '../base/accounts.ts'
-import { bodyOf, noteExpectation, parseJson, weightOf } from './body.ts'
+import { bodyOf, noteExpectation, weightOf } from './body.ts'
 import {
   type Call,
   checkIds,
@@ -23,12 +22,13 @@ import {
 import { Admission } from './admission.ts'
 import { basePathIn, enterBasePath, forwardedPrefix } from './base-path.ts'
 import { CONTRACT, type Dialect, type ErrorForm } from './dialect.ts'
-import { CHANGING, Entry, type EntryOptions, SESSION_COOKIE, showsCredential, takeCredential } from './entry.ts'
+import { CHANGING, Entry, type EntryOptions, SESSION_COOKIE, showsCredential } from './entry.ts'
+import { openLate } from './late-credential.ts'
 import { breakOff, reset, sendBroken, sendFailure, sendReply } from './reply.ts'
-import { cookieOf, fieldsOf, targetOf } from './request.ts'
-import { type Match, Router } from './router.ts'
+import { cookieOf, fieldsOf, hostsIn, requestIdOf, targetOf } from './request.ts'
+import { type Match, missed, Router } from './router.ts'
 import { check } from './schema.ts'
-import { firstMessage, isSurplus, isUpgrade, noteUpgrade, refuseEarly, UpgradableMessage } from './web-socket.ts'
+import { isSurplus, isUpgrade, noteUpgrade, UpgradableMessage } from './web-socket.ts'
 
 /** Compatible with pino. */
 export interface Log {
@@ -250,7 +250,11 @@ export class HttpServer {
     seen.errors = this.#router.errorsOf(match)
     if (match.kind === 'found' && isUpgrade(req) && !showsCredential(req)) {
       const { lateBytes } = match.route
-      if (lateBytes !== null) return this.#late(req, res, match, lateBytes, seen)
+      if (lateBytes !== null)
+        return openLate({ req, res }, lateBytes, this.#options.log, async () => {
+          const principal = await this.#entry.pass(req, match, [], false)
+          await this.#handle({ req, res, match, principal, given: null }, seen)
+        })
     }
     if (app === null) {
       const principal = await this.#entry.pass(req, match, cookies, false)
@@ -268,28 +272,6 @@ export class HttpServer {
     const principal = await this.#entry.pass(req, match, cookies, isApps)
     if (segments === null || !(isApps || app.pathsOf(method, segments).length > 0)) return ours(principal, null)
     return app.answer(req, res, segments, principal, { isStream, answer: (body) => ours(principal, body) })
-  }
-
-  /** The first message of a WebSocket says whose it is. Where no cookie came, no page can act for its visitor, whatever its origin. */
-  async #late(
-    req: IncomingMessage,
-    res: ServerResponse,
-    match: Found,
-    maxBytes: number,
-    seen: Seen
-  ): Promise<typeof HANDLED> {
-    const text = await firstMessage({ req, res }, maxBytes)
-    if (text === null) return HANDLED
-    try {
-      takeCredential(req, messageIn(text))
-      const principal = await this.#entry.pass(req, match, [], false)
-      await this.#handle({ req, res, match, principal, given: null }, seen)
-    } catch (error) {
-      const { status, message } = error instanceof Failure ? error : { status: 500, message: 'Internal Server Error' }
-      if (!refuseEarly(req, closeCodeOf(status), message)) throw error
-      if (!(error instanceof Failure)) this.#options.log.error({ err: error }, 'a WebSocket could not be opened')
-    }
-    return HANDLED
   }
 
   async #handle({ match, ...asked }: Asked, seen: Seen): Promise<Reply | typeof HANDLED> {
@@ -387,35 +369,6 @@ export class HttpServer {
   }
 }
 
-/** JSON, or anything else, which has no credential. */
-function messageIn(text: string): unknown {
-  try {
-    return parseJson(Buffer.from(text))
-  } catch {
-    return null
-  }
-}
-
-/** Clients come back at once, or later; not with this credential. */
-function closeCodeOf(status: number): number {
-  if (status === 401 || status === 403) return 4000 + status
-  return status === 429 || status === 503 ? 1013 : 1011
-}
-
-/** The sender's, where it may stand in a log; else a new one. */
-function requestIdOf({ headers }: IncomingMessage): string {
-  const given = headers['x-request-id']
-  return typeof given === 'string' && /^[\w.:/+=-]{1,128}$/.test(given) ? given : randomUUID()
-}
-
-/** node:http drops all but the first, and a proxy may have decided by another [RFC 9112 3.2]. */
-function hostsIn({ rawHeaders }: IncomingMessage): number {
-  let count = 0
-  for (let i = 0; i < rawHeaders.length; i += 2)
-    if (rawHeaders[i]!.length === 4 && rawHeaders[i]!.toLowerCase() === 'host') count++
-  return count
-}
-
 /** Who reads by a link takes nothing of what its maker may. */
 function payerOf(principal: Principal | null): string | null {
   if (principal === null) return null
@@ -441,39 +394,4 @@ function endRead(socket: Duplex): void {
   socket.once('close', () => clearTimeout(late))
   socket.end()
   socket.resume()
-}
-
-function missed(match: Exclude<Match, { kind: 'found' }>): never {
-  if (match.kind === 'malformed') throw fail('bad_path')
-  if (match.kind === 'missing') throw fail('not_found')
-  throw fail('method_not_allowed', null, { Allow: match.allow })
-}
-
-// --------------------------------------------- Listening on a configured address, and what to do when that fails
-
-const PROBLEMS: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'another process listens there, take another port or end it',
-  EADDRNOTAVAIL: 'this machine has no such address',
-  ENOTFOUND: 'there is no such name',
-  EAI_AGAIN: 'the name cannot be looked up',
-  EACCES: 'ports below 1024 need more rights'
-}
-
-/**
- * Starts a server; returns its URL. `section`: where the configuration has the address.
- * @throws Error that names the address and its options
- */
-export async function listen(
-  server: HttpServer,
-  section: string,
-  { host, port }: { readonly host: string; readonly port: number }
-): Promise<string> {
-  try {
-    return (await server.listen(port, host)).url
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
-    const problem = PROBLEMS[code] ?? 'it cannot be listened on'
-    const options = `${section}.host, ${section}.port`
-    throw new Error(`The address ${host}:${port} (${options}) cannot be used: ${problem} (${code})`, { cause: error })
-  }
 }

@@ -7,6 +7,7 @@ import type { Socket } from 'node:net'
 import { type Share, takePiece } from '../base/budget.ts'
 import { Failure } from '../base/errors.ts'
 import type { ResetReason, StreamWriter } from '../base/stream-writer.ts'
+import { ArrivingMessage } from './arriving-message.ts'
 import type { Call } from './route.ts'
 
 // ----------------------------------------------------------------------------------------------------
@@ -319,59 +320,6 @@ function countUnfinished(
   // What follows an error is thrown away as it comes.
   ws.once('error', stop)
   ws.once('close', stop)
-}
-
-const FIN = 0x80
-const CONTROL = 0x08
-const LENGTH = 0x7f
-const MASK_BYTES = 4
-
-/** Follows the frames of a client [RFC 6455 5.2], only to know where its messages end. */
-class ArrivingMessage {
-  /** A message has ended in the bytes taken last. */
-  hasEnded = false
-  readonly #head = Buffer.alloc(14)
-  #headBytes = 0
-  /** Bytes of the frame that are still to come. */
-  #left = 0
-  #isUnfinished = false
-
-  /** @returns how many of these bytes belong to a message that is not whole */
-  take(bytes: Buffer): number {
-    this.hasEnded = false
-    let from = 0
-    for (let at = 0; at < bytes.length; ) {
-      at = this.#left > 0 ? this.#skip(bytes, at) : this.#readHead(bytes, at)
-      if (this.#left > 0 || this.#headBytes > 0 || !this.#endsMessage()) continue
-      this.hasEnded = true
-      from = at
-    }
-    return this.#isUnfinished || this.#headBytes > 0 || this.#left > 0 ? bytes.length - from : 0
-  }
-
-  #skip(bytes: Buffer, at: number): number {
-    const length = Math.min(this.#left, bytes.length - at)
-    this.#left -= length
-    return at + length
-  }
-
-  #readHead(bytes: Buffer, at: number): number {
-    this.#head[this.#headBytes++] = bytes[at]!
-    const short = this.#headBytes < 2 ? 0 : this.#head[1]! & LENGTH
-    const lengthBytes = short === 126 ? 2 : short === 127 ? 8 : 0
-    if (this.#headBytes < 2 + lengthBytes + MASK_BYTES) return at + 1
-    this.#left = lengthBytes === 0 ? short : Number(`0x${this.#head.toString('hex', 2, 2 + lengthBytes)}`)
-    this.#headBytes = 0
-    return at + 1
-  }
-
-  /** A frame has ended. Control frames may come between those of a message. */
-  #endsMessage(): boolean {
-    const first = this.#head[0]!
-    if ((first & CONTROL) !== 0) return false
-    this.#isUnfinished = (first & FIN) === 0
-    return !this.#isUnfinished
-  }
 }
 
 /** @param messages what has come already */

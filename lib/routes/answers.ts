@@ -34,6 +34,7 @@ export const number: JsonObject = { type: 'number' }
 export const yesNo: JsonObject = { type: 'boolean' }
 export const time: JsonObject = { type: 'string', format: 'date-time' }
 export const optionalText: JsonObject = { type: ['string', 'null'] }
+export const optionalTime: JsonObject = orNull(time)
 export const int64: JsonObject = { ...int, format: 'int64' }
 
 // --------------------------------------------------------------------------------------------------- answers
