@@ -1,6 +1,6 @@
 // Callers whom only the project's auth rules know: as principals, and as rules and graphs see them.
 import { createHash } from 'node:crypto'
-import { type Grant, newUser, USER_PERMISSIONS, type Principal, type User } from '../base/accounts.ts'
+import { type Grant, USER_PERMISSIONS, type Principal, type User } from '../base/accounts.ts'
 import { type JsonObject, timestamp, uuidOf } from '../base/types.ts'
 
 /** A user as rules and graphs see one. */
@@ -43,11 +43,16 @@ export function authUser({ user, grant }: { readonly user: User; readonly grant:
 
 /** No account and no other way to sign in: the id is derived from the identity. */
 function userOf({ identity, email }: AuthUser): User {
-  return newUser({
+  return {
     id: uuidOf(createHash('sha256').update(`langgraph.json ${identity}`).digest(), 8),
     email: typeof email === 'string' ? email : identity,
+    password_hash: null,
+    system_role: 'user',
     created_at: timestamp(0),
     oauth_provider: 'langgraph.json',
-    oauth_id: identity
-  })
+    oauth_id: identity,
+    needs_setup: false,
+    token_version: 0,
+    disabled_at: null
+  }
 }

@@ -1,11 +1,10 @@
 // People: accounts as administrators and the command line see them. What changes whether somebody may sign in ends at once what is open.
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { fail } from '../base/errors.ts'
 import {
   type ApiToken,
   PASSWORD_LINK,
   type Permission,
-  newUser,
   QUOTA_LIMITS,
   type QuotaLimits,
   type Session,
@@ -71,6 +70,22 @@ export function sessionIdOf({ digest }: Session): string {
 /** Where the page takes a password link: behind the #, which is in no log of a proxy. */
 export function passwordPage(baseUrl: string, text: string): string {
   return `${baseUrl}/#/password/${text}`
+}
+
+/** An account as it begins. */
+export function newUser(given: Pick<User, 'email'> & Partial<User>): User {
+  return {
+    id: randomUUID(),
+    password_hash: null,
+    system_role: 'user',
+    created_at: timestamp(),
+    oauth_provider: null,
+    oauth_id: null,
+    needs_setup: false,
+    token_version: 0,
+    disabled_at: null,
+    ...given
+  }
 }
 
 export class People {

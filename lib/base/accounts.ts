@@ -1,6 +1,5 @@
 // Accounts, and what acts for them: sessions, tokens, links and what these may do, as stored and sent.
-import { randomUUID } from 'node:crypto'
-import { type JsonObject, type Timestamp, timestamp } from './types.ts'
+import type { JsonObject, Timestamp } from './types.ts'
 
 /** auditor: a user who may also read /api/v1/admin; service: an account of no person, which has only API tokens. */
 export const SYSTEM_ROLES = ['admin', 'auditor', 'user', 'service'] as const
@@ -38,22 +37,6 @@ export interface User {
   readonly groups?: readonly string[]
   /** A quota of its own; absent: what its groups and everybody have. */
   readonly quota?: Quota | null
-}
-
-/** An account as it begins. */
-export function newUser(given: Pick<User, 'email'> & Partial<User>): User {
-  return {
-    id: randomUUID(),
-    password_hash: null,
-    system_role: 'user',
-    created_at: timestamp(),
-    oauth_provider: null,
-    oauth_id: null,
-    needs_setup: false,
-    token_version: 0,
-    disabled_at: null,
-    ...given
-  }
 }
 
 /** What belongs to a session that was opened at a provider. */

@@ -1,4 +1,5 @@
 // The router: method and path -> route and parameters. A tree of segments without regular expressions; a static segment wins over a {name}.
+import { fail } from '../base/errors.ts'
 import type { ErrorForm } from './dialect.ts'
 import type { Route } from './route.ts'
 import { segmentsOf } from './request.ts'
