@@ -3,7 +3,7 @@
 import t, { type Test } from 'tap'
 import { type Child, startChild } from '../fixtures/child.ts'
 import { at, listIn, type Options, Person, textIn, until } from '../fixtures/gateway.ts'
-import { PROTOCOLS } from '../fixtures/crossing.ts'
+import { READERS } from '../fixtures/crossing.ts'
 import { dataOf, Talk, textsIn } from '../fixtures/graph-journey.ts'
 import { type GraphServer, graphFolder, planned, startGraphServer } from '../fixtures/langgraph.ts'
 import { startPair } from '../fixtures/pair.ts'
@@ -84,7 +84,7 @@ for (const end of ['kill', 'stop'] as const)
       t.equal(textsIn(all).size, 1, 'as one message')
       t.strictSame(attemptsIn(all), [1, 2])
       const [, thread = '', run = ''] = /threads\/([^/]+)\/runs\/([^/]+)/.exec(stream.runPath) ?? []
-      for (const [name, { read }] of Object.entries(PROTOCOLS)) {
+      for (const [name, read] of Object.entries(READERS)) {
         const { text, status } = await (await read(talk.person, { thread, run }))()
         t.strictSame([text, status], [WHOLE, 'completed'], name)
       }

@@ -2,7 +2,7 @@
 // below; and a chat of the AI SDK that is loaded is the one that its stream has shown.
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { PROTOCOLS } from '../fixtures/crossing.ts'
+import { READERS, TRANSLATED } from '../fixtures/crossing.ts'
 import { at, listIn, textIn } from '../fixtures/gateway.ts'
 import { graphSite, HOOKED } from '../fixtures/graphs.ts'
 
@@ -13,7 +13,11 @@ const EVENT_BYTES = 16_384
 const config = { streams: { event_bytes: EVENT_BYTES } }
 const { person } = await graphSite(t, { graphs: { ...PLAIN, below: HOOKED.below! }, config })
 const CHAT = '/api/ai/chat'
-const OTHERS = ['OpenAI', 'AI SDK', 'AG-UI', 'A2A', 'MCP']
+/** What a protocol reads by the id of a run is that run; but some read the whole thread, and some the task that a run is of. */
+const OF_THREADS = ['AG-UI 0.0.59', 'CopilotKit']
+const OF_TASKS = ['A2A', 'A2A over HTTP+JSON', 'MCP 2025-11-25', 'MCP 2026-07-28']
+/** Of the newest run alone, unless that went on in the message of another. */
+const OF_MESSAGES = ['AI SDK', 'AI SDK by its WebSocket']
 
 async function stateOf(thread: string): Promise<{ readonly text: string; readonly results: readonly string[] }> {
   const messages = listIn((await person.get(`/api/threads/${thread}/state`)).body, 'values', 'messages')
@@ -38,16 +42,16 @@ for (const [graph, resume] of [
     if (resume !== null) runs.push(await begin({ command: { resume } }))
     const state = await stateOf(thread)
     t.ok(state.text.length > 10, state.text)
-    for (const name of OTHERS.filter((one) => one !== 'AI SDK')) {
+    for (const name of TRANSLATED) {
+      const read = OF_TASKS.includes(name)
+        ? runs.slice(0, 1)
+        : [...OF_THREADS, ...OF_MESSAGES].includes(name)
+          ? runs.slice(-1)
+          : runs
       let text = ''
-      // A task is all of its runs.
-      for (const run of ['A2A', 'MCP'].includes(name) ? runs.slice(0, 1) : runs)
-        text += (await (await PROTOCOLS[name]!.read(person, { thread, run }))()).text
+      for (const run of read) text += (await (await READERS[name]!(person, { thread, run }))()).text
       t.equal(text, state.text, name)
     }
-    // Its stream is of the newest run alone, unless that went on in the message of another.
-    const { text } = await (await PROTOCOLS['AI SDK']!.read(person, { thread, run: runs.at(-1)! }))()
-    t.equal(text, state.text, 'AI SDK')
   })
 
 interface Part {
@@ -102,8 +106,8 @@ t.test('a message larger than an event is told by its beginning, in every protoc
   const run = textIn((await person.post(`/api/threads/${thread}/runs`, body)).body, 'run_id')
   const [, answer] = listIn((await person.get(`/api/threads/${thread}/runs/${run}/join`)).body, 'messages')
   const whole = textIn(answer, 'content')
-  for (const name of [...OTHERS, 'LangGraph v2']) {
-    const { text, status } = await (await PROTOCOLS[name]!.read(person, { thread, run }))()
+  for (const name of [...TRANSLATED, 'LangGraph v2']) {
+    const { text, status } = await (await READERS[name]!(person, { thread, run }))()
     t.equal(status, 'completed', name)
     t.ok(text.length > EVENT_BYTES / 4 && whole.startsWith(text.slice(0, EVENT_BYTES / 8)), `${name}: ${text.length}`)
   }
