@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { createRemoteJWKSet, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Configuration, TokenEndpointResponse } from 'openid-client'
 import { fail } from '../base/errors.ts'
+import { optionalPeer } from '../base/optional-peer.ts'
 
 export interface GroupRule {
   readonly name: string
@@ -55,13 +56,8 @@ export interface Exchange {
 type Library = typeof import('openid-client')
 
 /** @throws Error in one sentence when the optional package is missing */
-export async function loadLibrary(): Promise<Library> {
-  try {
-    return await import('openid-client')
-  } catch (error) {
-    throw new Error('auth.oidc needs the package openid-client: npm install openid-client@6', { cause: error })
-  }
-}
+export const loadLibrary = (): Promise<Library> =>
+  optionalPeer(() => import('openid-client'), 'auth.oidc', 'openid-client@6')
 
 /** How long what a provider says of itself counts, in ms. */
 const DISCOVERY_MS = 3_600_000

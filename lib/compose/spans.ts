@@ -2,17 +2,14 @@
 import type * as Otel from '@opentelemetry/api'
 import type { Component } from './components.ts'
 import type { Config } from '../config/config.ts'
+import { optionalPeer } from '../base/optional-peer.ts'
 import { recordSpans, type BeginSpan } from '../base/tracing.ts'
 import { VERSION } from '../base/version.ts'
-
-const MISSING = 'tracing.spans needs the package @opentelemetry/api: npm install @opentelemetry/api, or set it to false'
 
 /** Records spans while the gateway runs. @throws Error when the package is missing */
 export async function spansOf({ tracing }: Config): Promise<Component> {
   if (!tracing.spans) return {}
-  const api = await import('@opentelemetry/api').catch((cause: unknown) => {
-    throw new Error(MISSING, { cause })
-  })
+  const api = await optionalPeer(() => import('@opentelemetry/api'), 'tracing.spans', '@opentelemetry/api@1')
   return { start: () => recordSpans(beginBy(api)), stop: () => recordSpans(null) }
 }
 

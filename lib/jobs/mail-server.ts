@@ -1,20 +1,13 @@
 // The mail server of the configuration, by the optional peer nodemailer: a connection a mail, each step of it with a timeout.
+import { optionalPeer } from '../base/optional-peer.ts'
 import { unlessAborted } from '../base/waiting.ts'
 import type { Mail } from './password-mails.ts'
 
 /** Of each step: connecting, the greeting, an answer. */
 const TIMEOUT_MS = 10_000
 
-type Library = typeof import('nodemailer')
-
 /** @throws Error in one sentence when the optional package is missing */
-export async function loadMailer(): Promise<Library> {
-  try {
-    return await import('nodemailer')
-  } catch (error) {
-    throw new Error('mail.url needs the package nodemailer: npm install nodemailer@10', { cause: error })
-  }
-}
+export const loadMailer = () => optionalPeer(() => import('nodemailer'), 'mail.url', 'nodemailer@10')
 
 interface MailServerOptions {
   readonly url: string
