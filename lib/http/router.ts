@@ -65,7 +65,8 @@ export class Router {
   /** The form of refusals of the matched row, or of the rows around a path that matches none; null: the contract's. */
   errorsOf(match: Match): ErrorForm | null {
     if (match.kind === 'found') return match.route.errors === 'contract' ? null : match.route.errors
-    return this.#doors.find(({ prefix }) => `${match.path}/`.startsWith(prefix))?.errors ?? null
+    const segments = match.path.slice(1).split('/')
+    return this.#doors.find(({ prefix }) => isBelow(prefix, segments))?.errors ?? null
   }
 
   /**
@@ -107,25 +108,36 @@ export class Router {
 }
 
 interface Door {
-  /** With a slash at its end. */
-  readonly prefix: string
+  readonly prefix: readonly string[]
   readonly errors: ErrorForm
+}
+
+const isName = (segment = ''): boolean => segment.startsWith('{')
+
+/** Around what lies below a {name}, and not around the {name} itself: that is another row. */
+function isBelow(prefix: readonly string[], segments: readonly string[]): boolean {
+  const least = isName(prefix.at(-1)) ? prefix.length + 1 : prefix.length
+  return segments.length >= least && prefix.every((one, i) => isName(one) || one === segments[i])
 }
 
 /** For each error form the path that all of its rows have in common, longest first; none at the root. */
 function doorsOf(routes: readonly Route[]): Door[] {
-  const prefixes = new Map<ErrorForm, string[]>()
-  for (const { errors, path } of routes) {
-    if (errors === 'contract') continue
-    const own = path.slice(1).split('/')
-    const given = prefixes.get(errors) ?? own
-    const end = given.findIndex((segment, i) => segment !== own[i] || segment.startsWith('{'))
-    prefixes.set(errors, end < 0 ? given : given.slice(0, end))
-  }
-  return [...prefixes]
-    .filter(([, prefix]) => prefix.length > 0)
-    .map(([errors, prefix]) => ({ prefix: `/${prefix.join('/')}/`, errors }))
+  const rows = new Map<ErrorForm, string[][]>()
+  for (const { errors, path } of routes)
+    if (errors !== 'contract') rows.set(errors, [...(rows.get(errors) ?? []), path.slice(1).split('/')])
+  return [...rows]
+    .map(([errors, paths]) => ({ prefix: commonOf(paths), errors }))
+    .filter(({ prefix }) => prefix.length > 0)
     .sort((a, b) => b.prefix.length - a.prefix.length)
+}
+
+/** Without the names in which a row ends. */
+function commonOf(paths: readonly (readonly string[])[]): readonly string[] {
+  const [first = []] = paths
+  const differs = first.findIndex((segment, i) => paths.some((path) => path[i] !== segment))
+  let end = differs < 0 ? first.length : differs
+  while (isName(first[end - 1]) && paths.some(({ length }) => length === end)) end--
+  return first.slice(0, end)
 }
 
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({})

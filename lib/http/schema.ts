@@ -120,6 +120,25 @@ export function closedObject<const Entries extends v.ObjectEntries>(entries: Ent
   return v.pipe(v.unknown(), asObject<Entries>(), v.strictObject(entries))
 }
 
+/** One of several objects. What fits none is compared with the one that it is most like, so that nobody is told what the others want. */
+export function closestOf<const Options extends v.UnionOptions>(options: Options): v.UnionSchema<Options, undefined> {
+  const union = v.union(options)
+  const run: (typeof union)['~run'] = (dataset, config) => {
+    const { value } = dataset
+    const tried = options.map((option) => option['~run']({ value, typed: false }, config))
+    const least = Math.min(...tried.map(({ issues }) => issues?.length ?? 0))
+    const [first, ...others] = tried.filter(({ issues }) => (issues?.length ?? 0) === least)
+    const issues = [first, ...others].flatMap((one) => one?.issues ?? [])
+    // A branch of the union has made it, or it is refused.
+    return (isFilled(issues) ? { value, typed: false, issues } : first) as ReturnType<(typeof union)['~run']>
+  }
+  return { ...union, '~run': run }
+}
+
+function isFilled<T>(list: readonly T[]): list is [T, ...T[]] {
+  return list.length > 0
+}
+
 /** Minimum length in code points, not UTF-16 units. */
 export function minCharacters(min: number) {
   return v.rawCheck<string>(({ dataset, addIssue }) => {

@@ -13,11 +13,26 @@ const COUNTED_MAX = 100
  * @throws ScheduleInvalid
  */
 function nextTime({ schedule, timezone }: Pick<Cron, 'schedule' | 'timezone'>, after: number): number | null {
+  const zone = timezone || 'UTC'
+  if (!isZone(zone)) throw new ScheduleInvalid(`there is no time zone ${zone}`)
+  // Such as @daily, which has one word.
+  if (!schedule.startsWith('@') && schedule.trim().split(/\s+/).length !== 5)
+    throw new ScheduleInvalid('it has five fields: minute, hour, day of the month, month and day of the week')
   try {
-    const expression = new Expression(schedule, { mode: '5-part', timezone: timezone ?? 'UTC' })
+    const expression = new Expression(schedule, { mode: '5-part', timezone: zone })
     return expression.nextRun(new Date(after))?.getTime() ?? null
   } catch (error) {
-    throw new ScheduleInvalid(error instanceof Error ? error.message : String(error))
+    // The library names the part of it that has noticed.
+    throw new ScheduleInvalid(error instanceof Error ? error.message.replace(/^Cron\w+: /, '') : String(error))
+  }
+}
+
+function isZone(name: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: name })
+    return true
+  } catch {
+    return false
   }
 }
 

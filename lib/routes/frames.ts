@@ -12,8 +12,10 @@ import { kindsFor } from './join-request.ts'
 import { runOf } from './run-request.ts'
 import type { Services } from './services.ts'
 
+/** What a store numbers frames by has 32 bits. */
+const FRAME_MAX = 2 ** 31 - 1
 const timesQuery = objectOf({
-  from: v.optional(queryInteger({ min: 0 }), '0'),
+  from: v.optional(queryInteger({ min: 0, max: FRAME_MAX }), '0'),
   limit: v.optional(queryInteger({ min: 1, max: 2000 }), '1000')
 })
 type TimesQuery = v.InferOutput<typeof timesQuery>

@@ -3,11 +3,11 @@ import * as v from 'valibot'
 import { actorOf } from '../auth/audit.ts'
 import { type Holds, holdView, REASON_MAX } from '../auth/holds.ts'
 import { type Call, type Route, route, type UserCall } from '../http/route.ts'
-import { closedObject, id, minCharacters, objectOf, queryInteger } from '../http/schema.ts'
+import { closedObject, closestOf, id, minCharacters, objectOf, queryInteger } from '../http/schema.ts'
 import { arrayOf, one, ref, shaped, yesNo } from './answers.ts'
 
 const reason = v.pipe(v.string(), v.trim(), minCharacters(1), v.maxLength(REASON_MAX))
-const addBody = v.union([closedObject({ thread_id: id, reason }), closedObject({ user_id: id, reason })])
+const addBody = closestOf([closedObject({ thread_id: id, reason }), closedObject({ user_id: id, reason })])
 const listQuery = objectOf({
   thread_id: v.optional(id),
   user_id: v.optional(id),

@@ -7,7 +7,7 @@ import type { Config } from '../config/config.ts'
 import { baseUrlOf } from '../http/base-path.ts'
 import type { Call, UserCall } from '../http/route.ts'
 import { type Route, route } from '../http/route.ts'
-import { closedObject, integer, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
+import { closedObject, closestOf, integer, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { type Session, SYSTEM_ROLES, type User } from '../base/accounts.ts'
 import type { JsonObject } from '../base/types.ts'
 import { DAY_MS, TOKEN_ENTRIES, tokenView } from './api-tokens.ts'
@@ -39,7 +39,7 @@ const personBody = closedObject({
 })
 const serviceBody = closedObject({ name: serviceName })
 /** A person, or with `name` a service account. */
-const createBody = v.union([personBody, serviceBody])
+const createBody = closestOf([personBody, serviceBody])
 const MONEY_MAX = 1_000_000_000
 const quotaCount = v.nullish(integer({ min: 0 }))
 /** A quota of an account's own. What is left out or null is as for everybody; 0: no limit. */

@@ -49,6 +49,30 @@ t.test('a request that is not acceptable is 422 and says where', async (t) => {
   })
 })
 
+t.test('a schedule that cannot be is refused in words of its writer, wherever it is given', async (t) => {
+  const person = await signIn(await openSite(t))
+  const cases: [schedule: string, timezone: string, why: RegExp][] = [
+    ['* * * * *', 'Mars/Base', /there is no time zone Mars\/Base$/],
+    ['* * * * * *', 'UTC', /five fields: minute, hour/],
+    ['', 'UTC', /five fields: minute, hour/],
+    ['61 * * * *', 'UTC', /: Invalid value for minute: 61$/]
+  ]
+  const task = { title: 'a', prompt: 'b', schedule_type: 'cron' }
+  for (const [schedule, timezone, why] of cases)
+    for (const [path, body] of [
+      ['/api/runs/crons', { schedule, timezone }],
+      [`/api/threads/${await person.thread()}/runs/crons`, { schedule, timezone }],
+      ['/api/scheduled-tasks', { ...task, timezone, schedule_spec: { cron: schedule } }]
+    ] as const) {
+      const { status, body: refused, text } = await person.post(path, body)
+      const said = at(refused, 'message') ?? at(refused, 'detail')
+      t.ok(
+        status === 422 && why.test(String(said)) && !text.includes('Cron'),
+        `${path} ${schedule} ${timezone}: ${text}`
+      )
+    }
+})
+
 t.test('what is not there is 404, what cannot be now is 409, both as a text', async (t) => {
   const person = await signIn(await openSite(t))
   const thread = await person.thread()

@@ -321,6 +321,23 @@ t.test('what is wrong is refused in the words of the protocol, and tasks of othe
   )
   t.match(await person.post('/a2a/nobody', rpc('GetTask', { id: 'x' })), { status: 404, body: refused(-32000) })
   t.match(await person.post(AGENT, '{'), { status: 400, body: refused(-32700) })
+  t.match(await ask(person, 'ListTasks', { status: 'DONE' }), refused(-32602))
+  t.match(await ask(person, 'ListTasks', { status: 'TASK_STATE_REJECTED' }), { result: { tasks: [] } })
+  t.match(await person.get(`${AGENT}/tasks?status=DONE`), { status: 400, body: refused(400) })
+  for (const [method, path, status, code] of [
+    ['GET', AGENT, 405, -32000],
+    ['POST', '/a2a', 404, -32000],
+    ['PUT', `${AGENT}/tasks`, 405, 405],
+    ['GET', `${AGENT}/message:send`, 405, 405],
+    ['POST', `${AGENT}/message:other`, 404, 404],
+    ['GET', `${AGENT}/extendedAgentCard`, 404, 404],
+    ['PUT', `${AGENT}/.well-known/agent-card.json`, 405, 405]
+  ] as const)
+    t.match(
+      await person.ask(method, path),
+      { status, body: refused(code) },
+      `${method} ${path}: in the form of its binding`
+    )
   const anybody = { 'content-type': 'application/json', authorization: 'Bearer clq_nobody' }
   for (const [path, code] of [
     [AGENT, -32000],

@@ -13,6 +13,16 @@ const STATES: Readonly<Record<TaskStatus, string>> = {
   cancelled: 'TASK_STATE_CANCELED'
 }
 
+const SUBMITTED = 'TASK_STATE_SUBMITTED'
+
+/** All that a task of ours is ever in, and those of the protocol that none of ours is. */
+export const TASK_STATES: readonly string[] = [
+  SUBMITTED,
+  ...Object.values(STATES),
+  'TASK_STATE_REJECTED',
+  'TASK_STATE_AUTH_REQUIRED'
+]
+
 /** Of a run's metadata: what its client calls the context. */
 export const CONTEXT = 'a2a_context'
 
@@ -22,7 +32,7 @@ export function contextOf({ metadata, thread_id }: Run): string {
 }
 
 export function stateOf(run: Run): string {
-  return run.status === 'pending' ? 'TASK_STATE_SUBMITTED' : STATES[taskStatus(run)]
+  return run.status === 'pending' ? SUBMITTED : STATES[taskStatus(run)]
 }
 
 /** Which artifact a piece adds to: one of each message for its texts, and one of each other thing for those who show it. */

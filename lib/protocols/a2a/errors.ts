@@ -56,6 +56,9 @@ export const restForm: ErrorForm = (refused) => {
   return { status, headers: refused.headers, json: restJson(status, refused.message, []) }
 }
 
+/** The same of the cards, which lie elsewhere: the router tells doors apart by it. */
+export const cardForm: ErrorForm = (refused, req) => restForm(refused, req)
+
 /** An error of a handler on the HTTP+JSON binding. */
 export function restFailure({ code, message, data, status }: RpcError): Reply {
   const at = status === 200 ? restStatus(code) : status

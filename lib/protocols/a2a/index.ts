@@ -9,7 +9,7 @@ import type { Assistant, JsonObject } from '../../base/types.ts'
 import { throughDoor } from '../door.ts'
 import { failure, INVALID_REQUEST, isRpcId, RpcError, type RpcId, requestIn, success } from '../json-rpc.ts'
 import { cardOf, PROTOCOL_VERSION } from './card.ts'
-import { a2aError, restFailure, restForm, rpcForm } from './errors.ts'
+import { a2aError, cardForm, restFailure, restForm, rpcForm } from './errors.ts'
 import { A2aMethods } from './methods.ts'
 
 const PART = 'a2a'
@@ -122,9 +122,11 @@ export function a2aRoutes(services: Services): Route[] {
         handler: rpc
       })
     ]),
-    ...throughDoor({ errors: restForm, part: PART }, [
+    ...throughDoor({ errors: cardForm, part: PART }, [
       cards('/.well-known/agent-card.json', 'the first assistant'),
-      cards(`${agent}/.well-known/agent-card.json`, 'an assistant'),
+      cards(`${agent}/.well-known/agent-card.json`, 'an assistant')
+    ]),
+    ...throughDoor({ errors: restForm, part: PART }, [
       route({
         ...sending,
         path: `${agent}/message:send`,

@@ -15,7 +15,7 @@ import { openTask } from '../task-stream.ts'
 import { begunBefore, type RequestKey, requestKeyOf } from '../repeats.ts'
 import { asks, onlyOf, type Task, taskIdOf, Tasks, taskStatus } from '../tasks.ts'
 import { CONTEXTS, threadOf } from './contexts.ts'
-import { CONTEXT, contextOf, eventOf, stateOf, taskView } from './encoding.ts'
+import { CONTEXT, contextOf, eventOf, stateOf, TASK_STATES, taskView } from './encoding.ts'
 import { a2aError, errorFor } from './errors.ts'
 import { type GivenMessage, messageIn } from './input.ts'
 import { pushConfigIn, pushIn, pushOf } from './push.ts'
@@ -228,8 +228,10 @@ export class A2aMethods {
     if (!Number.isSafeInteger(size) || size < 1 || size > PAGE_MAX)
       throw new RpcError(INVALID_PARAMS, `pageSize must be a number from 1 to ${PAGE_MAX}`)
     if (!Number.isSafeInteger(from) || from < 0) throw new RpcError(INVALID_PARAMS, 'pageToken is none of ours')
+    const isAny = status === undefined || status === '' || status === 0 || status === 'TASK_STATE_UNSPECIFIED'
+    if (!isAny && !TASK_STATES.includes(String(status)))
+      throw new RpcError(INVALID_PARAMS, `status must be one of ${TASK_STATES.join(', ')}`)
     const runs = await this.#runsOf(typeof contextId === 'string' && contextId !== '' ? contextId : null)
-    const isAny = status === undefined || status === 0 || status === 'TASK_STATE_UNSPECIFIED'
     const all = (await this.#tasks.list(call, runs)).filter(({ last }) => isAny || stateOf(last) === status)
     const shown = all.slice(from, from + size)
     const tasks: JsonObject[] = []
