@@ -26,6 +26,13 @@ t.test('times of frames are those of the run, in order, in pages and from any fr
   const run = textIn((await person.get(`/api/threads/${thread}/runs`)).body, 0, 'run_id')
   const path = `/api/threads/${thread}/runs/${run}`
   const whole = await timesOf(person, path)
+  t.match(
+    await person.get(`${path}/frames?from=${2 ** 31 - 1}`),
+    { status: 200, body: { times: [] } },
+    'the last there may be'
+  )
+  for (const from of [2 ** 31, Number.MAX_SAFE_INTEGER])
+    t.match(await person.get(`${path}/frames?from=${from}`), { status: 422 }, 'more than PostgreSQL takes')
   const stamps = whole.times.map((one) => Date.parse(one.at))
   t.ok(whole.times.length > 5, `${whole.times.length} entries`)
   t.equal(whole.times[0]!.n, 0)
