@@ -134,8 +134,8 @@ const TIMERS: Readonly<Record<string, string>> = {
   'lib/run/commit/compactor.ts': 'the quiet after the last run, put off by every end',
   'lib/run/delivery/streams.ts': 'a heartbeat that readers count on: on time',
   'lib/run/delivery/ticker.ts': 'the window of one delivery',
-  'lib/run/lifecycle/actor.ts':
-    'the time one run may take, the grace of its client, and the wait for its end to be stored: once each',
+  'lib/run/lifecycle/actor.ts': 'the time one run may take, and the wait for its end to be stored: once each',
+  'lib/run/lifecycle/disconnect-timer.ts': 'the grace of a run’s client, put off when it comes back',
   'lib/run/lifecycle/run-queues.ts': 'the time of one thread’s delayed run',
   'lib/store/postgres/peers.ts': 'a lost connection is opened again, after a wait whose length doubles',
   'lib/store/postgres/pool.ts': 'idle connections are closed; the pool is made before anything is started',

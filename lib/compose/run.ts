@@ -159,7 +159,7 @@ export function departedUsers({
       const caller = callerOfRun(run.user_id, run.kwargs)
       return caller !== null && innerCalls.isGone(caller)
     },
-    end: (runId) => registry.cancel(runId, 'interrupt', 'user_gone'),
+    end: (runId) => registry.ends.cancel(runId, 'interrupt', 'user_gone'),
     log
   })
 }

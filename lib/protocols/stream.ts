@@ -45,7 +45,7 @@ export function streamRun<State, Event extends TranslatedEvent>(
 ): typeof HANDLED {
   const { registry } = services
   const past = earlier ? { ...view, translation: earlier } : view
-  if (isCreator) registry.creatorCame(run.run_id)
+  if (isCreator) registry.ends.creatorCame(run.run_id)
   const joiner = registry.readers.joinRun(
     run,
     {
@@ -57,7 +57,7 @@ export function streamRun<State, Event extends TranslatedEvent>(
     },
     place,
     (why) => {
-      if (isCreator && why === 'left') registry.creatorLeft(run.run_id)
+      if (isCreator && why === 'left') registry.ends.creatorLeft(run.run_id)
     },
     before
   )

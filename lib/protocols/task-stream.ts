@@ -38,10 +38,10 @@ export function openTask(services: Services, call: Call, view: TaskView, place: 
   const { run, headers = {} } = view
   const wire = new Watched(openEvents(services, call, headers))
   if (view.isCreator) {
-    registry.creatorCame(run.run_id)
+    registry.ends.creatorCame(run.run_id)
     // One that was reset by us comes back, or not: it counts from then on.
     wire.onClose(() => {
-      if (!wire.isEnded) registry.creatorLeft(run.run_id)
+      if (!wire.isEnded) registry.ends.creatorLeft(run.run_id)
     })
   }
   const joiner = registry.readers.joinThread(

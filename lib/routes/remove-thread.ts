@@ -28,7 +28,7 @@ export async function removeThread(
   const { store, writeAll, registry, removeFiles, webhooks } = services
   // Before its runs are ended.
   await refuseHeld(store, 'thread', threadId)
-  if (!claim) await registry.cancelThread(threadId, DELETE_WAIT_MS)
+  if (!claim) await registry.ends.cancelThread(threadId, DELETE_WAIT_MS)
   const owner = await store.threads.ownerOf(threadId)
   const kept = await webhooks.kept(threadId)
   // A crash from here on leaves no files behind.
@@ -38,7 +38,7 @@ export async function removeThread(
   if (results.at(-1) !== true) throw fail('thread_not_found', { id: threadId })
   registry.threadChanged(owner ?? userId, threadId)
   // Cancels runs that were admitted meanwhile: agents must stop before files are deleted.
-  await registry.cancelThread(threadId, DELETE_WAIT_MS)
+  await registry.ends.cancelThread(threadId, DELETE_WAIT_MS)
   // Without a record of the thread, only the caller's files are deleted.
   const hadFiles = await removeFiles(threadId, files.user_id)
   // What stays would find nothing to do.

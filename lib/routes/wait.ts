@@ -33,7 +33,7 @@ export async function waitForEnd(
 ): Promise<typeof HANDLED> {
   const { registry, runs } = services
   const reply = deferredJson(call, { headers, heldMs: call.dialect.heldMs })
-  if (isTheirs) registry.creatorCame(run.run_id)
+  if (isTheirs) registry.ends.creatorCame(run.run_id)
   // A reset by us is not a disconnect of the client.
   let isReset = false
   const waiter: OpenStream = {
@@ -48,7 +48,7 @@ export async function waitForEnd(
   }
   reply.onClose(() => {
     registry.streams.remove(waiter)
-    if (isTheirs && !isReset) registry.creatorLeft(run.run_id, endsRun)
+    if (isTheirs && !isReset) registry.ends.creatorLeft(run.run_id, endsRun)
   })
   registry.streams.add(waiter, place)
   const ended = await runs.waitFor(run)

@@ -1,8 +1,10 @@
 // A run's parameters, read from its record. They were validated when the run was created, maybe by an earlier process.
 import { randomUUID } from 'node:crypto'
+import type { AgentInput } from '../agent/runtime.ts'
 import { withoutReserved } from '../base/reserved.ts'
 import { type InputMessage, readMessages } from '../conversation/message.ts'
 import { isInternal } from '../thread/state.ts'
+import type { StateInput } from './run-state.ts'
 import { type HumanMessage, type Json, type JsonObject, type Run, UNPLACED, isObject } from '../base/types.ts'
 
 /** The run's stream modes: the default for joiners that name none. */
@@ -97,4 +99,32 @@ export function contextOf(run: Run): JsonObject {
 export function recursionLimitOf(run: Run, max: number): number {
   const limit = isObject(run.kwargs.config) ? run.kwargs.config.recursion_limit : undefined
   return typeof limit === 'number' && Number.isInteger(limit) && limit > 0 ? Math.min(limit, max) : max
+}
+
+/** What else the input of an agent is made of. */
+interface InputParts {
+  readonly run: Run
+  readonly log: { readonly attempts: number }
+  readonly journal: Pick<AgentInput, 'recordedIds'>
+  readonly state: { input(): StateInput }
+}
+
+/** What the agent of a run is given. @param recursionLimit the operator's */
+export function agentInput({ run, log, journal, state }: InputParts, recursionLimit: number): AgentInput {
+  return {
+    ...state.input(),
+    threadId: run.thread_id,
+    runId: run.run_id,
+    userId: run.user_id,
+    assistantId: run.assistant_id ?? 'lead_agent',
+    resume: resumeOf(run),
+    continues: continuedBy(run),
+    context: contextOf(run),
+    modelName: run.model_name,
+    recursionLimit: recursionLimitOf(run, recursionLimit),
+    graphId: graphOf(run),
+    request: { ...run.kwargs, metadata: run.metadata },
+    attempt: log.attempts,
+    recordedIds: journal.recordedIds
+  }
 }

@@ -92,7 +92,7 @@ t.test('a run reads the same from memory, and from the store, whatever was done 
     }
     if (how === 'finish') stage.finish()
     else if (how === 'fail') stage.fail(new AgentError('Broken', 'on purpose'))
-    else room.registry.cancel(run.run_id, how)
+    else room.registry.ends.cancel(run.run_id, how)
     room.gate.release()
     live.drain()
     await room.ended(run)
@@ -170,7 +170,7 @@ t.test('who waits for space is told when the run is over, stored or not', async 
   room.gate.hold()
   stage.say('x'.repeat(2000))
   const space = stage.sink.space()
-  t.equal(room.registry.cancel(run.run_id, 'interrupt'), true)
+  t.equal(room.registry.ends.cancel(run.run_id, 'interrupt'), true)
   await space
   t.equal(stage.say('too late'), false)
   t.equal(stage.reply('too late'), false)

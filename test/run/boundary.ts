@@ -57,8 +57,8 @@ for (const reads of [0, 1, 2, 3, 4, 5, 6, 8]) {
 const ENDS: Readonly<Record<string, (room: Room, stage: Stage, error: unknown) => unknown>> = {
   'its agent, which passes it on': (_, stage, error) => (error ? stage.fail(error) : stage.finish()),
   'its agent, as if nothing were': (_, stage) => stage.finish(),
-  'a cancel': (room, { input }) => room.registry.cancel(input.runId, 'interrupt'),
-  'a rollback': (room, { input }) => room.registry.cancel(input.runId, 'rollback'),
+  'a cancel': (room, { input }) => room.registry.ends.cancel(input.runId, 'interrupt'),
+  'a rollback': (room, { input }) => room.registry.ends.cancel(input.runId, 'rollback'),
   'a stop': (room) => room.registry.stop(0)
 }
 

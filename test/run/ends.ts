@@ -95,7 +95,7 @@ t.test('exactly one terminal status, in 1,000 races of cancel, finish and failur
     let accepted: End | null = null
     for (const [at, end] of order.entries()) {
       if (end === 'interrupt' || end === 'rollback') {
-        if (room.registry.cancel(run.run_id, end)) accepted = end
+        if (room.registry.ends.cancel(run.run_id, end)) accepted = end
       } else ends[end](stage)
       if (moments[at] === 'microtask') await Promise.resolve()
       else if (moments[at] === 'turn') await loopTurns(1)
@@ -120,7 +120,7 @@ t.test('a cancelled run keeps what it has said, and the next one is told of it',
   const first = await begun(room, { text: 'one' })
   first.stage.say('half an ')
   first.stage.say('answer')
-  room.registry.cancel(first.run.run_id, 'interrupt')
+  room.registry.ends.cancel(first.run.run_id, 'interrupt')
   t.match(await room.ended(first.run), { status: 'interrupted', error: null, last_ai_message: 'half an answer' })
   t.equal((await room.gate.inner.threads.get(room.threadId, null))?.status, 'idle')
   const second = await begun(room, { text: 'two' })
@@ -136,7 +136,7 @@ t.test('calls that are broken off are answered, fragments of calls are marked [d
   stage.callPiece({ index: 0, id: 'whole', name: 'look', args: '{"a":1}' })
   stage.callPiece({ index: 1, id: 'half', name: 'look', args: '{"a"' })
   const wire = await room.join(run, ALL)
-  room.registry.cancel(run.run_id, 'interrupt')
+  room.registry.ends.cancel(run.run_id, 'interrupt')
   await room.ended(run)
   const stored = await room.gate.inner.checkpoints.load(room.threadId, null)
   const [, said, answered] = State.fromStored(stored!).messages()
@@ -154,7 +154,7 @@ t.test('a rollback leaves the state as it was before the run, and the run as an 
   const second = await begun(room, { text: 'two' })
   second.stage.reply('forgotten', { id: 'forgotten' })
   second.stage.say('and this', 'more')
-  room.registry.cancel(second.run.run_id, 'rollback')
+  room.registry.ends.cancel(second.run.run_id, 'rollback')
   t.match(await room.ended(second.run), { status: 'error', error: 'Rolled back by user' })
   t.same(await messagesOf(room), ['human: one', 'ai: kept'])
   const third = await begun(room, { text: 'three' })
@@ -194,7 +194,7 @@ t.test('an agent that goes on after the end is not heard', async (t) => {
   const room = await Room.open(t)
   const { run, stage } = await begun(room)
   const wire = await room.join(run, ALL)
-  room.registry.cancel(run.run_id, 'interrupt')
+  room.registry.ends.cancel(run.run_id, 'interrupt')
   for (let i = 0; i < 10; i++) t.equal(stage.say('too late'), false)
   t.equal(stage.sink.record(request()), false)
   t.equal(stage.sink.record(response(anAnswer('too late'))), false)

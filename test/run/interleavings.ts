@@ -270,7 +270,7 @@ class World {
     const runId = stage?.input.runId
     if (how === 'finish') stage?.finish()
     else if (how === 'fail') stage?.fail(new Error('on purpose'))
-    else if (runId) this.#registry.cancel(runId, how === 'rollback' ? 'rollback' : 'interrupt')
+    else if (runId) this.#registry.ends.cancel(runId, how === 'rollback' ? 'rollback' : 'interrupt')
     await loopTurns(1)
   }
 

@@ -146,7 +146,7 @@ t.test('a run whose turn comes while the store does not answer begins when it do
   stage.finish()
   t.match(await room.ended(run), { status: 'success' })
   const third = await room.ask({ text: 'third' })
-  t.equal(room.registry.cancel(waiting.run_id, 'interrupt'), true, 'it can be cancelled meanwhile')
+  t.equal(room.registry.ends.cancel(waiting.run_id, 'interrupt'), true, 'it can be cancelled meanwhile')
   t.match(await room.ended(waiting), { status: 'interrupted' })
   trouble = null
   const next = await room.agent.stage(third)
@@ -208,6 +208,6 @@ t.test('a delayed run with interrupt ends no run that was admitted after it', as
   await agent.stage(run)
   t.equal(registry.find(later.run_id)?.phase, 'pending', 'it still waits for its time')
   t.equal(registry.find(run.run_id)?.phase, 'open')
-  registry.cancel(later.run_id, 'interrupt')
-  registry.cancel(run.run_id, 'interrupt')
+  registry.ends.cancel(later.run_id, 'interrupt')
+  registry.ends.cancel(run.run_id, 'interrupt')
 })

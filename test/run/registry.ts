@@ -43,7 +43,7 @@ t.test('a run that waits can be watched and cancelled, and is never started then
   const second = await room.ask({ text: 'two' })
   const third = await room.ask({ text: 'three' })
   const wire = await room.join(second)
-  t.equal(room.registry.cancel(second.run_id, 'interrupt'), true)
+  t.equal(room.registry.ends.cancel(second.run_id, 'interrupt'), true)
   t.match(await room.ended(second), { status: 'interrupted' })
   await until(isOver(wire), 'its reader is told')
   t.same(
@@ -83,9 +83,9 @@ t.test('a run that has ended cannot be cancelled, and nobody waits for it', asyn
   const room = await Room.open(t)
   const run = await room.ask()
   await finish(room, run)
-  t.equal(room.registry.cancel(run.run_id, 'interrupt'), false)
-  t.equal(room.registry.cancel('no such run', 'interrupt'), false)
-  await t.resolves(room.registry.ended(run.run_id))
+  t.equal(room.registry.ends.cancel(run.run_id, 'interrupt'), false)
+  t.equal(room.registry.ends.cancel('no such run', 'interrupt'), false)
+  await t.resolves(room.registry.ends.ended(run.run_id))
   t.equal(room.registry.active, 0)
 })
 
@@ -94,7 +94,7 @@ t.test('deleting a thread cancels all its runs and resolves when their last reco
   const runs = [await room.ask({ text: 'one' }), await room.ask({ text: 'two' })]
   const elsewhere = await room.ask({ thread_id: await room.addThread() })
   await room.agent.stage(runs[0]!)
-  await room.registry.cancelThread(room.threadId, 5000)
+  await room.registry.ends.cancelThread(room.threadId, 5000)
   for (const run of runs) t.match(await room.row(run), { status: 'interrupted', stop_reason: 'thread_deleted' })
   t.equal(room.registry.find(elsewhere.run_id)?.phase, 'open')
 })
@@ -104,7 +104,7 @@ t.test('and waits no longer than it was told to', async (t) => {
   const run = await room.ask()
   await room.agent.stage(run)
   room.gate.hold()
-  await t.resolves(room.registry.cancelThread(room.threadId, 20))
+  await t.resolves(room.registry.ends.cancelThread(room.threadId, 20))
 })
 
 t.test('readers of a run that is left behind wait until it is queued here, or never will be', async (t) => {

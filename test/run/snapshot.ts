@@ -128,7 +128,7 @@ t.test('a run that was cancelled before its turn has left no state', async (t) =
   const room = await Room.open(t)
   await room.ask({ text: 'one' })
   const second = await room.ask({ text: 'two', multitask_strategy: 'enqueue' })
-  room.registry.cancel(second.run_id, 'interrupt')
+  room.registry.ends.cancel(second.run_id, 'interrupt')
   await room.ended(second)
   const all = toldTo(await snapshot(room, await room.row(second)))
   t.same(

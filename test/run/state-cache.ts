@@ -1,6 +1,6 @@
 // The states that runs leave: the next one goes on from memory, and never from something that is not the newest any more.
 import t from 'tap'
-import { StateCache } from '../../lib/run/built-state.ts'
+import { StateCache } from '../../lib/run/state-cache.ts'
 import { savedState } from '../../lib/thread/state.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
 import { checkpointId } from '../../lib/thread/ids.ts'
@@ -69,7 +69,7 @@ t.test('a run that was undone leaves the state of before, and the next one goes 
   const undone = await room.ask({ text: 'two' })
   const stage = await room.agent.stage(undone)
   stage.say('not to be')
-  room.registry.cancel(undone.run_id, 'rollback')
+  room.registry.ends.cancel(undone.run_id, 'rollback')
   stage.finish()
   await room.ended(undone)
   await finish(room, await room.ask({ text: 'three' }))

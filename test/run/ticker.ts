@@ -1,6 +1,7 @@
 // The ticker: at once for the quiet, together for the busy, one timer for all.
 import t, { type Test } from 'tap'
-import { type Tickable, Ticker } from '../../lib/run/delivery/ticker.ts'
+import type { Tickable } from '../../lib/run/log/log-reader.ts'
+import { Ticker } from '../../lib/run/delivery/ticker.ts'
 import { Clock } from '../fixtures/clock.ts'
 import { loopTurns } from '../fixtures/until.ts'
 

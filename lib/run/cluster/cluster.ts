@@ -203,9 +203,11 @@ export class Cluster implements PeerListener {
       case 'admitted':
         return registry.watchers.notify(message.thread, message.of)
       case 'cancel':
-        return void registry.cancel(message.run, message.action)
+        return void registry.ends.cancel(message.run, message.action)
       case 'creator':
-        return message.isHere ? registry.creatorCame(message.run) : registry.creatorLeft(message.run, message.isAsked)
+        return message.isHere
+          ? registry.ends.creatorCame(message.run)
+          : registry.ends.creatorLeft(message.run, message.isAsked)
       case 'clear':
         return void this.#clear(message.thread, from).catch(this.#onFailed)
       case 'cleared':
@@ -246,14 +248,14 @@ export class Cluster implements PeerListener {
 
   async #clear(threadId: string, from: string): Promise<void> {
     const { registry, peers } = this.#deps
-    await registry.cancelThreadHere(threadId, CLEAR_MS)
+    await registry.ends.cancelThreadHere(threadId, CLEAR_MS)
     peers.tell(from, { kind: 'cleared', thread: threadId })
   }
 
   async #removed(threadId: string, userId: string | null): Promise<void> {
     const { registry, log, onRemoved } = this.#deps
     try {
-      const hadRuns = await registry.cancelThreadHere(threadId, CLEAR_MS)
+      const hadRuns = await registry.ends.cancelThreadHere(threadId, CLEAR_MS)
       await onRemoved(threadId, userId, hadRuns)
     } catch (error) {
       log.warn(

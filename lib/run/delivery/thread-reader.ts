@@ -1,7 +1,8 @@
 // One thread as its reader sees it: all its runs, past and future, one after the other; which run it is in, and where in that run's log.
 import type { Run } from '../../base/types.ts'
 import type { Filter } from '../log/filter.ts'
-import type { LogReader, RunLog } from '../log/run-log.ts'
+import type { LogReader } from '../log/log-reader.ts'
+import type { RunLog } from '../log/run-log.ts'
 import type { Loaded } from '../log/stored-frames.ts'
 
 const NOTHING: Filter = { mask: 0, accumulate: false }

@@ -4,6 +4,7 @@
 // run with many readers or for many runs, are frames coalesced, because a write costs the same for one frame as for ten: age grows only
 // when the processor is the limit. Few readers never wait. There is one timer for all runs, armed only while one is due.
 import { counters } from '../log/counters.ts'
+import type { Tickable } from '../log/log-reader.ts'
 
 const COALESCE_MS_MAX = 50
 /** Coalescing time when one delivery takes longer than that: thousands of readers would keep the loop busy with nothing else. */
@@ -14,17 +15,6 @@ const SHARE_OF_IDLE = 0.3
 const SHARE_MIN = 0.04
 /** Minimum time over which the shares are measured. */
 const MEASURED_MS = 50
-
-/**
- * Something with frames to deliver: the log of a run. Its two fields belong to the ticker: flags are cheaper than
- * rebuilding a Set every tick.
- */
-export interface Tickable {
-  /** Last delivery, by `performance.now()`. */
-  deliveredAt: number
-  isDue: boolean
-  deliver(): void
-}
 
 function loopIdleShare(): () => number {
   let before = performance.eventLoopUtilization()

@@ -11,7 +11,7 @@ import type { Op, Store } from '../../store/store.ts'
 import type { JsonObject, Run } from '../../base/types.ts'
 import type { Committer } from '../commit/committer.ts'
 import type { Journal } from '../log/journal.ts'
-import { attemptAfter } from '../log/log-bounds.ts'
+import { attemptAfter } from '../log/frame.ts'
 import type { RunLog } from '../log/run-log.ts'
 import type { Snapshot } from '../log/snapshot.ts'
 import type { LogBounds, Position } from '../log/frame.ts'
@@ -19,8 +19,10 @@ import { type LiveDeps, Recorder, type RecorderEvents, type RecorderOptions } fr
 import { ASKING, type CancelAction, cancelled, failed, RESTARTED, type RunEnd, SUCCESS, timedOut } from '../run-end.ts'
 import { baseOf } from '../run-kwargs.ts'
 import type { StateBefore } from '../run-state.ts'
+import { DisconnectTimer } from './disconnect-timer.ts'
 import { Inbox } from './inbox.ts'
 import { untilRead } from './retry.ts'
+import { logRefused, writeFirst } from './salvage.ts'
 import { ATTEMPTS_MAX, isFinal, type RunPhase, type RunTransition, TRANSITIONS } from './run-phase.ts'
 import { warnUnexpected } from '../../base/errors.ts'
 
@@ -340,33 +342,16 @@ export class RunActor implements RecorderEvents {
    */
   onRefused(message: string, ops: readonly Op[]): void {
     if (!this.#enter('refusal')) return
-    this.#logRefused(message, ops).catch(warnUnexpected)
+    logRefused(this.run, message, ops, this.#deps).catch(warnUnexpected)
     this.#stopWork()
     this.#armSettleTimeout()
-    this.#salvage(this.#recorder.closeRefused(ops)).catch(warnUnexpected)
+    writeFirst(this.#recorder.closeRefused(ops), this.#deps)
+      .then(() => this.#salvaged())
+      .catch(warnUnexpected)
   }
 
-  async #logRefused(refused: string, ops: readonly Op[]): Promise<void> {
-    const { run_id, thread_id } = this.run
-    const { store, log } = this.#deps
-    const isDeleted = await store.runs.get(run_id, null).then(
-      (run) => run === null,
-      () => false
-    )
-    // What a user has deleted while the run went on is kept nowhere.
-    if (isDeleted) return
-    log.error({ run_id, thread_id, refused, records: ops.map(loggable) }, 'the store refuses the records of a run')
-  }
-
-  async #salvage(attempts: readonly (readonly Op[])[]): Promise<void> {
-    const { committer, owner } = this.#deps
-    for (const ops of attempts) {
-      const isWritten = await committer.writeAll(ops, 'endless', owner).then(
-        () => true,
-        () => false
-      )
-      if (isWritten) break
-    }
+  /** What could still be stored of it is: its end, or nothing. */
+  #salvaged(): void {
     this.#recorder.giveUpStoring()
     this.#close()
   }
@@ -409,50 +394,5 @@ export class RunActor implements RecorderEvents {
   /** The process is shutting down: disconnects no longer cancel runs. */
   forgetCreator(): void {
     this.#disconnect.forget()
-  }
-}
-
-/** A refused op for the log, with frames as text. */
-function loggable(op: Op): object {
-  if (op.name !== 'frames.append') return op
-  const { first, last, data } = op.segment
-  return { ...op, segment: { first, last, data: Buffer.from(data).toString('utf8') } }
-}
-
-// ----------------------------------------------------------------------------------------------- disconnected readers
-
-class DisconnectTimer {
-  readonly #isAsked: boolean
-  readonly #ms: number
-  readonly #onAway: () => void
-  #timer: NodeJS.Timeout | null = null
-  #isForgotten = false
-
-  /** `onAway` is called `ms` after the creator's last departure, if the run asks for it, or as late as its protocol wants. */
-  constructor(run: Run, ms: number, onAway: () => void) {
-    this.#isAsked = run.kwargs.on_disconnect === 'cancel'
-    const { disconnect_grace_ms: own } = run.kwargs
-    this.#ms = typeof own === 'number' ? own : ms
-    this.#onAway = onAway
-  }
-
-  /** The client closed a stream: the time runs from the last one. `isAsked`: this reader asked for the cancellation. */
-  left(isAsked: boolean): void {
-    if (!(this.#isAsked || isAsked) || this.#isForgotten) return
-    this.stop()
-    this.#timer = setTimeout(this.#onAway, this.#ms)
-    this.#timer.unref()
-  }
-
-  /** The creator is back, or the run has ended. */
-  stop(): void {
-    if (this.#timer) clearTimeout(this.#timer)
-    this.#timer = null
-  }
-
-  /** Ignores further departures. */
-  forget(): void {
-    this.#isForgotten = true
-    this.stop()
   }
 }

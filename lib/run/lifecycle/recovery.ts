@@ -3,7 +3,7 @@
 import type { Op, Store } from '../../store/store.ts'
 import { type Run, timestamp } from '../../base/types.ts'
 import type { Committer } from '../commit/committer.ts'
-import { boundsOf } from '../log/log-bounds.ts'
+import { boundsOf } from '../log/frame.ts'
 import type { LogBounds } from '../log/frame.ts'
 import { bareEnd } from '../closing.ts'
 import { readJournal } from '../log/rebuild-partial.ts'

@@ -9,10 +9,10 @@ import type { Committer } from '../commit/committer.ts'
 import { Compactor } from '../commit/compactor.ts'
 import { PendingBudget } from '../commit/pending-budget.ts'
 import { RemoteRuns } from '../cluster/remote-runs.ts'
-import type { CancelAction } from '../run-end.ts'
 import { PeerSubscriptions } from '../cluster/peer-subscriptions.ts'
 import { Streams } from '../delivery/streams.ts'
 import { Ticker } from '../delivery/ticker.ts'
+import { RunEnds } from './run-ends.ts'
 import { LeftBehind, RunQueues, RunQuota } from './run-queues.ts'
 import { isFinal } from './run-phase.ts'
 import type { LogBounds } from '../log/frame.ts'
@@ -56,24 +56,7 @@ export interface AlsoWritten {
 }
 
 /** What runs, and those who read them, need of the store. */
-interface RunStore extends Pick<Store, 'runs' | 'events'>, LogStore {
-  readonly states: RunStates
-}
-
-function withStates({ store, states }: Pick<RegistryDeps, 'store' | 'states'>): RunStore {
-  return {
-    get runs() {
-      return store.runs
-    },
-    get events() {
-      return store.events
-    },
-    get frames() {
-      return store.frames
-    },
-    states
-  }
-}
+type RunStore = Pick<Store, 'runs' | 'events'> & LogStore & { readonly states: RunStates }
 
 /** Maximum time over which streams are reset at shutdown, in ms. */
 const RESET_MS_MAX = 5000
@@ -94,6 +77,7 @@ export class Registry {
   readonly subscriptions: PeerSubscriptions | null
   readonly remoteRuns: RemoteRuns | null
   readonly readers: RunReaders
+  readonly ends: RunEnds
   /** Who waits for the next run of a thread. */
   readonly watchers: ThreadWatchers
   readonly #compactor: Compactor
@@ -112,21 +96,17 @@ export class Registry {
       () => deps.options.activePerUser,
       () => this.runs()
     )
-    this.#store = withStates(deps)
+    const { runs, events, frames } = deps.store
+    this.#store = { runs, events, frames, states: deps.states }
+    const warn = (text: string) => (error: unknown) => deps.log.warn({ err: error }, text)
     this.#ticker = new Ticker(deps.options.coalesceMs)
     this.#budget = new PendingBudget(deps.options.pendingTotalBytes ?? 0, deps.committer)
     this.streams = new Streams({
       ...deps.options,
       limits: deps.options.streams,
-      onTrouble: (error) =>
-        deps.log.warn(
-          { err: error },
-          'the credentials of open streams could not be checked; the next heartbeat tries again'
-        )
+      onTrouble: warn('the credentials of open streams could not be checked; the next heartbeat tries again')
     })
-    this.#compactor = new Compactor(deps.committer, (error) =>
-      deps.log.warn({ err: error }, 'the frames of an ended run could not be compressed')
-    )
+    this.#compactor = new Compactor(deps.committer, warn('the frames of an ended run could not be compressed'))
     const { peers } = deps.store
     this.watchers = new ThreadWatchers(peers)
     this.subscriptions = peers ? new PeerSubscriptions(peers) : null
@@ -134,10 +114,20 @@ export class Registry {
       ? new RemoteRuns({
           peers,
           store: this.#store,
-          cancelHere: (runId, action) => this.cancel(runId, action),
-          onTrouble: (error) => deps.log.warn({ err: error }, 'runs of other processes could not be polled')
+          cancelHere: (runId, action) => this.ends.cancel(runId, action),
+          onTrouble: warn('runs of other processes could not be polled')
         })
       : null
+    this.ends = new RunEnds({
+      store: deps.store,
+      states: deps.states,
+      actors: this.#actors,
+      leftBehind: this.#leftBehind,
+      remoteRuns: this.remoteRuns,
+      admitted: (runId) => this.admitted(runId),
+      onTrouble: (error, run_id) =>
+        deps.log.warn({ err: error, run_id }, 'a run could not be cancelled and may continue')
+    })
     this.readers = new RunReaders({
       store: this.#store,
       log: deps.log,
@@ -242,24 +232,9 @@ export class Registry {
     // The run outlives its request, and acts only for the user of its record.
     withoutUser(() => this.#enqueue(admission.run))
     const { multitask_strategy: strategy } = run
-    if (strategy === 'interrupt' || strategy === 'rollback') {
-      for (const runId of admission.inFlight)
-        this.#endBefore(runId, run.user_id, strategy).catch((error: unknown) =>
-          this.#deps.log.warn({ err: error, run_id: runId }, 'a run could not be cancelled and may continue')
-        )
-    }
+    if (strategy === 'interrupt' || strategy === 'rollback')
+      this.ends.endEarlier(admission.inFlight, run.user_id, strategy)
     return admission
-  }
-
-  /**
-   * In a shared thread, another user's run is not touched: the new one waits behind it. A run admitted by another
-   * process may not have arrived yet.
-   */
-  async #endBefore(runId: string, userId: string | null, strategy: CancelAction): Promise<void> {
-    const actor = this.#actors.get(runId)
-    if (actor && isVisible(actor.run, userId)) actor.cancel(strategy)
-    if (actor || !this.remoteRuns || !(await this.#deps.store.runs.get(runId, userId))) return
-    await this.remoteRuns.cancel(runId, strategy)
   }
 
   /**
@@ -305,20 +280,14 @@ export class Registry {
   }
 
   #enqueue(run: Run, past?: LogBounds, earlier?: Earlier): void {
-    const { store, states, committer, agent, options, log, changes } = this.#deps
     // A delayed run gets its place with the commit under way when it starts, or with the next one.
     let placing = isUnplaced(run) ? 2 : 0
     const deps: ActorDeps = {
+      ...this.#deps,
       store: this.#store,
-      states,
-      committer,
       budget: this.#budget,
       ticker: this.#ticker,
-      agent,
-      options,
-      log,
-      changes,
-      owner: store.peers?.id,
+      owner: this.#deps.store.peers?.id,
       onStored:
         this.subscriptions === null && placing === 0
           ? undefined
@@ -391,79 +360,6 @@ export class Registry {
   async admitted(runId: string): Promise<void> {
     await this.#pendingAdmissions.get(runId)?.catch(() => {})
     await this.#leftBehind.queued(runId)
-  }
-
-  /**
-   * Cancels a run of this process. False: it has ended, its end is being written, or another process owns it. `stopReason`: what
-   * cancelled it, when it was not a user.
-   */
-  cancel(runId: string, action: CancelAction, stopReason: string | null = null): boolean {
-    return this.#actors.get(runId)?.cancel(action, stopReason) ?? false
-  }
-
-  /** Asks the owning process to cancel a run, until it has ended. False: no such run in flight. */
-  async cancelElsewhere(runId: string, action: CancelAction): Promise<boolean> {
-    if (!this.remoteRuns || this.#actors.has(runId)) return false
-    return this.remoteRuns.cancel(runId, action)
-  }
-
-  /** Resolves when the run's end is stored; immediately if it is not live. */
-  async ended(runId: string): Promise<void> {
-    await this.admitted(runId)
-    await this.#actors.get(runId)?.closed
-  }
-
-  /** The same with a timeout: resolves with false if the store does not take the end in time. */
-  async settled(runId: string): Promise<boolean> {
-    for (;;) {
-      const actor = this.#actors.get(runId)
-      if (await actor?.settled()) return true
-      await this.#leftBehind.queued(runId)
-      // It was left, and goes on here.
-      if (this.#actors.has(runId) && this.#actors.get(runId) !== actor) continue
-      if (actor || !this.remoteRuns) return !actor
-      const run = await this.#deps.store.runs.get(runId, null)
-      if (!run || !isInFlight(run) || (await this.remoteRuns.ended(run))) return true
-      // It was taken over by this process meanwhile.
-      if (!this.#actors.has(runId)) return false
-    }
-  }
-
-  /** The creator waits for the end of the run again. */
-  creatorCame(runId: string): void {
-    this.#actors.get(runId)?.creatorCame()
-    this.remoteRuns?.creatorCame(runId)
-  }
-
-  /** A creating request that waited for the end has gone. */
-  creatorLeft(runId: string, isAsked = false): void {
-    const actor = this.#actors.get(runId)
-    if (actor) actor.creatorLeft(isAsked)
-    else this.remoteRuns?.creatorLeft(runId, isAsked)
-  }
-
-  /**
-   * Cancels every run of a thread and waits, `timeoutMs` at most, until their last records are written and their agents
-   * have stopped: one still working might leave a file.
-   */
-  async cancelThread(threadId: string, timeoutMs: number): Promise<void> {
-    await Promise.all([this.cancelThreadHere(threadId, timeoutMs), this.#cancelThreadElsewhere(threadId, timeoutMs)])
-  }
-
-  async #cancelThreadElsewhere(threadId: string, timeoutMs: number): Promise<void> {
-    if (!this.remoteRuns) return
-    const runs = await this.#deps.store.runs.inFlight(threadId)
-    const others = runs.map(({ run_id }) => run_id).filter((id) => !this.#actors.has(id))
-    if (others.length) await this.remoteRuns.clear(threadId, others, timeoutMs)
-  }
-
-  /** The same for this process's runs. Returns whether there were any. */
-  async cancelThreadHere(threadId: string, timeoutMs: number): Promise<boolean> {
-    const actors = [...this.#actors.values()].filter((actor) => actor.run.thread_id === threadId)
-    for (const actor of actors) actor.cancel('interrupt', 'thread_deleted')
-    if (actors.length) await withTimeout(Promise.all(actors.map((actor) => actor.finished)), timeoutMs)
-    this.#deps.states.forget(threadId)
-    return actors.length > 0
   }
 
   /** Admits no new runs and starts no queued ones. */

@@ -184,11 +184,11 @@ export class Runs {
     const { run_id: id } = run
     if (how === 'rollback') await refuseHeld(store, 'thread', run.thread_id)
     await registry.admitted(id)
-    const isDone = registry.cancel(id, how)
+    const isDone = registry.ends.cancel(id, how)
     // Resent to its process until the run has ended.
-    const isTold = !isDone && (await registry.cancelElsewhere(id, how))
-    if (isTold && !untilEnded && !(await withTimeout(registry.settled(id), CANCEL_WAIT_MS))) return
-    if ((!isDone || untilEnded) && !(await registry.settled(id)))
+    const isTold = !isDone && (await registry.ends.cancelElsewhere(id, how))
+    if (isTold && !untilEnded && !(await withTimeout(registry.ends.settled(id), CANCEL_WAIT_MS))) return
+    if ((!isDone || untilEnded) && !(await registry.ends.settled(id)))
       throw fail('store_unavailable', { reason: 'the end of the run is not stored yet' }, RETRY_AFTER)
     if (isDone) return
     const { status, error } = (await store.runs.get(id, null)) ?? run
@@ -202,8 +202,9 @@ export class Runs {
     const { run_id, thread_id } = run
     await refuseHeld(store, 'thread', thread_id)
     await registry.admitted(run_id)
-    const isTold = registry.cancel(run_id, 'interrupt') || (await registry.cancelElsewhere(run_id, 'interrupt'))
-    if (isTold && !(await registry.settled(run_id)))
+    const isTold =
+      registry.ends.cancel(run_id, 'interrupt') || (await registry.ends.cancelElsewhere(run_id, 'interrupt'))
+    if (isTold && !(await registry.ends.settled(run_id)))
       throw fail('store_unavailable', { reason: 'the end of the run is not stored yet' }, RETRY_AFTER)
     return this.#removeRow(run_id, thread_id)
   }
@@ -220,7 +221,7 @@ export class Runs {
 
   /** LangGraph's clients expect a rolled back run to be gone. */
   async #removeRolledBack(thread_id: string, run_id: string): Promise<void> {
-    if (await this.#deps.registry.settled(run_id)) await this.#removeRow(run_id, thread_id)
+    if (await this.#deps.registry.ends.settled(run_id)) await this.#removeRow(run_id, thread_id)
   }
 
   /**
@@ -230,7 +231,7 @@ export class Runs {
   async waitFor(run: Run): Promise<Run | null> {
     if (!isInFlight(run)) return run
     const { registry, store } = this.#deps
-    if (!(await registry.settled(run.run_id))) return null
+    if (!(await registry.ends.settled(run.run_id))) return null
     const ended = (await store.runs.get(run.run_id, null)) ?? run
     return ended.stop_reason === 'shutdown' ? null : ended
   }

@@ -1,5 +1,6 @@
-// Frames: their kinds, their text on the stream, and their positions.
+// Frames: their kinds, their text on the stream, their positions, and the bounds of a log of them.
 import type { Run } from '../../base/types.ts'
+import type { Store } from '../../store/store.ts'
 
 /** Kinds of frames in a log. The numbers are stored: never change one. */
 export const Kind = {
@@ -142,4 +143,48 @@ export function nextStored(position: Position, bounds: LogBounds, isRead = false
   if (epoch === null || epoch === current?.epoch) return n < bounds.head ? nextAfter(position, bounds) : null
   // Epochs only grow: an unknown one below the newest never existed.
   return current === undefined || (epoch > current.epoch && !isRead) ? null : nextAfter(position, bounds)
+}
+
+/** What is stored of a run's log. */
+export async function boundsOf(
+  store: { readonly frames: Pick<Store['frames'], 'bounds'> },
+  run: Run
+): Promise<LogBounds> {
+  const bounds = await store.frames.bounds(run.key)
+  return bounds ? { epochs: bounds.epochs, head: bounds.last + 1 } : { epochs: [], head: 0 }
+}
+
+/** When all frames are swept, the row still has the last cursor: a client with that cursor has everything. */
+export function rowBounds({ last_cursor }: Run): LogBounds {
+  if (last_cursor === null) return { epochs: [], head: 0 }
+  // A cursor is two numbers: written by this service.
+  const [epoch, n] = last_cursor.split('-').map(Number)
+  return { epochs: [{ epoch: epoch!, first: 0 }], head: n! + 1 }
+}
+
+/** Of a run that has ended, as far as it is kept. */
+export async function endedBounds(store: Parameters<typeof boundsOf>[0], run: Run): Promise<LogBounds> {
+  const { epochs, head } = await boundsOf(store, run)
+  const row = rowBounds(run)
+  return { epochs: epochs.length ? epochs : row.epochs, head: Math.max(head, row.head) }
+}
+
+let lastEpoch = 0
+
+/**
+ * A new epoch: greater than any before it in this process and than those of the run's `past` attempts, even if the
+ * clock was set back, and by the clock than those of other processes.
+ */
+export function newEpoch(past: readonly { readonly epoch: number }[] = [], now = Date.now()): number {
+  lastEpoch = Math.max(now, lastEpoch + 1, ...past.map(({ epoch }) => epoch + 1))
+  return lastEpoch
+}
+
+/**
+ * Which attempt comes next, from 1. `past`: what is stored of the run's log, where another process had it. One that waited there counts as
+ * begun: its readers were shown what it begins with.
+ */
+export function attemptAfter({ attempts }: Pick<Run, 'attempts'>, past: LogBounds | undefined): number {
+  if (past) return Math.max(1, attempts) + 1
+  return attempts === 1 ? 1 : attempts + 1
 }

@@ -9,9 +9,10 @@
 import type { Segment } from '../../store/store.ts'
 import type { Run } from '../../base/types.ts'
 import type { Filter } from './filter.ts'
-import { attemptAfter, boundsOf, newEpoch, rowBounds } from './log-bounds.ts'
+import { attemptAfter, boundsOf, endedBounds, newEpoch } from './frame.ts'
 import type { Shorten } from '../../conversation/wire.ts'
 import { beginning, type Cutting, PART_BYTES, shortened, wholeOf } from './oversized.ts'
+import { Replica, type RowNow } from './replica.ts'
 import type { RawFrame } from './segment.ts'
 import { Slabs, type StateText } from './slabs.ts'
 import {
@@ -21,42 +22,18 @@ import {
   frameText,
   type LogBounds,
   nextAfter,
-  nextStored,
   type Position,
   stopError,
   bit,
   Kind
 } from './frame.ts'
-import {
-  type FrameSink,
-  isRead,
-  type Loaded,
-  type LogStore,
-  type Slice,
-  sliceOf,
-  StoredFrames
-} from './stored-frames.ts'
+import { type FrameSink, type Loaded, type LogStore, type Slice, sliceOf, StoredFrames } from './stored-frames.ts'
+import type { LogReader, Scheduler } from './log-reader.ts'
 import type { NamedValues } from '../../conversation/values.ts'
 import { type CheckpointAbout, namedText, type ShownValues, valuesText } from './values-frame.ts'
 
-/** Bytes per slice for readers that merge deltas, about. */
-const FOLDED_BYTES_MAX = 128 * 1024
-
 /** A slice; `behind`: the frames are only in the store (`load` reads them); `tail`: nothing follows yet; `end`: nothing will. */
 type Next = Slice | 'behind' | 'tail' | 'end'
-
-export interface LogReader {
-  readonly filter: Filter
-  /** There may be more; `loaded`: what was just read from the store. Never throws. */
-  pump(loaded: Loaded | null): void
-  /** Resets it: its client reconnects with its cursor. */
-  reset(): void
-}
-
-/** Decides when appended frames go out: the ticker. */
-export interface Scheduler {
-  schedule(log: RunLog): void
-}
 
 /** One running count of what is not stored yet: it is asked for with every delta. */
 export interface Unstored {
@@ -70,9 +47,6 @@ export interface LogOptions {
   readonly eventBytes: number
 }
 
-/** A run's row as it is now; null: its thread was deleted. */
-type RowNow = () => Promise<Run | null>
-
 interface Parts {
   readonly run: Run
   readonly store: LogStore
@@ -81,9 +55,8 @@ interface Parts {
   readonly scheduler?: Scheduler | undefined
   readonly begun?: number
   readonly isClosed?: boolean
-  /** Not written here: its owner may have more of it. */
-  readonly isReplica?: boolean
-  readonly rowNow?: RowNow | undefined
+  /** Of a log that is not written here: its owner may have more of it. null: it is not followed. */
+  readonly rowNow?: RowNow | null
 }
 
 /** The slice made last for a filter, and its source: memory up to a head, or a load. */
@@ -105,9 +78,8 @@ export class RunLog {
   #showsStored: boolean
   /** Frames that were shown while the run waited. */
   #preface = 0
-  readonly #isReplica: boolean
-  /** Of a replica that is followed: the row says how many attempts were begun. */
-  readonly #rowNow: RowNow | null
+  /** null: it is written here, or whole. */
+  readonly #replica: Replica | null
   /** How many attempts were begun with this one; null: another process begins them, and the row says it. */
   readonly #begun: number | null
   readonly #stored: StoredFrames
@@ -129,29 +101,22 @@ export class RunLog {
   #taken: number
   #committed: number
   #isClosed: boolean
-  /** Of a replica: number of store reads, and how many there had been when a reader came with an unknown position. */
-  #readsBegun = 0
-  #readsDone = 0
-  readonly #unplaced = new WeakMap<object, number>()
-  #hasUnplaced = false
 
-  private constructor({ run, store, bounds, options, scheduler, begun, rowNow, ...parts }: Parts) {
-    const { isClosed = false, isReplica = false } = parts
-    const { thread_id, run_id } = run
+  private constructor({ run, store, bounds, options, scheduler, begun, rowNow, isClosed = false }: Parts) {
+    const isReplica = rowNow !== undefined
     this.#stored = new StoredFrames(run, store)
     // What another process wrote is stored by the time it is known here.
     this.#isSync = run.kwargs.durability === 'sync' && !isReplica && !isClosed
     // With clocks apart, a lost epoch may be greater than the next one. Only a first attempt can be lost; everything
     // after it is new, so a client with such a cursor rightly gets everything.
     this.#showsStored = this.#isSync || (bounds.epochs.length > 1 && !isReplica && !isClosed)
-    this.#isReplica = isReplica
-    this.#rowNow = rowNow ?? null
+    this.#replica = isReplica ? new Replica(this, this.#stored, rowNow) : null
     this.#begun = begun ?? null
     this.#isClosed = isClosed
     this.#scheduler = scheduler ?? null
     this.#windowBytes = options?.windowBytes ?? 0
     this.eventBytes = options?.eventBytes ?? 0
-    const url = (n: number) => `/api/threads/${thread_id}/runs/${run_id}/frames/${n}`
+    const url = (n: number) => `/api/threads/${run.thread_id}/runs/${run.run_id}/frames/${n}`
     this.#cutting = { eventBytes: this.eventBytes, url }
     this.#epochs = bounds.epochs
     this.#prefix = cursorPrefix(this.epoch)
@@ -177,10 +142,7 @@ export class RunLog {
 
   /** The log of a run that has ended, as far as it is kept. */
   static async ended(run: Run, store: LogStore): Promise<RunLog> {
-    const { epochs, head } = await boundsOf(store, run)
-    const row = rowBounds(run)
-    const bounds = { epochs: epochs.length ? epochs : row.epochs, head: Math.max(head, row.head) }
-    return new RunLog({ run, store, bounds, isClosed: true })
+    return new RunLog({ run, store, bounds: await endedBounds(store, run), isClosed: true })
   }
 
   /** The log of a run that another process writes, as far as it is stored. `rowNow`: its row, where the log is followed. */
@@ -188,7 +150,7 @@ export class RunLog {
     const bounds = await boundsOf(store, run)
     // The row may be older than an attempt of which frames are stored.
     const row = (bounds.head > 0 && (await rowNow?.())) || run
-    return new RunLog({ run: row, store, bounds, isReplica: true, rowNow })
+    return new RunLog({ run: row, store, bounds, rowNow: rowNow ?? null })
   }
 
   get run(): Run {
@@ -353,30 +315,23 @@ export class RunLog {
     for (const reader of [...this.#readers]) reader.reset()
   }
 
-  /** Takes in frames another process has stored. Readers at the old head get them without reading the store themselves. */
+  /** Reads what another process has stored meanwhile. */
   async advance(): Promise<void> {
-    for (;;) {
-      const from = this.#head
-      const read = ++this.#readsBegun
-      const segments = await this.#stored.read(from)
-      this.#readsDone = read
-      if (segments.length === 0) {
-        if (this.#hasUnplaced) this.deliver()
-        this.#hasUnplaced = false
-        return
-      }
-      // Before anybody is placed among its frames: a number names no attempt, and one may have been lost whole.
-      if (this.#rowNow && segments.some(({ epoch }) => epoch !== this.epoch))
-        this.#stored.run = (await this.#rowNow()) ?? this.run
-      const isShown = [...this.#readers].some(({ filter }) => (filter.mask & bit(Kind.values)) !== 0)
-      const wanted = { isShown, from: 0, sink: null }
-      const loaded = await this.#stored.complete(from, segments, wanted, () => this.first)
-      for (const { epoch, first, last } of segments) {
-        if (epoch !== this.epoch) this.#epochs = [...this.#epochs, { epoch, first }]
-        this.#head = last + 1
-      }
-      this.deliver(loaded)
+    await this.#replica?.advance()
+  }
+
+  /** Takes in frames another process has stored. Readers at the old head get them without reading the store themselves. */
+  extend(segments: readonly Segment[], loaded: Loaded): void {
+    for (const { epoch, first, last } of segments) {
+      if (epoch !== this.epoch) this.#epochs = [...this.#epochs, { epoch, first }]
+      this.#head = last + 1
     }
+    this.deliver(loaded)
+  }
+
+  /** Whether a reader is shown frames of this kind. */
+  shows(kind: Kind): boolean {
+    return [...this.#readers].some(({ filter }) => (filter.mask & bit(kind)) !== 0)
   }
 
   /**
@@ -386,12 +341,8 @@ export class RunLog {
   place(position: Position): number | null {
     if (this.#isBehindEnd(position)) return this.#head
     const bounds = { epochs: this.#epochs, head: this.shown }
-    if (!this.#isReplica || this.#isClosed || position === null) return nextAfter(position, bounds)
-    const since = this.#unplaced.get(position) ?? this.#readsBegun
-    const from = nextStored(position, bounds, this.#readsDone > since)
-    if (from === null) this.#unplaced.set(position, since)
-    this.#hasUnplaced ||= from === null
-    return from
+    if (this.#replica === null || this.#isClosed || position === null) return nextAfter(position, bounds)
+    return this.#replica.place(position, bounds)
   }
 
   /** Something that follows from the row was sent behind the last frame, with the n that comes next. */
@@ -406,7 +357,9 @@ export class RunLog {
     if (from >= head) return this.#isClosed ? 'end' : 'tail'
     const isInMemory = from >= this.first
     if (sink)
-      return isInMemory ? this.#fold(from, filter, sink) : ((loaded && sliceOf(loaded, from, filter, sink)) ?? 'behind')
+      return isInMemory
+        ? this.#slabs.fold(from, head, filter, sink)
+        : ((loaded && sliceOf(loaded, from, filter, sink)) ?? 'behind')
     const source = isInMemory ? head : loaded
     if (source === null) return 'behind'
     const known = this.#made.get(filter)
@@ -426,25 +379,6 @@ export class RunLog {
   /** JSON of a stored state of its thread; null: the newest. */
   valuesStored(checkpointId: string | null): Promise<string | null> {
     return this.#stored.shown(checkpointId)
-  }
-
-  // -------------------------------------------------------------------------------------------------- in memory
-
-  #fold(from: number, filter: Filter, sink: FrameSink): Slice {
-    let next = from
-    let count = 0
-    for (const frame of this.frames(from)) {
-      const isShown = frame.n >= sink.from && (filter.mask & bit(frame.kind)) !== 0
-      sink.take(frame, isShown || isRead(frame, sink) ? this.#textOf(frame) : null, isShown)
-      next = frame.n + 1
-      count++
-      if (sink.bytes >= FOLDED_BYTES_MAX) break
-    }
-    return { bytes: sink.flush(), next, count }
-  }
-
-  #textOf({ n, kind, bytes }: RawFrame): Buffer {
-    return kind === Kind.values ? this.#slabs.valuesFrame(n) : bytes
   }
 
   /** The state that a values frame shows; null: it is gone. */

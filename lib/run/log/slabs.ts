@@ -5,7 +5,7 @@ import type { Filter } from './filter.ts'
 import { PART_BYTES } from './oversized.ts'
 import { INDEX_BYTES, type RawFrame, rangesOf, TIME_ENTRY } from './segment.ts'
 import { frameText, bit, Kind } from './frame.ts'
-import type { Slice } from './stored-frames.ts'
+import { type FrameSink, isRead, type Slice } from './stored-frames.ts'
 
 const SLAB_BYTES_FIRST = 4 * 1024
 /** A part of an oversized frame fills one slab, and is a segment of its own. */
@@ -14,6 +14,8 @@ const SLAB_BYTES_MAX = PART_BYTES
 const SLICE_BYTES_ENOUGH = 16 * 1024
 /** A slice with states ends with the one that brings it to this many bytes. */
 const SLICE_BYTES_MAX = 48 * 1024
+/** The same for readers that merge deltas, about. */
+const FOLDED_BYTES_MAX = 128 * 1024
 
 /** A state that a values frame refers to: rendered when somebody reads the frame. */
 export interface StateText {
@@ -192,8 +194,23 @@ export class Slabs {
     return { event: state.event ?? 'values', json: state.json() }
   }
 
-  /** Values frame `n` as readers get it: with its state. */
-  valuesFrame(n: number): Buffer {
+  /** Shows `sink` the frames from `from` up to `to`, until it has enough. */
+  fold(from: number, to: number, filter: Filter, sink: FrameSink): Slice {
+    let next = from
+    let count = 0
+    for (const frame of this.frames(from, to)) {
+      const isShown = frame.n >= sink.from && (filter.mask & bit(frame.kind)) !== 0
+      sink.take(frame, isShown || isRead(frame, sink) ? this.#textOf(frame) : null, isShown)
+      next = frame.n + 1
+      count++
+      if (sink.bytes >= FOLDED_BYTES_MAX) break
+    }
+    return { bytes: sink.flush(), next, count }
+  }
+
+  /** A frame as readers get it: of values, with their state. */
+  #textOf({ n, kind, bytes }: RawFrame): Buffer {
+    if (kind !== Kind.values) return bytes
     const slab = this.#slabs[this.#indexOf(n)]!
     return this.#values(slab, n - slab.first)
   }
