@@ -7,7 +7,7 @@ import { describedAs, integer, objectOf } from '../http/schema.ts'
 import type { ScopedStore } from '../store/scoped.ts'
 import { timestamp } from '../base/types.ts'
 import { arrayOf, one, ref, success } from './answers.ts'
-import { runOf } from './run-request.ts'
+import { runOf } from './run-view.ts'
 import type { Services } from './services.ts'
 
 const feedbackBody = objectOf({

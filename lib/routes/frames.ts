@@ -9,7 +9,7 @@ import { timesOf } from '../run/log/segment.ts'
 import { timestamp } from '../base/types.ts'
 import { anything, arrayOf, int, one, partly, ranged, shaped, text, time, yesNo } from './answers.ts'
 import { kindsFor } from './join-request.ts'
-import { runOf } from './run-request.ts'
+import { runOf } from './run-view.ts'
 import type { Services } from './services.ts'
 
 /** What a store numbers frames by has 32 bits. */

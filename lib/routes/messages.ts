@@ -8,7 +8,7 @@ import type { SeqPage } from '../store/store.ts'
 import { feedbackView } from '../thread/checkpoint.ts'
 import { type Feedback, isInFlight, type RunEvent } from '../base/types.ts'
 import { arrayOf, one, ref } from './answers.ts'
-import { runOf } from './run-request.ts'
+import { runOf } from './run-view.ts'
 import type { Services } from './services.ts'
 
 const seq = v.optional(queryInteger({ min: 1 }))

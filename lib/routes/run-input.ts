@@ -6,7 +6,7 @@ import { describedAs, jsonObject, listOf, objectOf } from '../http/schema.ts'
 import { type Call, type Reply, type Route, route } from '../http/route.ts'
 import { nothing } from './answers.ts'
 import { readInput, refusedValue } from './input.ts'
-import { runOf } from './run-request.ts'
+import { runOf } from './run-view.ts'
 import type { Services } from './services.ts'
 
 const MESSAGES_MAX = 16

@@ -38,16 +38,8 @@ import {
 } from './answers.ts'
 import { startingRun } from './authorization.ts'
 import { pick } from './page.ts'
-import {
-  alreadyEnded,
-  orderOf,
-  type RunBody,
-  runBody,
-  runOf,
-  runView,
-  startStateless,
-  statelessOrder
-} from './run-request.ts'
+import { runOf, runView } from './run-view.ts'
+import { alreadyEnded, orderOf, type RunBody, runBody, startStateless, statelessOrder } from './run-request.ts'
 import type { Services } from './services.ts'
 import { waitForEnd } from './wait.ts'
 

@@ -7,7 +7,7 @@ import { Kind } from './log/frame.ts'
 import type { Journal } from './log/journal.ts'
 import { ModelUsages } from './log/model-usage.ts'
 import type { RunLog } from './log/run-log.ts'
-import { ASKING, type RunEnd, threadStatusAfter } from './run-end.ts'
+import { ASKING, failed, REFUSED, type RunEnd, threadStatusAfter } from './run-end.ts'
 import { feedbackKeysOf, graceOf, isEdit, webhookOf } from './run-kwargs.ts'
 import type { RunState } from './run-state.ts'
 
@@ -19,14 +19,66 @@ export interface RunRecords {
   readonly state: RunState
 }
 
-export function closeRecords(records: RunRecords, end: RunEnd, title: TitleOptions): void {
+interface ErrorLog {
+  error(fields: object, text: string): void
+}
+
+/** Closes the records, and makes the run's row. Never throws: what cannot be closed has failed. */
+export function closed(
+  records: RunRecords,
+  end: RunEnd,
+  wasOpen: boolean,
+  title: TitleOptions,
+  log: ErrorLog
+): Settlement {
+  return orFailed(records, wasOpen, log, () => {
+    closeRecords(records, end, title)
+    return settlementOf(records, end, wasOpen, title)
+  })
+}
+
+/**
+ * The same of a run whose records were refused: it has failed. `attempts`: what to try writing, one after the other until the store accepts
+ * one: the end with the frames refused along with other records, or with later frames, or alone, because the thread may be gone.
+ */
+export function closeRefused(
+  records: RunRecords,
+  title: TitleOptions,
+  log: ErrorLog
+): { readonly settlement: Settlement; attempts(refused: readonly Op[], own: readonly Op[]): (readonly Op[])[] } {
+  const settlement = orFailed(records, true, log, () => {
+    showFailure(records.log, REFUSED)
+    // Its last state may be missing.
+    return { ...settlementOf(records, REFUSED, true, title), final_checkpoint_id: null }
+  })
+  const settle: Op = { name: 'run.settle', ...settlement }
+  const attempts = (refused: readonly Op[], own: readonly Op[]) => {
+    const frames = refused.filter(({ name }) => name === 'frames.append' || name === 'run.bodies')
+    return [[...frames, ...own, settle], [...own, settle], [settle]]
+  }
+  return { settlement, attempts }
+}
+
+function orFailed(records: RunRecords, wasOpen: boolean, log: ErrorLog, close: () => Settlement): Settlement {
+  try {
+    return close()
+  } catch (error) {
+    const { run_id, thread_id } = records.run
+    log.error({ err: error, run_id, thread_id }, 'the records of a run could not be closed: the run fails')
+    const failure = failed(error)
+    showFailure(records.log, failure)
+    return settlementOf(records, failure, wasOpen, null)
+  }
+}
+
+function closeRecords(records: RunRecords, end: RunEnd, title: TitleOptions): void {
   const rollback = end.rollback || (isEdit(records.run) && end.status !== 'success' && end !== ASKING)
   records.state.close(rollback === end.rollback ? end : { ...end, rollback }, title)
   showFailure(records.log, end)
   if (!end.failure && !rollback) showFeedback(records)
 }
 
-export function showFailure(log: RunLog, { failure }: RunEnd): void {
+function showFailure(log: RunLog, { failure }: RunEnd): void {
   if (!failure) return
   const { kind, message } = failure
   log.append(Kind.error, 'error', JSON.stringify({ error: kind, name: kind, message }))
@@ -41,7 +93,7 @@ function showFeedback({ run, log }: RunRecords): void {
 }
 
 /** The run's row at its end. `title` null: the records could not be closed, and the thread keeps its title. */
-export function settlementOf(
+function settlementOf(
   { run, log, journal, state }: RunRecords,
   end: RunEnd,
   wasOpen: boolean,

@@ -4,27 +4,27 @@
 // From `emit` to the log there is no await. Until the committer takes them, records stay where they were made: frames in their slabs,
 // events in the journal, checkpoints with the state.
 import { checkPart, checkRecord } from '../agent/check.ts'
-import type { AgentInput, AgentRecord, Frame, Sink, StateWrite, StreamPart } from '../agent/runtime.ts'
+import type { AgentInput, AgentRecord, Sink, StateWrite, StreamPart } from '../agent/runtime.ts'
 import type { Group, Op, Outcome, Segment, Settlement, Store } from '../store/store.ts'
 import type { TitleOptions } from '../thread/title.ts'
-import { type JsonObject, type Run, timestamp } from '../base/types.ts'
-import { shortTuple } from '../conversation/wire.ts'
+import type { JsonObject, Run } from '../base/types.ts'
 import { wellFormed, wellFormedJson } from '../base/json.ts'
-import { isUnplaced } from './run-kwargs.ts'
-import { agentInput } from './run-kwargs.ts'
-import { closeRecords, endedRow, type RunRecords, settlementOf, showFailure } from './closing.ts'
-import type { Committer, Source } from './commit/committer.ts'
+import { agentInput, startOf } from './run-kwargs.ts'
+import { closed, closeRefused, endedRow, type RunRecords } from './closing.ts'
+import { CommitWaits } from './commit-waits.ts'
+import type { Source } from './commit/ports.ts'
+import type { Committer } from './commit/committer.ts'
 import { BudgetShare, PendingBudget } from './commit/pending-budget.ts'
 import { Journal, type JournalOptions } from './log/journal.ts'
 import { readJournal } from './log/rebuild-partial.ts'
 import type { Scheduler } from './log/log-reader.ts'
 import { type LogOptions, RunLog } from './log/run-log.ts'
 import { type Snapshot, snapshotOf } from './log/snapshot.ts'
-import { ShownValuesLog } from './log/shown-values.ts'
+import { ShownLog } from './log/shown-log.ts'
 import { type LogBounds, Kind } from './log/frame.ts'
 import type { SavedState } from '../thread/state.ts'
 import type { LogStore } from './log/stored-frames.ts'
-import { failed, REFUSED, type RunEnd } from './run-end.ts'
+import type { RunEnd } from './run-end.ts'
 import type { RunState, RunStates, StateBefore, StateRecords } from './run-state.ts'
 
 export interface RecorderOptions extends LogOptions, JournalOptions {
@@ -94,11 +94,14 @@ export class Recorder implements Source {
   isWaiting = false
   /** The log readers see. */
   readonly log: RunLog
+  /** The state that the run builds, or its graph. */
+  readonly state: RunState
+  /** Its row at its end, once decided, for webhooks and waiters. Not the settlement, whose texts would keep the whole conversation in memory. */
+  endedRow: Run
   readonly #run: Run
   readonly #journal: Journal
-  readonly #state: RunState
-  /** The states that the agent shows itself. */
-  readonly #shown: ShownValuesLog
+  /** What the agent shows itself. */
+  readonly #shown: ShownLog
   /** All of these, for what is done once per run. */
   readonly #records: RunRecords
   readonly #deps: RecorderDeps
@@ -114,22 +117,21 @@ export class Recorder implements Source {
   #offset: JsonObject | null = null
   /** What was handed to the store, about, without frames. */
   #storedBytes = 0
-  /** Its row at its end, once decided. Not the settlement, whose texts would keep the whole conversation in memory. */
-  #ended: Run
   #inFlight: InFlightBatch | null = null
   readonly #share: BudgetShare
-  readonly #waitingForCommit: { commits: number; readonly resolve: () => void }[] = []
+  /** null: nobody has waited. */
+  #waits: CommitWaits | null = null
 
   private constructor(records: RunRecords, pending: PendingOps, deps: RecorderDeps, feeds: Feeds) {
     const { run, log, journal, state } = records
     this.#run = run
-    this.#ended = run
+    this.endedRow = run
     this.log = log
     this.#journal = journal
-    this.#state = state
+    this.state = state
     this.#records = records
     this.#pending = pending
-    this.#shown = new ShownValuesLog(run, log, (op) => void pending.ops.push(op))
+    this.#shown = new ShownLog(run, log, (op) => void pending.ops.push(op))
     this.#share = new BudgetShare(feeds.budget, deps.options.pendingBytes)
     this.#deps = deps
     this.#feeds = feeds
@@ -160,17 +162,6 @@ export class Recorder implements Source {
     return new Recorder({ ...records, state }, pending, deps, NOBODY)
   }
 
-  /** The agent ends with a question to its user. */
-  get isAsking(): boolean {
-    return this.#state.isAsking
-  }
-  get hasBegun(): boolean {
-    return this.#state.hasBegun
-  }
-  /** Its conversation has so many messages that iterating over them takes a while. */
-  get isLong(): boolean {
-    return this.#state.isLong
-  }
   get modelName(): string | null {
     return this.#journal.modelName ?? this.#run.model_name
   }
@@ -182,18 +173,10 @@ export class Recorder implements Source {
    * was begun, with this time.
    */
   begin(before: StateBefore, attempt = 1): void {
-    const { run_id, thread_id } = this.#run
-    this.#pending.ops.push({
-      name: 'run.start',
-      run_id,
-      thread_id,
-      now: timestamp(),
-      attempt,
-      isLater: isUnplaced(this.#run)
-    })
+    this.#pending.ops.push(startOf(this.#run, attempt))
     this.#begun = performance.now()
     if (attempt > this.#run.attempts) this.log.beginUncounted()
-    this.#state.begin(before)
+    this.state.begin(before)
     if (this.#journal.hasBegun && this.log.attempts > 1) this.#journal.beginAttempt(this.log.attempts)
     this.#isOpen = true
     this.#appended()
@@ -219,7 +202,7 @@ export class Recorder implements Source {
   #keep(write: StateWrite): void {
     if (!this.#isOpen) return
     if (write.name === 'graph.open') return this.#shown.open(write.checkpoint)
-    this.#state.keep(write)
+    this.state.keep(write)
     this.#appended()
   }
 
@@ -232,17 +215,9 @@ export class Recorder implements Source {
   /** Everything so far is stored, or will never be. */
   flushed(): Promise<void> {
     if (!this.#isOpen || this.pendingBytes + this.#pending.ops.length === 0) return Promise.resolve()
-    const commits = this.#inFlight ? 2 : 1
     this.#feeds.committer.schedule(this, true)
-    return new Promise((resolve) => this.#waitingForCommit.push({ commits, resolve }))
-  }
-
-  #tellCommitted(all: boolean): void {
-    for (const waiting of this.#waitingForCommit.splice(0)) {
-      waiting.commits--
-      if (all || waiting.commits === 0) waiting.resolve()
-      else this.#waitingForCommit.push(waiting)
-    }
+    this.#waits ??= new CommitWaits()
+    return this.#waits.after(this.#inFlight ? 2 : 1)
   }
 
   /** A part to show. On the live path: encoded once, for every reader and for the disk. */
@@ -251,16 +226,9 @@ export class Recorder implements Source {
     checkPart(part)
     const { messages } = this.#journal
     if (part.type === 'delta') messages.appendTo(this.log, part.messageId, messages.add(part))
-    else if (part.type === 'frame') this.#frame(part)
+    else if (part.type === 'frame') this.#shown.frame(part, this.state)
     else this.#custom(wellFormed(part))
     return this.#appended()
-  }
-
-  #frame({ mode, event, json }: Frame): void {
-    const text = wellFormedJson(json)
-    if (mode === 'messages' || mode === 'joined') this.log.append(Kind[mode], event, text, shortTuple(text))
-    else if (mode !== 'values') this.log.append(Kind[mode], event, text)
-    else if (this.#shown.append(event, text)) this.#state.shown(text)
   }
 
   #custom({ name, data }: StreamPart & { type: 'custom' }): void {
@@ -272,7 +240,7 @@ export class Recorder implements Source {
   record(given: AgentRecord): boolean {
     if (!this.#isOpen) return false
     checkRecord(given)
-    this.#state.record(this.#timed(wellFormed(given)))
+    this.state.record(this.#timed(wellFormed(given)))
     return this.#appended()
   }
 
@@ -306,11 +274,9 @@ export class Recorder implements Source {
    */
   close(end: RunEnd, wasOpen: boolean): void {
     const { title } = this.#deps.options
-    this.#settlement = this.#closed(wasOpen, () => {
-      closeRecords(this.#records, end, title)
-      return settlementOf(this.#records, end, wasOpen, title)
-    })
-    this.#ended = endedRow(this.#run, this.#settlement)
+    this.#stopHearing()
+    this.#settlement = closed(this.#records, end, wasOpen, title, this.#deps.log)
+    this.endedRow = endedRow(this.#run, this.#settlement)
     this.#feeds.committer.schedule(this, true)
   }
 
@@ -323,17 +289,12 @@ export class Recorder implements Source {
     this.#pending.ops = []
     this.#settlement = null
     this.#journal.takeEvents()
-    const settlement = this.#closed(true, () => {
-      showFailure(this.log, REFUSED)
-      // Its last state may be missing.
-      return { ...settlementOf(this.#records, REFUSED, true, this.#deps.options.title), final_checkpoint_id: null }
-    })
-    this.#ended = endedRow(this.#run, settlement)
-    const settle: Op = { name: 'run.settle', ...settlement }
-    const frames = refused.filter(({ name }) => name === 'frames.append' || name === 'run.bodies')
+    this.#stopHearing()
+    const { settlement, attempts } = closeRefused(this.#records, this.#deps.options.title, this.#deps.log)
+    this.endedRow = endedRow(this.#run, settlement)
     const own: Op[] = []
     this.#addFrames(this.log.take(), own)
-    return [[...frames, ...own, settle], [...own, settle], [settle]]
+    return attempts(refused, own)
   }
 
   /** Unstored frames stay in memory for current readers; nobody waits for them to be stored. */
@@ -361,28 +322,14 @@ export class Recorder implements Source {
     this.log.release()
     this.#journal.release()
     this.#shown.release()
-    return this.#state.release()
+    return this.state.release()
   }
 
   #stopHearing(): void {
     this.#isOpen = false
     this.#offset = null
     this.#share.close()
-    this.#tellCommitted(true)
-  }
-
-  /** The fallback when records cannot be closed: a failed run. */
-  #closed(wasOpen: boolean, close: () => Settlement): Settlement {
-    this.#stopHearing()
-    try {
-      return close()
-    } catch (error) {
-      const { run_id, thread_id } = this.#run
-      this.#deps.log.error({ err: error, run_id, thread_id }, 'the records of a run could not be closed: the run fails')
-      const failure = failed(error)
-      showFailure(this.log, failure)
-      return settlementOf(this.#records, failure, wasOpen, null)
-    }
+    this.#waits?.end()
   }
 
   // -------------------------------------------------------------------------------------------------- to the disk
@@ -407,7 +354,7 @@ export class Recorder implements Source {
     if (settlement) ops.push({ name: 'run.settle', ...settlement, stored_bytes: this.#storedBytes })
     if (ops.length === 0) {
       // What was in flight when somebody began to wait was all there was.
-      this.#tellCommitted(true)
+      this.#waits?.end()
       return null
     }
     this.#inFlight = { ops, last: segments.at(-1)?.last ?? null, bytes, settles: settlement !== null }
@@ -434,14 +381,9 @@ export class Recorder implements Source {
     if (batch.last === null) this.log.unstored.bytes -= batch.bytes
     else this.log.commit(batch.last, batch.bytes)
     this.#share.use(batch.settles ? 0 : this.log.unstored.bytes)
-    if (this.#waitingForCommit.length > 0) this.#tellCommitted(false)
+    this.#waits?.committed()
     if (batch.settles) this.#feeds.events.onEnd()
     else this.#feeds.events.onStored?.()
-  }
-
-  /** The run's row as of its stored end, for webhooks and waiters. */
-  get endedRow(): Run {
-    return this.#ended
   }
 
   // ------------------------------------------------------------------------------------------------------ readers
@@ -449,11 +391,7 @@ export class Recorder implements Source {
   /** Snapshot of the run; `before`: the state it starts from, if it has not begun. */
   snapshot(before: string | null): Snapshot {
     const { epoch, head } = this.log
-    return snapshotOf(this.#run, {
-      values: this.#state.json ?? before,
-      partial: this.#journal.messages.chunks(),
-      epoch,
-      n: head - 1
-    })
+    const partial = this.#journal.messages.chunks()
+    return snapshotOf(this.#run, { values: this.state.json ?? before, partial, epoch, n: head - 1 })
   }
 }

@@ -3,9 +3,18 @@ import { randomUUID } from 'node:crypto'
 import type { AgentInput } from '../agent/runtime.ts'
 import { withoutReserved } from '../base/reserved.ts'
 import { type InputMessage, readMessages } from '../conversation/message.ts'
+import type { Op } from '../store/store.ts'
 import { isInternal } from '../thread/state.ts'
 import type { StateInput } from './run-state.ts'
-import { type HumanMessage, type Json, type JsonObject, type Run, UNPLACED, isObject } from '../base/types.ts'
+import {
+  type HumanMessage,
+  type Json,
+  type JsonObject,
+  type Run,
+  timestamp,
+  UNPLACED,
+  isObject
+} from '../base/types.ts'
 
 /** The run's stream modes: the default for joiners that name none. */
 export function modesOf(run: Run): string[] {
@@ -99,6 +108,12 @@ export function contextOf(run: Run): JsonObject {
 export function recursionLimitOf(run: Run, max: number): number {
   const limit = isObject(run.kwargs.config) ? run.kwargs.config.recursion_limit : undefined
   return typeof limit === 'number' && Number.isInteger(limit) && limit > 0 ? Math.min(limit, max) : max
+}
+
+/** The op by which an attempt at the run is counted, from 1. */
+export function startOf(run: Run, attempt: number): Op {
+  const { run_id, thread_id } = run
+  return { name: 'run.start', run_id, thread_id, now: timestamp(), attempt, isLater: isUnplaced(run) }
 }
 
 /** What else the input of an agent is made of. */

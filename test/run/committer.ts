@@ -1,6 +1,8 @@
 // The committer: one batch at a time, nothing lost, nothing overtaken.
 import t from 'tap'
-import { Committer, type Source, WriteRefused } from '../../lib/run/commit/committer.ts'
+import { WriteRefused } from '../../lib/run/commit/outage.ts'
+import type { Source } from '../../lib/run/commit/ports.ts'
+import { Committer } from '../../lib/run/commit/committer.ts'
 import { type Group, type Op, type Outcome, StoreUnavailable } from '../../lib/store/store.ts'
 import { loopTurns, until } from '../fixtures/until.ts'
 

@@ -37,7 +37,8 @@ import { LANGGRAPH } from './dialect.ts'
 import { anObject, int, one, oneOf, shaped, text as string } from '../../routes/answers.ts'
 import { Authorizer } from '../../routes/authorization.ts'
 import { openEvents, positionText, readerOf } from '../../routes/join-request.ts'
-import { callerIn, checkStrategy, orderFor, runBody, runOf } from '../../routes/run-request.ts'
+import { runOf } from '../../routes/run-view.ts'
+import { callerIn, checkStrategy, orderFor, runBody } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
 
 const commandBody = objectOf({

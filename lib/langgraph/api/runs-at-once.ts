@@ -6,7 +6,8 @@ import { type Authorization, mayAccess, route, type Route, type UserCall } from 
 import { id, listOf, objectOf } from '../../http/schema.ts'
 import { arrayOf, nothing, one, ref } from '../../routes/answers.ts'
 import { Authorizer, bodyOf, withBody } from '../../routes/authorization.ts'
-import { alreadyEnded, type RunBody, runBody, runView, startStateless, threadIdIn } from '../../routes/run-request.ts'
+import { runView } from '../../routes/run-view.ts'
+import { alreadyEnded, type RunBody, runBody, startStateless, threadIdIn } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
 
 const BATCH_MAX = 64

@@ -4,51 +4,13 @@
 // batch in flight is done. Frames and traces wait for a window, which opens with the first record and stretches when commits take long, so
 // that the writer is busy a quarter of the time at most; the first record behind it takes the others along, or after as long again a timer.
 // A batch the store does not take stays in front and is retried until it does. When that takes too long the store is stuck: requests are refused, and runs wait.
-import { backoffMs } from '../../base/waiting.ts'
 import { Failure } from '../../base/errors.ts'
 import { withoutUser } from '../../base/scope.ts'
 import { inSpan, spans } from '../../base/tracing.ts'
 import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../../store/store.ts'
 import { refusal, StoreUnavailable } from '../../store/store.ts'
-
-/** Buffers records of its own and hands them over when the committer is ready: a run actor. */
-export interface Source {
-  /** Owned by the committer: the source waits for the window. A flag is cheaper than a Set, because every append sets it. */
-  isWaiting: boolean
-  /** Estimated bytes of what `take` would return. */
-  readonly pendingBytes: number
-  /** Everything buffered so far; null if there is nothing after all. */
-  take(): Group | null
-  /** The outcome of the group taken last; also called with a refusal when taking it threw. */
-  committed(outcome: Outcome): void
-}
-
-export interface CommitObserver {
-  /** Only batches with one of these ops concern it; absent: all do. Nearly all are frames. */
-  readonly ops?: ReadonlySet<OpName>
-  written?(groups: readonly Group[], outcomes: readonly Outcome[], ms: number): void
-  /** Nothing was written. */
-  failed?(error: unknown): void
-}
-
-interface CommitterOptions {
-  readonly observers?: readonly CommitObserver[]
-  /** The window for frames, in ms. */
-  readonly flushMs: number
-  /** How long a slow or locked store is waited for before it counts as stuck, in ms. Default 30,000. */
-  readonly stuckAfterMs?: number
-  /** The same for a store that fails outright: only its administrator can help. In ms, default 1,000. */
-  readonly downAfterMs?: number
-  /** The oldest unstored record a run may have before agents wait for the store, in ms; 0: no limit. Default 2,000. */
-  readonly unstoredMs?: number
-  /** What the store knows about a batch it has not answered yet. */
-  readonly troubleOf?: () => StoreUnavailable | null
-  readonly onTrouble?: (error: unknown, attempts: number) => void
-  /** The batch in front was written after this many failed attempts. */
-  readonly onRecovered?: (attempts: number) => void
-  /** A source threw, which it must not: its records are refused. */
-  readonly onBroken?: (error: unknown) => void
-}
+import { type Entry, oneByOne, Outage, PING, refuse, unavailable, WriteRefused } from './outage.ts'
+import { type CommitterOptions, DEFAULTS, type Source } from './ports.ts'
 
 /** Whether a write waits for a stuck store as long as it takes, or is refused so that its client retries. */
 type WaitForStore = 'endless' | 'limited'
@@ -67,8 +29,7 @@ const WINDOW_TO_COMMIT = 3
 const WINDOW_MS_MAX = 200
 /** So many windows after the first record its batch starts even if no other record comes: until then the process may sleep. */
 const WINDOWS_MAX = 2
-const RETRY_MS = { first: 50, most: 1000 }
-const RETRY_AFTER_S = 5
+const NEVER = Number.POSITIVE_INFINITY
 /** How long a burst of requests is collected, in ms. */
 const BURST_MS = 2
 /**
@@ -79,47 +40,15 @@ const ACKS_A_TURN = 8
 /** How often a batch in flight is checked for having become stuck. */
 const WATCH_MS = 250
 
-const nothing = (): void => {}
-const DEFAULTS = {
-  observers: [],
-  stuckAfterMs: 30_000,
-  downAfterMs: 1000,
-  unstoredMs: 2000,
-  troubleOf: () => null,
-  onTrouble: nothing,
-  onRecovered: nothing,
-  onBroken: nothing
-}
-
-interface Entry {
-  readonly group: Group
-  /** A request waits for this write. */
-  readonly isCall?: boolean
-  done(outcome: Outcome): void
-  /** Called when it will not be written. Absent: it stays until it is written. */
-  rejectPending?(failure: Failure): void
-}
-
-/** A write to try when everything in front was withdrawn: otherwise nobody would notice that the store takes writes again. */
-const PING: Entry = { group: { ops: [{ name: 'store.ping' }] }, done: nothing }
-
-/** The store refused a group: a constraint, or a thread that is gone. */
-export class WriteRefused extends Error {}
-
 export class Committer implements Writer {
   readonly #apply: (groups: readonly Group[]) => Promise<Outcome[]>
   readonly #options: Required<CommitterOptions>
+  readonly #outage: Outage
   #calls: Entry[] = []
   readonly #urgent = new Set<Source>()
   /** Sources waiting for the window, and some that were written meanwhile and no longer do. */
   #scheduled: Source[] = []
-  /** The batch the store has not taken yet; nothing overtakes it. */
-  #blockedBatch: Entry[] | null = null
   #inFlight = false
-  #attempts = 0
-  /** Why the batch in front failed. */
-  #trouble: StoreUnavailable | null = null
-  #busySince: number | null = null
   /** When the oldest waiting source signalled, and the same for the batch in flight; by `performance.now()`. */
   #scheduledSince: number | null = null
   #takenSince: number | null = null
@@ -130,7 +59,7 @@ export class Committer implements Writer {
   wroteAt = Number.NEGATIVE_INFINITY
   #windowMs: number
   /** When the window has lasted long enough, by `performance.now()`; infinite: none is open. */
-  #windowEnd = Number.POSITIVE_INFINITY
+  #windowEnd = NEVER
   /** Ends it if nothing else wakes the process by then. */
   #window: NodeJS.Timeout | null = null
   #watch: NodeJS.Timeout | null = null
@@ -138,7 +67,6 @@ export class Committer implements Writer {
   /** When the next urgent batch was first asked for, and how many writes it had one tick ago. */
   #soonSince = 0
   #waited = 0
-  #retry: NodeJS.Timeout | null = null
   #isStopped = false
   #waitingForEmpty: (() => void)[] = []
   /** Requests that are written but not answered yet. */
@@ -148,6 +76,7 @@ export class Committer implements Writer {
     this.#apply = apply
     this.#options = { ...DEFAULTS, ...options }
     this.#windowMs = options.flushMs
+    this.#outage = new Outage(this.#options)
   }
 
   /**
@@ -165,7 +94,8 @@ export class Committer implements Writer {
 
   /** Writes ops atomically. `owner`: the process that owns their run [Store 10]. */
   writeAll(ops: readonly Op[], waitForStore: WaitForStore = 'endless', owner?: string): Promise<readonly unknown[]> {
-    const { stuck } = this
+    // Nearly always nothing is in flight.
+    const stuck = this.#outage.since === null ? null : this.#outage.stuck
     if (stuck !== null && waitForStore === 'limited') return Promise.reject(unavailable(stuck))
     return new Promise((resolve, reject) => {
       const done = (outcome: Outcome) =>
@@ -191,7 +121,7 @@ export class Committer implements Writer {
       source.isWaiting = true
       this.#scheduledSince ??= now
       this.#scheduled.push(source)
-      if (this.#windowEnd === Number.POSITIVE_INFINITY) this.#openWindow(now)
+      if (this.#windowEnd === NEVER) this.#openWindow(now)
     }
     if (now < this.#windowEnd) return
     // In the turn of a delta: a timer would wake the process once more for the same records.
@@ -207,16 +137,13 @@ export class Committer implements Writer {
 
   /** How long the batch in front has been waiting for the store, in ms; 0: there is none. */
   get waitingMs(): number {
-    return this.#busySince === null ? 0 : performance.now() - this.#busySince
+    return this.#outage.waitingMs
   }
 
   /** Age of the oldest record the store has not taken, in ms: what a kill would lose. 0: there is none. */
   get unstoredMs(): number {
-    const since = Math.min(
-      this.#takenSince ?? Number.POSITIVE_INFINITY,
-      this.#scheduledSince ?? Number.POSITIVE_INFINITY
-    )
-    return Number.isFinite(since) ? performance.now() - since : 0
+    const since = Math.min(this.#takenSince ?? NEVER, this.#scheduledSince ?? NEVER)
+    return since === NEVER ? 0 : performance.now() - since
   }
 
   #checkAge(): void {
@@ -225,21 +152,13 @@ export class Committer implements Writer {
   }
 
   get size(): number {
-    return (
-      this.#calls.length +
-      this.#urgent.size +
-      this.#scheduled.filter(isWaiting).length +
-      (this.#blockedBatch?.length ?? 0)
-    )
+    const waiting = this.#urgent.size + this.#scheduled.filter((source) => source.isWaiting).length
+    return this.#calls.length + waiting + (this.#outage.batch?.length ?? 0)
   }
 
   /** Why the store has taken nothing for too long; null: it is fine, or just slow. */
   get stuck(): string | null {
-    const { stuckAfterMs, downAfterMs, troubleOf } = this.#options
-    const trouble = this.#trouble ?? troubleOf()
-    const isDown = trouble !== null && !trouble.passes
-    if (this.waitingMs <= (isDown ? Math.min(downAfterMs, stuckAfterMs) : stuckAfterMs)) return null
-    return trouble?.message ?? 'it does not answer'
+    return this.#outage.stuck
   }
 
   /** Resolves when the queue is empty: for shutdown, when nobody hands over more. */
@@ -264,7 +183,7 @@ export class Committer implements Writer {
     // It has stretched meanwhile, or another one has opened.
     const leftMs = this.#windowEnd - performance.now()
     this.#window = null
-    if (this.#windowEnd === Number.POSITIVE_INFINITY) return
+    if (this.#windowEnd === NEVER) return
     if (leftMs >= 1) {
       this.#window = setTimeout(this.#windowOver, leftMs)
       return
@@ -274,13 +193,13 @@ export class Committer implements Writer {
   }
 
   #promoteDue(): void {
-    this.#windowEnd = Number.POSITIVE_INFINITY
+    this.#windowEnd = NEVER
     for (const source of this.#scheduled) if (source.isWaiting) this.#urgent.add(source)
     this.#scheduled = []
   }
 
   #flushSoon(): void {
-    if (this.#inFlight || this.#blockedBatch) return
+    if (this.#inFlight || this.#outage.batch) return
     // Outside the current user's scope: the batch is not any one user's.
     if (this.#soon) return
     this.#soonSince = performance.now()
@@ -301,7 +220,7 @@ export class Committer implements Writer {
   }
 
   #flush(): void {
-    if (this.#inFlight || this.#blockedBatch) return
+    if (this.#inFlight || this.#outage.batch) return
     const batch = this.#take()
     if (batch.length) this.#commit(batch).catch(this.#options.onBroken)
     else this.#checkEmpty()
@@ -338,7 +257,7 @@ export class Committer implements Writer {
 
   async #commit(batch: Entry[]): Promise<void> {
     this.#inFlight = true
-    this.#busySince ??= performance.now()
+    this.#outage.since ??= performance.now()
     const started = performance.now()
     if (this.#watch) this.#watch.refresh().ref()
     else this.#watch = setTimeout(this.#onWatch, WATCH_MS)
@@ -350,7 +269,9 @@ export class Committer implements Writer {
     } catch (error) {
       if (error instanceof StoreUnavailable) return this.#putBack(batch, error)
       this.#options.onTrouble(error, 1)
-      if (!(await this.#commitOneByOne(batch))) return
+      const write = async ({ group }: Entry) => (await this.#write([group]))[0]!
+      const left = await oneByOne(batch, write, ({ done }, outcome) => this.#ack(done, outcome))
+      if (left) return this.#putBack(left.batch, left.error)
     } finally {
       // Only a batch in flight keeps the process alive.
       this.#watch?.unref()
@@ -392,26 +313,6 @@ export class Committer implements Writer {
     }
   }
 
-  /**
-   * A permanent failure is about one group, e.g. one that cannot be copied to the writer thread. Written alone it is found, and fails
-   * without blocking the others for ever. False: the store became unavailable meanwhile, and the rest is put back.
-   */
-  async #commitOneByOne(batch: readonly Entry[]): Promise<boolean> {
-    for (const [index, entry] of batch.entries()) {
-      try {
-        const [outcome] = await this.#write([entry.group])
-        this.#ack(entry.done, outcome!)
-      } catch (error) {
-        if (error instanceof StoreUnavailable) {
-          this.#putBack(batch.slice(index), error)
-          return false
-        }
-        this.#ack(entry.done, refusal(error))
-      }
-    }
-    return true
-  }
-
   /** Runs are answered at once, requests a few per tick and in order. */
   #acknowledge(batch: readonly Entry[], outcomes: readonly Outcome[]): void {
     const isAnswering = this.#pendingAcks.length > 0
@@ -438,14 +339,11 @@ export class Committer implements Writer {
 
   #written(ms: number): void {
     this.#windowMs = Math.min(WINDOW_MS_MAX, Math.max(this.#options.flushMs, ms * WINDOW_TO_COMMIT))
-    const attempts = this.#attempts
     this.#inFlight = false
     this.#takenSince = null
     this.isLate = false
-    this.#attempts = 0
-    this.#trouble = null
-    this.#busySince = null
-    if (attempts) this.#options.onRecovered(attempts)
+    this.#outage.since = null
+    if (this.#outage.attempts > 0) this.#outage.end()
     if (this.#waitingForEmpty.length > 0) this.#checkEmpty()
     if (this.#calls.length || this.#urgent.size) this.#flushSoon()
   }
@@ -453,22 +351,14 @@ export class Committer implements Writer {
   /** Nothing was written: the batch stays in front. */
   #putBack(batch: Entry[], error: StoreUnavailable): void {
     this.#inFlight = false
-    this.#attempts++
-    this.#trouble = error
+    this.#outage.begin(error)
     this.#checkAge()
-    this.#options.onTrouble(error, this.#attempts)
+    this.#options.onTrouble(error, this.#outage.attempts)
     // The store is closed by now, and would never take it.
     if (this.#isStopped) return void this.#rejectPending(batch, unavailable(error.message))
     const { stuck } = this
-    this.#blockedBatch = stuck === null ? batch : this.#rejectPending(batch, unavailable(stuck))
-    this.#retry = setTimeout(
-      () => {
-        this.#retry = null
-        const held = this.#blockedBatch!
-        this.#blockedBatch = null
-        this.#commit(held).catch(this.#options.onBroken)
-      },
-      backoffMs(this.#attempts - 1, RETRY_MS)
+    this.#outage.hold(stuck === null ? batch : this.#rejectPending(batch, unavailable(stuck)), (held) =>
+      this.#commit(held).catch(this.#options.onBroken)
     )
   }
 
@@ -480,16 +370,15 @@ export class Committer implements Writer {
 
   /** Refuses queued requests; returns what is left of the batch in front. */
   #rejectPending(batch: readonly Entry[], failure: Failure): Entry[] {
-    for (const entry of [...batch, ...this.#calls]) entry.rejectPending?.(failure)
-    this.#calls = this.#calls.filter(({ rejectPending: withdraw }) => !withdraw)
-    const kept = batch.filter(({ rejectPending: withdraw }) => !withdraw)
+    const kept = refuse(batch, failure)
+    this.#calls = refuse(this.#calls, failure)
     return kept.length ? kept : [PING]
   }
 
   /** Drops everything queued: for shutdown, when the store takes nothing any more. */
   stop(): void {
     this.#isStopped = true
-    if (this.#retry) clearTimeout(this.#retry)
+    this.#outage.stop()
     if (this.#window) clearTimeout(this.#window)
     if (this.#watch) clearTimeout(this.#watch)
     if (this.#soon) clearImmediate(this.#soon)
@@ -499,12 +388,4 @@ export class Committer implements Writer {
 function hasOpOf(groups: readonly Group[], names: ReadonlySet<OpName>): boolean {
   for (const { ops } of groups) for (const { name } of ops) if (names.has(name)) return true
   return false
-}
-
-function isWaiting(source: Source): boolean {
-  return source.isWaiting
-}
-
-function unavailable(reason: string): Failure {
-  return new Failure('store_unavailable', { reason }, { 'Retry-After': String(RETRY_AFTER_S) })
 }

@@ -1,7 +1,7 @@
 // Whether the store takes writes, checked on demand: a recent commit is proof enough, otherwise a no-op is written.
 import { withTimeout } from '../../base/waiting.ts'
 import { StoreUnavailable } from '../../store/store.ts'
-import type { CommitObserver } from './committer.ts'
+import type { CommitObserver } from './ports.ts'
 
 /** A commit newer than this proves that the store takes writes, in ms. */
 const FRESH_MS = 1000

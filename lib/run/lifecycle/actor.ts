@@ -157,7 +157,7 @@ export class RunActor implements RecorderEvents {
       if (!before) throw new AgentError('CheckpointNotFound', `Checkpoint ${baseOf(this.run)} not found`)
       // Whoever cancelled meanwhile has ended the run.
       if (this.#isOpen()) await this.#work(before)
-      if (this.#isOpen()) this.#end(this.#recorder.isAsking ? ASKING : SUCCESS)
+      if (this.#isOpen()) this.#end(this.#recorder.state.isAsking ? ASKING : SUCCESS)
     } catch (error) {
       this.#fail(error)
     }
@@ -187,7 +187,7 @@ export class RunActor implements RecorderEvents {
     // the process, or nobody would know that it has.
     if (this.#attempt > this.run.attempts) await this.#recorder.flushed()
     if (!this.#isOpen()) return
-    if (this.#recorder.isLong) {
+    if (this.#recorder.state.isLong) {
       // Its input has taken long enough this turn; passing the conversation to the agent takes as long again.
       await turn()
       if (!this.#isOpen()) return
@@ -374,7 +374,7 @@ export class RunActor implements RecorderEvents {
    */
   async snapshotFor(position: Position): Promise<Position | Snapshot> {
     if (this.log.place(position) !== 0) return position
-    const before = this.#recorder.hasBegun ? null : await this.log.valuesStored(baseOf(this.run))
+    const before = this.#recorder.state.hasBegun ? null : await this.log.valuesStored(baseOf(this.run))
     return this.#recorder.snapshot(before)
   }
 

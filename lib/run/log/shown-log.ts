@@ -1,15 +1,19 @@
-// The states that an agent shows itself, in the log of its run: each frame names the bodies its state consists of, and what no body has
-// yet becomes one of the run's own.
+// What an agent shows itself, in the log of its run. A frame of a state names the bodies it consists of, and what no body has yet becomes
+// one of the run's own.
 import { isQuestion, ValuesNamer } from '../../conversation/values.ts'
 import type { StoredGraphCheckpoint } from '../../conversation/state.ts'
+import type { Frame } from '../../agent/runtime.ts'
+import { wellFormedJson } from '../../base/json.ts'
 import type { Run } from '../../base/types.ts'
+import { shortTuple } from '../../conversation/wire.ts'
 import type { Op } from '../../store/store.ts'
+import { Kind } from './frame.ts'
 import type { RunLog } from './run-log.ts'
 
 /** Numbers of an attempt's bodies begin at its multiple of this. */
 const BODIES_OF_ATTEMPT = 2 ** 24
 
-export class ShownValuesLog {
+export class ShownLog {
   readonly #run: Run
   readonly #log: RunLog
   readonly #put: (op: Op) => void
@@ -27,8 +31,16 @@ export class ShownValuesLog {
     if (checkpoint.run_id !== this.#run.run_id) this.#names.open(checkpoint)
   }
 
+  /** Appends a frame. `state` is told of one that shows it. */
+  frame({ mode, event, json }: Frame, state: { shown(json: string): void }): void {
+    const text = wellFormedJson(json)
+    if (mode === 'messages' || mode === 'joined') this.#log.append(Kind[mode], event, text, shortTuple(text))
+    else if (mode !== 'values') this.#log.append(Kind[mode], event, text)
+    else if (this.#values(event, text)) state.shown(text)
+  }
+
   /** True: it is the state of the agent itself, and more than a question. */
-  append(event: string, json: string): boolean {
+  #values(event: string, json: string): boolean {
     const { values, added, json: text } = this.#names.name(event, json)
     const { thread_id, key } = this.#run
     let bytes = 0
