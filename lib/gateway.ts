@@ -23,16 +23,17 @@ import {
   departedUsers,
   drained,
   endStreams,
+  identityOf,
   mapWriteErrors,
   newCommitter,
-  placeOfEvents,
   registryOptions,
+  runStatesOf,
   takeOver,
   unlessChanged
 } from './compose/run.ts'
 import type { Config } from './config/config.ts'
 import { warnUnexpected } from './base/errors.ts'
-import { holderBefore, homeId, leaveHolder } from './files/home.ts'
+import { holderBefore, leaveHolder } from './files/home.ts'
 import { Artifacts } from './files/artifacts.ts'
 import { WorkspaceChanges } from './files/changes.ts'
 import { Documents } from './files/documents.ts'
@@ -45,11 +46,9 @@ import { Items } from './memory/items.ts'
 import { Metrics, MetricsHour } from './metrics/metrics.ts'
 import { ConfigurableHeaders } from './langgraph/api/configurable-headers.ts'
 import type { Services } from './routes/services.ts'
-import { BuiltStates } from './run/built-state.ts'
 import { Cluster } from './run/cluster/cluster.ts'
 import type { CommitObserver } from './run/commit/ports.ts'
 import { WriteHealthCheck } from './run/commit/write-health-check.ts'
-import { WrittenStates } from './run/graph-state.ts'
 import { Readiness } from './run/lifecycle/readiness.ts'
 import { recover } from './run/lifecycle/recovery.ts'
 import { Registry } from './run/lifecycle/registry.ts'
@@ -160,13 +159,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent
   const stored = new StoredStates(store, writer, agent.graphs)
   const states: StatePort = agent.states ?? agent.statesOver?.(stored) ?? stored
-  const runStates = agent.states
-    ? new WrittenStates(store, agent.states)
-    : new BuiltStates(store, options, {
-        ...(states.elsewhere && { elsewhere: states.elsewhere.bind(states) }),
-        showsDetails: agent.showsDetails === true,
-        canRejoin: agent.canRejoin === true
-      })
+  const runStates = runStatesOf(agent, states, store, options)
   const registry = new Registry({
     store,
     states: runStates,
@@ -203,11 +196,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
         ...recovery,
         peers: store.peers,
         onRevoked: endRevoked,
-        identity: {
-          secret: accounts.tokens.fingerprint,
-          events: placeOfEvents(config),
-          home: await homeId(config.home)
-        },
+        identity: await identityOf(config, accounts.tokens.fingerprint),
         sharesFiles: config.files.shared,
         onRemoved: async (threadId, owner, hadRuns) => {
           await agentServices.forget(threadId, owner)

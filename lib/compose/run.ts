@@ -1,7 +1,10 @@
 // Assembles the engine: the committer, the registry's options, and the recovery of the previous process's runs.
 import { randomUUID } from 'node:crypto'
 import type { Component } from './components.ts'
+import type { Agent } from '../agent/runtime.ts'
+import type { StatePort } from '../agent/states.ts'
 import type { Config } from '../config/config.ts'
+import { homeId } from '../files/home.ts'
 import { fail, warnUnexpected } from '../base/errors.ts'
 import { callerOfRun } from '../base/loopback.ts'
 import type { InnerCalls } from '../auth/credentials.ts'
@@ -11,7 +14,9 @@ import { isHeldBy } from '../run/delivery/credential-revalidator.ts'
 import { DepartedUsers } from '../run/lifecycle/departed-users.ts'
 import type { Log } from '../http/server.ts'
 import type { Cluster } from '../run/cluster/cluster.ts'
-import type { BuiltStateOptions } from '../run/built-state.ts'
+import { type BuiltStateOptions, BuiltStates } from '../run/built-state.ts'
+import { WrittenStates } from '../run/graph-state.ts'
+import type { RunStates } from '../run/run-state.ts'
 import { WriteRefused } from '../run/commit/outage.ts'
 import type { CommitObserver } from '../run/commit/ports.ts'
 import { Committer } from '../run/commit/committer.ts'
@@ -21,7 +26,7 @@ import { pricesOf } from '../run/log/model-usage.ts'
 import { withTimeout } from '../base/waiting.ts'
 import { currentUserId } from '../base/scope.ts'
 import { type ScopedWriter, scopedWriter } from '../store/scoped.ts'
-import type { Store } from '../store/store.ts'
+import type { PeerIdentity, Store } from '../store/store.ts'
 import type { StoredLimits } from '../thread/user-limits.ts'
 
 export function newCommitter(config: Config, log: Log, store: Store, observers: readonly CommitObserver[]): Committer {
@@ -59,10 +64,25 @@ export async function takeOver(cluster: Cluster | null, parts: RecoveryParts & {
   if (found.ended || found.resumed) parts.log.warn(found, 'runs of the previous process were ended or queued again')
 }
 
+/** How this process introduces itself to its peers: what all of them must have in common. @param secret fingerprint of that of tokens */
+export async function identityOf(config: Config, secret: string): Promise<PeerIdentity> {
+  return { secret, events: placeOfEvents(config), home: await homeId(config.home) }
+}
+
 /** Identifies where run events are stored, for comparison between processes: memory and files are never shared. */
-export function placeOfEvents({ run_events: { backend } }: Config): string {
+function placeOfEvents({ run_events: { backend } }: Config): string {
   if (typeof backend === 'object') return 'a module'
   return backend === 'db' ? backend : `${backend} of ${randomUUID()}`
+}
+
+/** The states of runs: what the agent's graphs write, or what it records, built by us. */
+export function runStatesOf(agent: Agent, states: StatePort, store: Store, options: BuiltStateOptions): RunStates {
+  if (agent.states) return new WrittenStates(store, agent.states)
+  return new BuiltStates(store, options, {
+    ...(states.elsewhere && { elsewhere: states.elsewhere.bind(states) }),
+    showsDetails: agent.showsDetails === true,
+    canRejoin: agent.canRejoin === true
+  })
 }
 
 export function registryOptions(config: Config): RegistryOptions & BuiltStateOptions {

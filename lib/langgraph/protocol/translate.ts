@@ -7,6 +7,7 @@ import { isQuestion, type NamedValues, questionsIn } from '../../conversation/va
 import { aboutIn, checkpointIn, namedIn } from '../../run/log/values-frame.ts'
 import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import type { Step, Translation } from '../../protocols/feed.ts'
+import { completeEnded, endOf, lifecycle, type Namespaces, startNamespaces } from './namespaces.ts'
 import {
   type Channel,
   eventAt,
@@ -29,16 +30,10 @@ import {
 } from './messages.ts'
 
 /** Translation state. Immutable. */
-export interface RunState {
+export interface RunState extends Namespaces {
   readonly open: OpenMessages
   /** Ids of the interrupts already sent. */
   readonly requested: ReadonlySet<string>
-  /** Open namespaces below the root, by path. */
-  readonly namespaces: ReadonlyMap<string, Namespace>
-  /** Namespaces whose task has ended: `completed` follows with the next frame, unless that is the run's error. */
-  readonly ended: readonly Namespace[]
-  /** Recently completed namespaces: late events must not restart them. */
-  readonly completed: readonly string[]
   /** Task by the id of the tool call it makes. */
   readonly calls: ReadonlyMap<string, Namespace>
   /** Message of the error frame. */
@@ -111,30 +106,9 @@ function translateStart(run: Run, state: RunState): TranslateResult {
   return { state: { ...state, open: suspendAll(state.open) }, emitted: [running] }
 }
 
-/** Emits `completed` for ended namespaces, innermost first. */
-function completeEnded(state: RunState): { state: RunState; emitted: EventBody[] } {
-  if (state.ended.length === 0) return { state, emitted: [] }
-  const namespaces = new Map(state.namespaces)
-  const names = state.ended.map((namespace) => namespace.join('|'))
-  for (const name of names) namespaces.delete(name)
-  const completed = [...state.completed, ...names].slice(-COMPLETED_MAX)
-  const emitted = state.ended.map((namespace) => lifecycle(namespace, endOf(namespace, 'completed')))
-  return { state: { ...state, namespaces, ended: [], completed }, emitted }
-}
-
-const COMPLETED_MAX = 64
-
-function endOf(namespace: Namespace, event: string): JsonObject {
-  return { event, graph_name: nameOf(namespace.at(-1)!) }
-}
-
 /** The graph of a run. */
 export function graphOf({ assistant_id, kwargs }: Run): string {
   return typeof kwargs.graph_id === 'string' ? kwargs.graph_id : (assistant_id ?? 'lead_agent')
-}
-
-function lifecycle(namespace: Namespace, about: JsonObject): EventBody {
-  return { method: 'lifecycle', channel: 'lifecycle', namespace, json: JSON.stringify(about) }
 }
 
 function data(channel: Channel, namespace: Namespace, json: string, about: Partial<EventBody> = {}): EventBody {
@@ -255,26 +229,6 @@ const BEFORE_NAME = 'event: '.length
 
 function eventOf(frame: Buffer): string {
   return frame.toString('utf8', BEFORE_NAME, frame.indexOf(0x0a))
-}
-
-/** Emits `started` for every new namespace on the path, outermost first. */
-function startNamespaces(state: RunState, namespace: Namespace): { state: RunState; emitted: EventBody[] } {
-  if (namespace.length === 0 || state.namespaces.has(namespace.join('|'))) return { state, emitted: [] }
-  const namespaces = new Map(state.namespaces)
-  const emitted: EventBody[] = []
-  for (let depth = 1; depth <= namespace.length; depth++) {
-    const part = namespace.slice(0, depth)
-    const name = part.join('|')
-    if (namespaces.has(name) || state.completed.includes(name)) continue
-    namespaces.set(name, part)
-    emitted.push(lifecycle(part, { event: 'started', graph_name: nameOf(part.at(-1)!) }))
-  }
-  return emitted.length === 0 ? { state, emitted } : { state: { ...state, namespaces }, emitted }
-}
-
-/** A segment without its id. */
-function nameOf(segment: string): string {
-  return segment.split(':', 1)[0]!
 }
 
 function translateMessages(state: RunState, frame: NamespacedFrame): TranslateResult {
