@@ -94,8 +94,8 @@ export class Committer implements Writer {
 
   /** Writes ops atomically. `owner`: the process that owns their run [Store 10]. */
   writeAll(ops: readonly Op[], waitForStore: WaitForStore = 'endless', owner?: string): Promise<readonly unknown[]> {
-    // Nearly always nothing is in flight.
-    const stuck = this.#outage.since === null ? null : this.#outage.stuck
+    const { since, patienceMs } = this.#outage
+    const stuck = since === null || performance.now() - since <= patienceMs ? null : this.#outage.stuck
     if (stuck !== null && waitForStore === 'limited') return Promise.reject(unavailable(stuck))
     return new Promise((resolve, reject) => {
       const done = (outcome: Outcome) =>
