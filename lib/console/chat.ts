@@ -140,9 +140,9 @@ export function Chat({ conversation, onSent }: ChatProps) {
             )
           }
           ${
-            conversation.artifacts.value.length > 0 &&
+            conversation.shown.artifacts.value.length > 0 &&
             html`<ul class="files made" aria-label="Files of this conversation">
-              ${conversation.artifacts.value.map(
+              ${conversation.shown.artifacts.value.map(
                 (path) =>
                   html`<li key=${path}><button class="plain" onClick=${() => (openFile.value = path)}><${Icon} name="file" /> ${nameOf(path)}</button></li>`
               )}
@@ -160,7 +160,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
       ${isAway && html`<button class="to-end" aria-label="To the newest message" onClick=${toEnd}><${Icon} name="fold" /></button>`}
       <div class="dock">
         <${Connecting} conversation=${conversation} />
-        ${isRunning && html`<${Later} load=${plan} props=${{ messages, values: conversation.values }} />`}
+        ${isRunning && html`<${Later} load=${plan} props=${{ messages, values: conversation.shown.values }} />`}
         ${
           !isReadOnly &&
           html`<${QueueList} queue=${conversation.queue} outbox=${conversation.outbox} isLost=${conversation.connection.now.value.failures > 0} onInterrupt=${() => void conversation.stop()} />
@@ -214,7 +214,7 @@ function Failed({ conversation }: { readonly conversation: Conversation }) {
     conversation.outbox.retry(runId!).catch(notifyFailure)
   }
   const last = conversation.messages.value.at(-1)
-  const hasHalf = last?.type === 'ai' && conversation.runOf(last) === runId && plainText(last.content) !== ''
+  const hasHalf = last?.type === 'ai' && conversation.shown.runOf(last) === runId && plainText(last.content) !== ''
   const goOn = () => {
     focusComposer()
     conversation.outbox.continueFrom(runId!).catch(notifyFailure)
@@ -222,7 +222,7 @@ function Failed({ conversation }: { readonly conversation: Conversation }) {
   return html`<div class="failure">
     <span role="alert"><b>The run failed.</b> ${conversation.failure.value}</span>
     ${!conversation.isReadOnly && runId && hasHalf && html`<button class="link" onClick=${goOn}>Continue</button>`}
-    ${!conversation.isReadOnly && runId && conversation.asked(runId) && html`<button class="link" onClick=${again}>Ask again</button>`}
+    ${!conversation.isReadOnly && runId && conversation.shown.asked(runId) && html`<button class="link" onClick=${again}>Ask again</button>`}
   </div>`
 }
 
@@ -240,10 +240,10 @@ interface RowProps {
 
 function MessageRow({ row, conversation, isRunning }: RowProps) {
   const { message, results, isLast, answer } = row
-  const runId = message.type === 'human' ? conversation.runOf(message) : null
+  const runId = message.type === 'human' ? conversation.shown.runOf(message) : null
   const branches = runId === null ? [] : conversation.branches.of(runId).map(({ run_id }) => run_id)
   // Another client may have had the same question answered anew.
-  const branch = [answer && conversation.runOf(answer), runId]
+  const branch = [answer && conversation.shown.runOf(answer), runId]
     .map((id) => branches.indexOf(id ?? ''))
     .find((at) => at >= 0)
   const lanes = conversation.lanes.list.value.filter(({ callerId }) => callerId === message.id)

@@ -1,14 +1,7 @@
 // One open thread: its messages, its active run, and the actions on both. It loads the thread's state and joins the run in
 // flight with a snapshot, so that a reload continues where the text was.
-import { batch, signal } from '@preact/signals'
-import {
-  ApiError,
-  type Connection,
-  type Frame,
-  type RunStream,
-  Transcript,
-  type TranscriptMessage
-} from '../client/colloquy.ts'
+import { batch, type ReadonlySignal, signal } from '@preact/signals'
+import { ApiError, type Connection, type Frame, type RunStream, type TranscriptMessage } from '../client/colloquy.ts'
 import { isKnown, say } from './announce.ts'
 import { call, colloquy, isMissing, link, textOf } from './api.ts'
 import { Away } from './away.ts'
@@ -18,16 +11,8 @@ import { RunLanes } from './lanes.ts'
 import { forgetThread, keepThread, keptThread } from './kept-threads.ts'
 import { Outbox } from './outbox.ts'
 import { currentOf, messagesOf, Queue } from './queue.ts'
-import {
-  type Checkpoint,
-  isFailed,
-  messagesIn,
-  type Origin,
-  exchangeIn,
-  progressIn,
-  type Question,
-  type Run
-} from './records.ts'
+import { type Checkpoint, isFailed, progressIn, type Question, type Run } from './records.ts'
+import { ShownMessages } from './shown-messages.ts'
 import { refresh } from './threads.ts'
 import { isLive, onNews } from './live.ts'
 import { notifyFailure } from './toast.ts'
@@ -36,8 +21,6 @@ import { t } from './words.ts'
 
 const MODES = ['messages-tuple', 'custom']
 const RUNS_MAX = 100
-/** Maximum messages to look up runs for, if the state does not name them. */
-const ORIGINS_MAX = 200
 /** Interval for polling an idle thread for runs started elsewhere, in ms, where no news come. */
 const LOOK_MS = 3000
 
@@ -48,7 +31,8 @@ export class Conversation {
   readonly threadId: string
   /** It is read by a link. */
   readonly isReadOnly = link !== null
-  readonly messages = signal<readonly TranscriptMessage[]>([])
+  readonly shown: ShownMessages
+  readonly messages: ReadonlySignal<readonly TranscriptMessage[]>
   readonly state = signal<'loading' | 'new' | 'ready' | 'missing' | 'broken'>('loading')
   readonly runs = signal<readonly Run[]>([])
   /** The active run; null: none. `''`: being started. */
@@ -59,19 +43,15 @@ export class Conversation {
   /** The error of the newest run. */
   readonly failure = signal<string | null>(null)
   readonly questions = signal<readonly Question[]>([])
-  readonly artifacts = signal<readonly string[]>([])
-  readonly title = signal<string | null>(null)
   readonly suggestions = signal<readonly string[]>([])
   readonly tokens = signal<number | null>(null)
   /** The agent's progress messages, from custom events. */
   readonly progress = signal<string | null>(null)
-  readonly #transcript = new Transcript()
   readonly branches: Branches
   readonly outbox: Outbox
   readonly queue: Queue
   readonly away: Away
   readonly lanes = new RunLanes()
-  #runOf = new Map<string, string>()
   #stream: RunStream | null = null
   /** Loads and streams so far: what a load has read is dropped if another has begun since. */
   #readings = 0
@@ -93,27 +73,28 @@ export class Conversation {
   readonly #offDelivered = onDelivered((threadId) => {
     if (threadId === this.threadId) void (this.active.value ? this.queue.refresh() : this.load())
   })
-  readonly #onTab = ({ data }: MessageEvent) => void this.#heard(data)
+  readonly #closing = new AbortController()
   readonly #onVisible = () => {
     if (document.hidden) return this.away.leave()
     this.#stream?.retryNow()
     this.away.shows(this.messages.value)
     void this.#look()
   }
-  readonly #onLeave = () => this.away.leave()
-  readonly #onOnline = () => this.retryNow()
 
   constructor(threadId: string, isNew: boolean) {
     this.threadId = threadId
+    this.shown = new ShownMessages(this.#path)
+    this.messages = this.shown.messages
     this.branches = new Branches(this.#path, this.runs)
     this.outbox = new Outbox(this)
     this.queue = new Queue(`${this.#path}/runs`, this.active)
     this.away = new Away(threadId)
     if (isNew) this.state.value = 'new'
-    tabs.addEventListener('message', this.#onTab)
-    document.addEventListener('visibilitychange', this.#onVisible)
-    addEventListener('online', this.#onOnline)
-    addEventListener('pagehide', this.#onLeave)
+    const until = { signal: this.#closing.signal }
+    tabs.addEventListener('message', ({ data }) => this.#heard(data), until)
+    document.addEventListener('visibilitychange', this.#onVisible, until)
+    addEventListener('online', () => this.retryNow(), until)
+    addEventListener('pagehide', () => this.away.leave(), until)
     if (!isNew) void this.load()
   }
 
@@ -125,10 +106,7 @@ export class Conversation {
     clearInterval(this.#looks)
     this.#offNews()
     this.#offDelivered()
-    tabs.removeEventListener('message', this.#onTab)
-    document.removeEventListener('visibilitychange', this.#onVisible)
-    removeEventListener('online', this.#onOnline)
-    removeEventListener('pagehide', this.#onLeave)
+    this.#closing.abort()
     this.away.leave()
   }
 
@@ -150,11 +128,11 @@ export class Conversation {
     try {
       // One after the other: a run that ends between them is in the state; the other way it would be nowhere.
       const runs = await call<Run[]>('GET', `${this.#path}/runs?limit=${RUNS_MAX}`, undefined, signal)
-      const history = await this.#history(signal)
+      const history = await this.shown.stored(signal)
       if (isOld()) return
       const [newest] = history
-      if (newest) await this.#findOrigins(newest)
-      if (newest && !this.isReadOnly) await this.branches.find(runs, this.#runsIn(newest))
+      if (newest) await this.shown.findOrigins(newest)
+      if (newest && !this.isReadOnly) await this.branches.find(runs, this.shown.runsIn(newest))
       if (isOld()) return
       if (newest && !this.isReadOnly) keepThread(this.threadId, { runs, newest })
       batch(() => {
@@ -194,34 +172,14 @@ export class Conversation {
     })
   }
 
-  /** The newest state, or none. A link opens nothing that is asked by POST. */
-  async #history(signal: AbortSignal): Promise<readonly Checkpoint[]> {
-    if (!this.isReadOnly) return call<Checkpoint[]>('POST', `${this.#path}/history`, { limit: 1 }, signal)
-    return [await call<Checkpoint>('GET', `${this.#path}/state`, undefined, signal)]
-  }
-
   /** A new thread is missing until its first message has been taken. */
   get #missing(): 'new' | 'missing' {
     return this.state.value === 'new' ? 'new' : 'missing'
   }
 
-  /** Finds the runs of messages whose state does not name them: a graph's state is its own. */
-  async #findOrigins({ values }: Checkpoint): Promise<void> {
-    if (messagesIn(values).every(({ id, run_id }) => run_id || this.#runOf.has(String(id)))) return
-    const rows = await call<Origin[]>('GET', `${this.#path}/messages?limit=${ORIGINS_MAX}`).catch(() => [])
-    for (const { run_id, content } of rows) if (content?.id) this.#runOf.set(content.id, run_id)
-  }
-
-  #runsIn({ values }: Checkpoint): Set<unknown> {
-    return new Set(messagesIn(values).map(({ id, run_id }) => run_id ?? this.#runOf.get(String(id))))
-  }
-
   #showStored({ values, tasks }: Checkpoint): void {
-    this.#transcript.replace(values)
-    for (const { id, raw } of this.#transcript.messages) {
-      if (typeof raw.run_id === 'string') this.#runOf.set(id, raw.run_id)
-      if (!this.#stream) isKnown(id)
-    }
+    this.shown.replace(values)
+    if (!this.#stream) for (const { id } of this.shown.arrived) isKnown(id)
     this.questions.value = tasks.flatMap(({ interrupts }) => interrupts)
     this.#publish()
   }
@@ -235,36 +193,16 @@ export class Conversation {
 
   /** Replaces the shown messages until the next load. */
   show(messages: readonly Readonly<Record<string, unknown>>[]): void {
-    this.#transcript.replace({ ...this.#transcript.values, messages })
+    this.shown.replace({ ...this.shown.values, messages })
     this.#publish()
   }
 
   #publish(): void {
     batch(() => {
       this.lanes.publish()
-      this.messages.value = this.#transcript.messages
+      this.shown.publish()
       this.away.shows(this.messages.value)
-      const { title, artifacts } = this.#transcript.values
-      if (typeof title === 'string') this.title.value = title
-      this.artifacts.value = Array.isArray(artifacts) ? artifacts.filter((one) => typeof one === 'string') : []
     })
-  }
-
-  /** Channels of the state beside the messages. */
-  get values(): Readonly<Record<string, unknown>> {
-    return this.#transcript.values
-  }
-
-  runOf(message: TranscriptMessage): string | null {
-    const { run_id } = message.raw
-    return typeof run_id === 'string' ? run_id : (this.#runOf.get(message.id) ?? null)
-  }
-
-  /** The human message of a run, if it is on the page. */
-  asked(runId: string): TranscriptMessage | undefined {
-    const messages = this.messages.value
-    const at = messages.findIndex((one) => this.runOf(one) === runId)
-    return messages.slice(0, at + 1).findLast(({ type }) => type === 'human')
   }
 
   /** Looks for a run started elsewhere. Not during a load: on a slow link none would ever end if each look began another. */
@@ -359,11 +297,10 @@ export class Conversation {
     this.connection.heard()
     if (frame.event === 'error') this.failure.value = String(frame.data?.message ?? t('The run failed'))
     if (/^custom\b/.test(frame.event)) this.progress.value = progressIn(frame.data) ?? this.progress.value
-    const isLane = this.lanes.take(frame, this.#transcript.messages)
-    if (!isLane && !this.#transcript.apply(frame)) return
-    this.lanes.joins(frame, this.#transcript.messages)
-    const last = this.#transcript.messages.at(-1)
-    if (last && last.type !== 'human' && !this.#runOf.has(last.id)) this.#runOf.set(last.id, runId)
+    const isLane = this.lanes.take(frame, this.shown.arrived)
+    if (!isLane && !this.shown.apply(frame)) return
+    this.lanes.joins(frame, this.shown.arrived)
+    this.shown.lastIsOf(runId)
     if (this.#isDue) return
     // At most once per animation frame; hidden pages a few times a second.
     this.#isDue = true
@@ -402,15 +339,11 @@ export class Conversation {
     this.isWaiting.value = true
     try {
       if (this.state.value === 'broken' && !this.#loading) void this.load()
-      while (this.#loading && !this.#isClosed && this.#isUnknown) await this.#loading
+      while (this.#loading && !this.#isClosed && /loading|broken/.test(this.state.value)) await this.#loading
     } finally {
       this.isWaiting.value = false
     }
     return !this.#isClosed && this.active.value === null
-  }
-
-  get #isUnknown(): boolean {
-    return this.state.value === 'loading' || this.state.value === 'broken'
   }
 
   /** A start as it is sent, by whomever: under its key another body would be refused. */
@@ -445,23 +378,8 @@ export class Conversation {
     await this.connection.stop(`${this.#path}/runs`, stream, () => this.#isClosed || this.#stream !== stream)
   }
 
-  async rate(runId: string, messageId: string, rating: 1 | -1 | null, comment?: string): Promise<void> {
-    const path = `${this.#path}/runs/${runId}/feedback`
-    if (rating === null) await call('DELETE', path)
-    else await call('PUT', path, { rating, message_id: messageId, ...(comment && { comment }) })
-    const given = rating === null ? null : { rating }
-    this.messages.value = this.messages.value.map((message) =>
-      message.id === messageId ? { ...message, raw: { ...message.raw, feedback: given } } : message
-    )
-  }
-
   async #suggest(): Promise<void> {
-    const messages = exchangeIn(this.messages.value)
-    const { suggestions } = await colloquy
-      // Without the limit of other calls: nobody waits for what a model may take long to write.
-      .send('POST', `${this.#path}/suggestions`, { body: { messages } })
-      .then((response): Promise<{ suggestions: string[] }> => response.json())
-      .catch(() => ({ suggestions: [] }))
+    const suggestions = await this.shown.suggestions()
     if (this.active.value === null) this.suggestions.value = suggestions
   }
 

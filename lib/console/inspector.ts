@@ -317,7 +317,7 @@ function Compare({ conversation, run, events, otherId }: CompareProps) {
 }
 
 function nameOf(conversation: Conversation, { run_id, status, created_at }: Run): string {
-  const asked = conversation.asked(run_id)
+  const asked = conversation.shown.asked(run_id)
   const words = asked ? plainText(asked.content).slice(0, 40) : ''
   return [run_id.slice(0, 8), words, status, new Date(created_at).toLocaleTimeString()].filter(Boolean).join(', ')
 }

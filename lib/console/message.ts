@@ -146,7 +146,7 @@ function Ai({ message, conversation, results, isLast, isRunning, lanes }: Messag
   const sources = sourcesOf(message)
   const box = useRef<HTMLElement>(null)
   useEffect(() => sayGrowing(id, box.current!, !isPartial))
-  const runId = conversation.runOf(message)
+  const runId = conversation.shown.runOf(message)
   // No actions while a question is open.
   const waits =
     conversation.questions.value.length > 0 &&
@@ -194,7 +194,7 @@ function Ai({ message, conversation, results, isLast, isRunning, lanes }: Messag
 
 function isOfRun(conversation: Conversation, messageId: string | null, runId: string | null): boolean {
   const message = conversation.messages.value.find(({ id }) => id === messageId)
-  return message !== undefined && conversation.runOf(message) === runId
+  return message !== undefined && conversation.shown.runOf(message) === runId
 }
 
 /** Loading an image from elsewhere would reveal the reader to its server, so it is only a link. */
@@ -305,13 +305,14 @@ function Actions({ conversation, message, runId, text, usage }: ActionsProps) {
     const comment = String(new FormData(event.currentTarget as HTMLFormElement).get('why')).trim()
     asksWhy.value = false
     if (comment && given)
-      conversation.rate(runId, message.id, given as 1 | -1, comment).then(() => notify('Thank you.'), failed)
+      conversation.shown.rate(runId, message.id, given as 1 | -1, comment).then(() => notify('Thank you.'), failed)
   }
   const rate = (rating: 1 | -1) => {
     asksWhy.value = given !== rating
     void send(rating)
   }
-  const send = (rating: 1 | -1) => conversation.rate(runId, message.id, given === rating ? null : rating).catch(failed)
+  const send = (rating: 1 | -1) =>
+    conversation.shown.rate(runId, message.id, given === rating ? null : rating).catch(failed)
   const retry = () => {
     focusComposer()
     conversation.outbox.retry(runId).catch(failed)

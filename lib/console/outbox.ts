@@ -7,6 +7,7 @@ import type { Branches } from './branches.ts'
 import { readKept, writeKept } from './device.ts'
 import type { Queue } from './queue.ts'
 import { type Attached, filesIn, filesOf, humanMessage, newId, plainText, type Question } from './records.ts'
+import type { ShownMessages } from './shown-messages.ts'
 import { deliver, dropUnsent, type Message, putUnsent, sending, type Unsent, unsentIn } from './unsent.ts'
 
 /** The conversation that is written to. */
@@ -18,9 +19,7 @@ interface Target {
   readonly questions: ReadonlySignal<readonly Question[]>
   readonly branches: Branches
   readonly queue: Queue
-  runOf(message: TranscriptMessage): string | null
-  /** The human message of a run, if it is on the page. */
-  asked(runId: string): TranscriptMessage | undefined
+  readonly shown: ShownMessages
   /** Replaces the shown messages until the next load. */
   show(messages: readonly Message[]): void
   /** A start as it is sent. */
@@ -115,7 +114,7 @@ export class Outbox {
 
   /** Sends the run's message again. */
   async retry(runId: string): Promise<void> {
-    const asked = this.#target.asked(runId)
+    const asked = this.#target.shown.asked(runId)
     if (asked) await this.#branch(asked, humanMessage(plainText(asked.content), filesOf(asked)))
   }
 
@@ -168,7 +167,7 @@ export class Outbox {
 
   async #branch(message: TranscriptMessage, next: Message): Promise<void> {
     const { branches, messages } = this.#target
-    const runId = this.#target.runOf(message)
+    const runId = this.#target.shown.runOf(message)
     const base = runId && (await branches.checkpointBefore(runId))
     if (!runId || !base) throw new Error('The checkpoint before this message is no longer stored')
     const at = messages.value.findIndex(({ id }) => id === message.id)
@@ -216,13 +215,15 @@ export class Outbox {
 
   /** Removes a message that no run has taken. */
   #takeBack(id: string): void {
-    const left = this.#target.messages.value.filter((one) => one.id !== id || this.#target.runOf(one) !== null)
+    const left = this.#target.messages.value.filter((one) => one.id !== id || this.#target.shown.runOf(one) !== null)
     this.#target.show(left.map(({ raw }) => raw))
   }
 
   /** The run of the last message before `at`. */
   #lastRun(at = this.#target.messages.value.length): string | null {
-    const last = this.#target.messages.value.slice(0, at).findLast((message) => this.#target.runOf(message) !== null)
-    return last ? this.#target.runOf(last) : null
+    const last = this.#target.messages.value
+      .slice(0, at)
+      .findLast((message) => this.#target.shown.runOf(message) !== null)
+    return last ? this.#target.shown.runOf(last) : null
   }
 }

@@ -71,13 +71,13 @@ export function View() {
     }
   }, [id])
   useEffect(() => {
-    const { value: title } = conversation.title
+    const { value: title } = conversation.shown.title
     document.title = `${title ? `${title} · ` : ''}Colloquy`
   })
   if (problem.value)
     return html`<main class="door"><div class="card"><h1>There is nothing here</h1><p class="lead" role="alert">${problem.value}</p></div></main>`
   return html`<div class="shared">
-    <header class="shared-head"><b dir="auto">${conversation.title.value ?? t('A conversation')}</b><span class="hint">Read only</span></header>
+    <header class="shared-head"><b dir="auto">${conversation.shown.title.value ?? t('A conversation')}</b><span class="hint">Read only</span></header>
     <${Chat} conversation=${conversation} onSent=${() => {}} />
   </div>`
 }
