@@ -114,7 +114,7 @@ export function Shell() {
     }
   }, [isDrawer])
   useEffect(() => {
-    const title = conversation?.title.value
+    const title = conversation?.shown.title.value
     const name = view === 'overview' ? t('Overview') : view === 'inbox' ? t('Waits for you') : title
     document.title = `${waits > 0 ? `(${waits}) ` : ''}${name ? `${name} · ` : ''}Colloquy`
   })
@@ -123,7 +123,7 @@ export function Shell() {
     <${Skip} />
     <header class="top">
       <button class="quiet" aria-label="Conversations" aria-expanded=${isSideOpen.value} onClick=${() => (isSideOpen.value = !isSideOpen.value)}><${Icon} name="menu" /></button>
-      <b>${view === 'overview' ? t('Overview') : view === 'inbox' ? t('Waits for you') : (conversation?.title.value ?? 'Colloquy')}</b>
+      <b>${view === 'overview' ? t('Overview') : view === 'inbox' ? t('Waits for you') : (conversation?.shown.title.value ?? 'Colloquy')}</b>
       <a class="quiet button" href="#/" aria-label="New conversation"><${Icon} name="plus" /></a>
     </header>
     <div class="veil" onClick=${() => (isSideOpen.value = false)}></div>
