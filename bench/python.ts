@@ -1,15 +1,14 @@
 // What does a token of a graph in Python cost above the graph itself: our worker and gateway, and LangGraph's own server beside them?
 // Processor time of all processes of each, the graph iterated bare in the same interpreter taken away. Needs Python, and a registry once.
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Options } from './options.ts'
 import { median, type Row, report, short } from './report.ts'
 import { Server } from './rig.ts'
-import { cpuOf, memoryOf } from './server-cpu.ts'
-import { freePort } from '../test/fixtures/free-port.ts'
+import { cpuOf, type Memory, memoryOf } from './server-cpu.ts'
+import { LANGGRAPH_DEV, startLangGraphDev } from '../test/fixtures/langgraph-dev.ts'
 import { pythonWith } from '../test/fixtures/python.ts'
 
 /** Its model says as many words as the last message asks for. */
@@ -105,38 +104,8 @@ async function ours(folder: string, python: string): Promise<Peer> {
 }
 
 async function theirs(folder: string, python: string): Promise<Peer> {
-  const port = await freePort()
-  const args = [
-    '-m',
-    'langgraph_cli',
-    'dev',
-    '--no-browser',
-    '--no-reload',
-    '--host',
-    '127.0.0.1',
-    '--port',
-    String(port)
-  ]
-  const env = { PATH: process.env.PATH, LANGSMITH_TRACING: 'false', LANGGRAPH_NO_VERSION_CHECK: '1' }
-  const child = spawn(python, args, { cwd: folder, env, stdio: 'ignore' })
-  const url = `http://127.0.0.1:${port}`
-  try {
-    await untilOk(`${url}/ok`, child)
-  } catch (error) {
-    child.kill('SIGKILL')
-    throw error
-  }
-  // A child that answers has an id.
-  return { pid: child.pid!, say: (words) => saidBy(url, {}, words), stop: async () => void child.kill('SIGKILL') }
-}
-
-async function untilOk(url: string, child: ChildProcess): Promise<void> {
-  for (let waitedMs = 0; waitedMs < STEP_MS; waitedMs += 200) {
-    if (child.exitCode !== null) break
-    if ((await fetch(url).catch(() => null))?.ok) return
-    await sleep(200)
-  }
-  throw new Error("LangGraph's own server did not start")
+  const { url, pid, stop } = await startLangGraphDev(python, folder)
+  return { pid, say: (words) => saidBy(url, {}, words), stop: async () => stop() }
 }
 
 /** Processor time of a word, by the difference of runs with many and with few: what a run costs besides is in both. */
@@ -165,17 +134,22 @@ async function bareCost(folder: string, python: string, { few, many, runs }: Siz
   return Array.from({ length: runs }, (_, n) => (times[2 * n + 1]! - times[2 * n]!) / (many - few))
 }
 
-async function measured(peer: Peer, sizes: Sizes): Promise<{ costs: number[]; memoryMb: number }> {
+interface Measured {
+  readonly costs: readonly number[]
+  readonly memory: Memory | null
+}
+
+async function measured(peer: Peer, sizes: Sizes): Promise<Measured> {
   try {
     const costs = await costOf(peer, sizes)
-    return { costs, memoryMb: memoryOf(peer.pid) }
+    return { costs, memory: memoryOf(peer.pid) }
   } finally {
     await peer.stop()
   }
 }
 
 export async function python({ quick, repeats }: Options): Promise<void> {
-  const found = await pythonWith('dev', 'langgraph-cli[inmem]')
+  const found = await pythonWith(...LANGGRAPH_DEV)
   if ('reason' in found) throw new Error(found.reason)
   const interpreter = join(found.bin, 'python')
   const sizes = quick ? { few: 100, many: 600, runs: 1 } : { few: 500, many: 4500, runs: repeats }
@@ -189,19 +163,16 @@ export async function python({ quick, repeats }: Options): Promise<void> {
     )
     const bare = await bareCost(folder, interpreter, sizes)
     const floor = median(bare).mid
-    const row = (server: string, costs: readonly number[], memoryMb: number | null): Row => {
+    const row = (server: string, { costs, memory }: Measured): Row => {
       const added = costs.map((cost) => cost - floor)
-      const memory = memoryMb === null ? '' : short(memoryMb)
-      return { server, 'us/word': median(costs).text, 'added us/word': median(added).text, 'MB of memory': memory }
+      const mb = (of: keyof Memory) => (memory === null ? '' : short(memory[of]))
+      const price = { 'us/word': median(costs).text, 'added us/word': median(added).text }
+      return { server, ...price, 'MB of the server': mb('own'), 'MB of its worker': mb('children') }
     }
     const mine = await measured(await ours(folder, interpreter), sizes)
     const peers = await measured(await theirs(folder, interpreter), sizes)
     const ratio = (median(mine.costs).mid - floor) / (median(peers.costs).mid - floor)
-    const rows = [
-      row('bare astream', bare, null),
-      row('ours', mine.costs, mine.memoryMb),
-      row('langgraph dev', peers.costs, peers.memoryMb)
-    ]
+    const rows = [row('bare astream', { costs: bare, memory: null }), row('ours', mine), row('langgraph dev', peers)]
     report('What does a word of a graph in Python cost?', { ...sizes, 'ours to theirs': short(ratio) }, rows)
   } finally {
     rmSync(folder, { recursive: true, force: true })

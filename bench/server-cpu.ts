@@ -12,9 +12,18 @@ export function cpuOf(pid: number): number {
   return (ticks / TICKS_A_SECOND) * 1e6
 }
 
-/** Megabytes of memory that the process and its children hold. */
-export function memoryOf(pid: number): number {
-  return (processesOf(pid).reduce((sum, { pages }) => sum + pages, 0) * PAGE_BYTES) / 1e6
+/** Megabytes of memory. */
+export interface Memory {
+  readonly own: number
+  readonly children: number
+}
+
+/** What the process holds, and what its children do. */
+export function memoryOf(pid: number): Memory {
+  const processes = processesOf(pid)
+  const held = (parent: boolean) =>
+    (processes.reduce((sum, { pages, isParent }) => sum + (isParent === parent ? pages : 0), 0) * PAGE_BYTES) / 1e6
+  return { own: held(true), children: held(false) }
 }
 
 function processesOf(pid: number) {

@@ -1,13 +1,13 @@
 // Graphs in Python beside LangGraph's own server for them: the same conversations have the same frames, states, histories and metadata of
 // tokens, key by key. What is another each time, and what is a server's own, is masked by the script, in a list.
-import { execFile, spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { PERMISSIONS } from '../../lib/base/accounts.ts'
-import { textIn, until } from '../fixtures/gateway.ts'
-import { freePort } from '../fixtures/free-port.ts'
+import { textIn } from '../fixtures/gateway.ts'
+import { LANGGRAPH_DEV, startLangGraphDev } from '../fixtures/langgraph-dev.ts'
 import { pythonWith } from '../fixtures/python.ts'
 import { PYTHON, PYTHON_MISSING, pythonFolder, pythonSite, WHOLE } from '../fixtures/python-graphs.ts'
 import { IS_LONG } from '../fixtures/size.ts'
@@ -55,33 +55,21 @@ const CONVERSATIONS = {
   events: { graph: 'agent', modes: ['events'], turns: [{ input: FOO }] }
 }
 
-const server = IS_LONG && !PYTHON_MISSING ? await pythonWith('dev', 'langgraph-cli[inmem]') : { reason: 'long' }
+const server = IS_LONG && !PYTHON_MISSING ? await pythonWith(...LANGGRAPH_DEV) : { reason: 'long' }
 const skip = 'reason' in server ? PYTHON_MISSING || (IS_LONG ? server.reason : 'in npm run test:long') : false
-
-/** LangGraph's own server for the graphs of a folder. */
-async function startTheirs(t: Test, bin: string, folder: string): Promise<string> {
-  const port = await freePort()
-  const args = ['dev', '--no-browser', '--no-reload', '--host', '127.0.0.1', '--port', String(port)]
-  const env = { PATH: process.env.PATH, LANGSMITH_TRACING: 'false', LANGGRAPH_NO_VERSION_CHECK: '1' }
-  const child = spawn(join(bin, 'python'), ['-m', 'langgraph_cli', ...args], { cwd: folder, env, stdio: 'ignore' })
-  t.teardown(() => child.kill('SIGKILL'))
-  const url = `http://127.0.0.1:${port}`
-  const answers = async () => (await fetch(`${url}/ok`).catch(() => null))?.ok ?? false
-  await until(answers, "LangGraph's server to start", 120_000)
-  return url
-}
 
 t.test('fourteen conversations are told as by its own server, key by key', { skip, timeout: 300_000 }, async (t) => {
   if ('reason' in server) return
   const folder = pythonFolder(t, WHOLE)
   const { person } = await pythonSite(t, folder, { title: { enabled: false } })
   const { body } = await person.post('/api/v1/auth/tokens', { name: 'python', scopes: PERMISSIONS })
-  const theirs = await startTheirs(t, server.bin, folder)
+  const theirs = await startLangGraphDev(join(server.bin, 'python'), folder)
+  t.teardown(theirs.stop)
   const talk = async (url: string, key: string) => {
     const args = [SCRIPT, url, key, JSON.stringify(CONVERSATIONS)]
     const { stdout } = await run(PYTHON, args, { env: { PATH: process.env.PATH }, maxBuffer: 1 << 28 })
     return JSON.parse(stdout) as Record<string, object>
   }
-  const [ours, wanted] = [await talk(person.url, textIn(body, 'token')), await talk(theirs, 'none')]
+  const [ours, wanted] = [await talk(person.url, textIn(body, 'token')), await talk(theirs.url, 'none')]
   for (const name of Object.keys(CONVERSATIONS)) t.strictSame(ours[name], wanted[name], name)
 })
