@@ -15,8 +15,8 @@ import { Load } from '../fixtures/upgrade-load.ts'
 
 const THREADS = sized(6000, 1_000_000)
 const QUIET_ROUNDS = sized(2, 8)
-const BESIDE_MS = sized(2500, 60_000)
-const LOOPS = sized(3, 6)
+const BESIDE_MS = sized(1500, 60_000)
+const LOOPS = sized(2, 6)
 /** Of the threads that are filled, those that somebody uses meanwhile. */
 const USED = 200
 /** Here the backfill is held, and killed: behind half of the rows. */
@@ -205,9 +205,10 @@ async function sideBySide(scene: Scene, onNew: Person): Promise<Child> {
 async function contract(scene: Scene, onNew: Person, forgotten: Child): Promise<void> {
   const { t, next, home, line, load } = scene
   const onForgotten = onOther(onNew, forgotten)
-  const threadId = await onForgotten.thread()
+  const threadId = nameOf(1)
   forgotten.process.kill('SIGSTOP')
-  await until(async () => (await planOf(next.program, home)).processes.length === 1, 'the end of its lease')
+  const leases = 'SELECT 1 FROM writers WHERE lease_until > clock_timestamp()'
+  await until(async () => (await line.rows(leases)).length === 1, 'the end of its lease')
   t.match(await commandOf(next.program, home, 'migrate', '--contract', '--json'), {
     code: 0,
     out: `{"contracted":[${next.schema}]}\n`
@@ -226,15 +227,13 @@ async function contract(scene: Scene, onNew: Person, forgotten: Child): Promise<
   const columns = `SELECT 1 FROM threads_meta WHERE thread_id = '${threadId}' AND shown_name = 'late'`
   t.strictSame(await line.rows(columns), [], 'it has written nothing')
   await load.more(1)
+  await load.stop()
   checkLoad(scene, 'an old process has come back')
-  await forgotten.stop()
+  t.match(await forgotten.stop(), { code: 0 }, 'and it can be stopped')
 
   const late = /schema version \d+, this program knows versions up to \d+: start a newer one/
   t.match(await command(home, 'user', 'list'), { code: 1, errors: late })
   await t.rejects(startChild(t, { home, config: scene.config }), { message: late }, 'nor does it serve')
-  await load.more(1)
-  await load.stop()
-  checkLoad(scene, 'an old process was started')
 }
 
 /** Nothing was lost, sent twice, or held up for long since this was asked before. */
