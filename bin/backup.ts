@@ -11,6 +11,8 @@ import {
   print,
   UsageError
 } from './command.ts'
+import { loadConfig } from '../lib/config/config.ts'
+import { variableText } from '../lib/config/environment.ts'
 
 /** How much there is in one. */
 function summaryOf({ tables, files, made_at, with_secrets, backend, version }: Saved) {
@@ -92,15 +94,18 @@ export const move: Command = {
   summary:
     "Copies all rows to a PostgreSQL database, or from one to a new SQLite file, and compares them; while no server runs. The source stays as it is. Example: colloquy move '$DATABASE_URL'",
   options: [
-    ['TARGET', 'postgres://user:password@host:port/name, the path of a new file, or $NAME: that environment variable'],
+    [
+      'TARGET',
+      'postgres://user:password@host:port/name, the path of a new file, or $NAME: that environment variable, or what the file holds that NAME_FILE names'
+    ],
     JSON_HELP,
     ...INSTALLATION_HELP
   ],
   async run(args) {
     const { values, positionals } = parse(args, { ...INSTALLATION, ...JSON_OPTION }, true)
-    const target = given(only(positionals, 'TARGET'))
+    const { target, config } = moving(only(positionals, 'TARGET'), values)
     const { moveDatabase, OPERATOR } = await import('../lib/operator/move.ts')
-    const { from, to, tables } = await moveDatabase(configOf(values), target, OPERATOR, ({ name, rows, hash }) =>
+    const { from, to, tables } = await moveDatabase(config, target, OPERATOR, ({ name, rows, hash }) =>
       print(values.json, `${name}\t${rows}`, { table: name, rows, hash })
     )
     const rows = tables.reduce((sum, table) => sum + table.rows, 0)
@@ -109,13 +114,25 @@ export const move: Command = {
   }
 }
 
-/** A URL has a password, which others see in the list of processes. */
-function given(target: string): string {
-  const [, name] = /^\$(\w+)$/.exec(target) ?? []
-  if (name === undefined) return target
-  const value = process.env[name]
-  if (!value) throw new UsageError(`There is no environment variable ${name}`)
-  return value
+/**
+ * Where the rows go, and the configuration that says where they are. A variable may name it: a URL has a password, which others see in the
+ * list of processes.
+ */
+function moving(written: string, { config: file, home }: { config?: string; home?: string }) {
+  const [, name] = /^\$(\w+)$/.exec(written) ?? []
+  const config = configOf({ config: file, home })
+  if (name === undefined) return { target: written, config }
+  const target = variableText(process.env, name)
+  if (!target) throw new UsageError(`There is no environment variable ${name}`)
+  if (config.database.postgres_url !== target) return { target, config }
+  // A server takes DATABASE_URL for its own database; what stands here is where the rows are to go.
+  const { [name]: _, [`${name}_FILE`]: __, ...env } = process.env
+  try {
+    return { target, config: loadConfig({ file, home, env }) }
+  } catch {
+    // The file names it too.
+    return { target, config }
+  }
 }
 
 function only(positionals: readonly string[], name: string): string {

@@ -139,6 +139,14 @@ function textOf(env: Env, name: string, problems: string[], used: Set<string>): 
   }
 }
 
+/** A variable as `textOf` finds it. @throws Error when its file cannot be read */
+export function variableText(env: Env, name: string): string | undefined {
+  const problems: string[] = []
+  const text = textOf(env, name, problems, new Set())
+  if (problems.length > 0) throw new Error(problems.join(' '))
+  return text
+}
+
 /** What a list or an object is in a variable: JSON, or YAML on one line. Any other text is itself. */
 function parsedValue(text: string): unknown {
   if (!/^\s*[[{]/.test(text)) return text

@@ -22,7 +22,7 @@ const LOOK_MS = 500
 const ATTEMPTS = { attempts: 3, retryMs: 200, retryMsMax: 1000 } as const
 
 interface Erased {
-  /** Names of copies beside the database that a migration has made, which have what there was. */
+  /** Files beside SQLite's database which have what there was: copies that a migration has made, and the file that a move has left. */
   readonly copies: readonly string[]
 }
 
@@ -38,11 +38,13 @@ export async function eraseAccount(config: Config, { id }: User, by: Actor): Pro
     if (await isInUse(config)) await pause(LOOK_MS)
     else await removeHere(config, id)
   }
-  if (config.database.backend !== 'sqlite') return { copies: [] }
+  const { backend, sqlite_path } = config.database
+  const copies = await copiesOf(sqlite_path, backend !== 'sqlite')
+  if (backend !== 'sqlite') return { copies }
   await pruneDatabase(config).catch((error: Error) => {
     throw new Error(`It is erased, but its bytes are still in the file: run colloquy prune --now (${error.message})`)
   })
-  return { copies: await copiesOf(config.database.sqlite_path) }
+  return { copies }
 }
 
 /** @throws Error when it has failed for good */
@@ -96,7 +98,11 @@ async function workOff(store: Store, writer: Committer, { home }: Config, id: st
   }
 }
 
-async function copiesOf(file: string): Promise<string[]> {
-  const names = await readdir(dirname(file))
-  return names.filter((name) => name.startsWith(`${basename(file)}.`) && name.endsWith('.bak')).sort()
+/** @param isMoved the rows are in another database, and the file is one that they were moved from */
+async function copiesOf(file: string, isMoved: boolean): Promise<string[]> {
+  // Without SQLite there may be no such folder.
+  const names = await readdir(dirname(file)).catch(() => [])
+  const own = basename(file)
+  const isCopy = (name: string) => (name.startsWith(`${own}.`) && name.endsWith('.bak')) || (isMoved && name === own)
+  return names.filter(isCopy).sort()
 }

@@ -30,6 +30,8 @@ export async function moveDatabase(
   const isToPostgres = /^postgres(ql)?:/.test(target)
   const to = { ...database, ...(isToPostgres ? postgresOf(target) : sqliteOf(`${resolve(target)}.part`)) }
   if (!isToPostgres && existsSync(resolve(target))) throw new Error(`There is a file ${resolve(target)} already`)
+  if (isToPostgres && database.backend === 'postgres' && database.postgres_url === target)
+    throw new Error('The configuration names that as its database already: move the rows before you change it')
   const isFile = database.backend === 'sqlite'
   if (isFile && !existsSync(database.sqlite_path)) throw new Error(`There is no database ${database.sqlite_path}`)
   await refuseServed(config)

@@ -7,7 +7,7 @@ import { beside } from '../../lib/operator/operator.ts'
 import { checkBackup, OPERATOR, restore, restorePart } from '../../lib/operator/restore.ts'
 import { loadConfig } from '../../lib/config/config.ts'
 import { type DatabaseSection, databaseSection } from '../fixtures/backends.ts'
-import { command } from '../fixtures/child.ts'
+import { command, commandWith } from '../fixtures/child.ts'
 import { upload } from '../fixtures/form.ts'
 import {
   asked,
@@ -160,6 +160,26 @@ t.test('a move takes all rows to PostgreSQL and back, while no server runs', asy
   const again = await command(home, 'move', back)
   t.match(again, { code: 0, out: /Set database.backend to sqlite/ }, again.errors)
   await isBack(t, await openSite(t, { home, config: { database: { sqlite_path: back } } }), thread)
+})
+
+t.test('a move goes where a variable says, also one that a server would take for its own database', async (t) => {
+  const { home, site } = await livedIn(t, await databaseSection(t, 'sqlite'))
+  await site.stop()
+  const databases = [await createDatabase(), await createDatabase()]
+  t.teardown(() => Promise.all(databases.map((one) => one.remove())))
+  const [DATABASE_URL = '', inFile = ''] = databases.map(({ url }) => url)
+  const DATABASE_URL_FILE = join(home, 'database_url.txt')
+  writeFileSync(DATABASE_URL_FILE, `${inFile}\n`)
+  const move = (env: Readonly<Record<string, string>>) => commandWith(env, home, 'move', '$DATABASE_URL')
+  t.match(await move({}), { code: 2, errors: /no environment variable DATABASE_URL/ })
+  t.match(await move({ DATABASE_URL_FILE: `${DATABASE_URL_FILE}.none` }), { code: 1, errors: /cannot be read/ })
+  const ways: readonly Readonly<Record<string, string>>[] = [{ DATABASE_URL }, { DATABASE_URL_FILE }]
+  for (const env of ways) {
+    const moved = await move(env)
+    t.match(moved, { code: 0, out: /Set database.backend to postgres/ }, moved.errors)
+  }
+  configFile(home, { database: { backend: 'postgres', postgres_url: '$DATABASE_URL' } })
+  t.match(await move({ DATABASE_URL }), { code: 1, errors: /names that as its database already/ })
 })
 
 for (const backend of ['sqlite', 'postgres'] as const) {
