@@ -7,6 +7,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { freePort } from '../fixtures/free-port.ts'
 import { homeOf, openSite, signIn } from '../fixtures/gateway.ts'
+import { blockOf, SHELL_BLOCKS } from '../fixtures/manual.ts'
 import { programOf } from '../fixtures/program.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
@@ -80,24 +81,19 @@ const RUN_BY: Readonly<Record<string, string>> = {
   backup: 'operator/restore',
   migrate: 'operator/rolling-upgrade',
   move: 'operator/restore',
+  prune: 'operator/day', // wants something that is old
   copies: 'operator/backups',
   dump: 'operator/backups',
   unit: 'operator/deploy',
   image: 'operator/deploy'
 }
-const BLOCKS = new Map(
-  [...readFileSync(join(ROOT, 'bin/README.md'), 'utf8').matchAll(/(?:<!-- (.+) -->\n)?```sh\n([\s\S]*?)```/g)].map(
-    ([, name = '', block = '']) => [name, block]
-  )
-)
-
 t.test('every block of shell of the operator has a suite that runs it', async (t) => {
-  for (const [name, block] of BLOCKS) {
+  for (const [name, block] of SHELL_BLOCKS) {
     const suite = RUN_BY[name] ?? 'operator/documents'
     t.ok(name !== '' && existsSync(join(ROOT, `test/${suite}.ts`)), `${name}: ${block}`)
     const commands = RUN_BY[name] === undefined ? [] : [...block.matchAll(/^colloquy (\w+)/gm)].map(([, word]) => word!)
     const text = readFileSync(join(ROOT, `test/${suite}.ts`), 'utf8')
-    for (const word of commands) t.match(text, `'${word}'`, `${suite} runs ${word}`)
+    for (const word of commands) t.match(text, new RegExp(`'(colloquy )?${word}\\b`), `${suite} runs ${word}`)
   }
 })
 
@@ -107,9 +103,7 @@ t.test('the first hour, people, usage and capacity run as they stand, one after 
   const program = join(ROOT, 'dist/bin/colloquy.js')
   writeFileSync(join(bin, 'colloquy'), `#!/bin/sh\nexec '${process.execPath}' '${program}' "$@"\n`, { mode: 0o700 })
   const port = String(await freePort())
-  const blocks = ['first hour', 'people', 'usage', 'capacity'].map(
-    (name) => BLOCKS.get(name) ?? `exit 'there is no ${name}'`
-  )
+  const blocks = ['first hour', 'people', 'usage', 'capacity'].map(blockOf)
   const script = blocks.join('\n').replaceAll(':8001', `:${port}`)
   const env = { PATH: [bin, process.env.PATH].join(delimiter), COLLOQUY_HOME: join(folder, 'home'), GATEWAY_PORT: port }
   const { stdout } = await promisify(execFile)('bash', ['-emuc', script], { cwd: folder, env })

@@ -1,55 +1,24 @@
 // The package as others get it: packed, installed into an empty folder without development dependencies, started, talked to, and its
 // kit run on a store.
-import { spawn, spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { NO_BROWSER, visit } from '../fixtures/browser.ts'
 import { homeOf } from '../fixtures/gateway.ts'
+import { isOffline, lendCompiled, MODULES, pack, ROOT, run } from '../fixtures/package.ts'
 import { until } from '../fixtures/until.ts'
-
-const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
-const MODULES = join(ROOT, 'node_modules')
-
-interface Ran {
-  readonly status: number | null
-  readonly text: string
-}
-
-function run(cwd: string, command: string, ...args: readonly string[]): Ran {
-  const { status, stdout, stderr } = spawnSync(command, args, {
-    cwd,
-    encoding: 'utf8',
-    env: { ...process.env, CI: '1' }
-  })
-  return { status, text: `${stdout}${stderr}` }
-}
 
 /** The packed package. */
 const TARBALL = pack(homeOf(t))
 
-function pack(folder: string): string {
-  // The build of tests has no types, which `prepack` would make.
-  const compiler = join(MODULES, 'typescript', 'bin', 'tsc')
-  const typed = run(ROOT, process.execPath, compiler, '--emitDeclarationOnly', '--noCheck', '--incremental', 'false')
-  if (typed.status !== 0) throw new Error(`tsc: ${typed.text}`)
-  const packed = run(ROOT, 'npm', 'pack', '--ignore-scripts', '--silent', '--pack-destination', folder)
-  if (packed.status !== 0) throw new Error(`npm pack: ${packed.text}`)
-  return join(folder, readdirSync(folder).find((name) => name.endsWith('.tgz'))!)
-}
-
-/** Without scripts: the build stands, and what a package compiles is taken from here, because it takes minutes. */
 function install(t: Test): string | null {
   const folder = homeOf(t)
   writeFileSync(join(folder, 'package.json'), '{ "name": "somebody", "private": true, "type": "module" }')
-  const flags = ['--omit=dev', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']
-  const installed = run(folder, 'npm', 'install', ...flags, TARBALL)
-  if (installed.status !== 0 && /ENOTFOUND|ECONNREFUSED|EAI_AGAIN|network/i.test(installed.text)) return null
+  const installed = run(folder, 'npm', 'install', '--omit=dev', TARBALL)
+  if (isOffline(installed)) return null
   if (!t.equal(installed.status, 0, installed.text)) return null
-  const compiled = join(MODULES, 'better-sqlite3', 'build')
-  const there = join(folder, 'node_modules', 'better-sqlite3')
-  if (existsSync(compiled) && existsSync(there)) cpSync(compiled, join(there, 'build'), { recursive: true })
+  lendCompiled(join(folder, 'node_modules'))
   return folder
 }
 
