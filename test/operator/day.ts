@@ -1,22 +1,32 @@
 // A day of an operator: one installation from the first command to the last, by the command lines of bin/README.md and nothing else.
 // `npm test` lives it from the build, without proxies and provider; the long form from the packed tarball, behind nginx and Caddy.
-import { readdirSync, readFileSync, rmSync } from 'node:fs'
+import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { Child } from '../fixtures/child.ts'
+import {
+  archiveOf,
+  type Day,
+  dawn,
+  followed,
+  lastAnswer,
+  modelOf,
+  openLink,
+  remainsOf,
+  signInAs,
+  start,
+  stopsInOrder,
+  words
+} from '../fixtures/day.ts'
 import { upload } from '../fixtures/form.ts'
-import { freePort } from '../fixtures/free-port.ts'
 import { asked, homeOf, listIn, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
-import { Installation } from '../fixtures/installation.ts'
 import { serverBehind } from '../fixtures/manual.ts'
-import { type FakeModel, scripted, startModel } from '../fixtures/model.ts'
-import { isOffline, lendCompiled, NPM_SETTINGS, pack } from '../fixtures/package.ts'
+import { scripted } from '../fixtures/model.ts'
+import { isOffline, lendCompiled, NPM_SETTINGS, npmOfThisMachine, pack } from '../fixtures/package.ts'
 import { frameTexts, idsOf, onOther } from '../fixtures/pair.ts'
 import { createDatabase } from '../fixtures/postgres.ts'
-import { type Company, startCompany } from '../fixtures/provider.ts'
 import { filesWith } from '../fixtures/remains.ts'
-import { CADDY, type Front, inFront, NGINX, programOf } from '../fixtures/reverse-proxy.ts'
-import { tablesNaming, tablesOf } from '../fixtures/rows.ts'
+import { CADDY, inFront, NGINX, programOf } from '../fixtures/reverse-proxy.ts'
 import { IS_LONG } from '../fixtures/size.ts'
 import { textOf } from '../fixtures/stream.ts'
 
@@ -32,26 +42,6 @@ const QUICK = { COLLOQUY_RUNS__LEASE_MS: '3000', COLLOQUY_STREAMS__HEARTBEAT_MS:
 /** A second, in days. */
 const SECOND_IN_DAYS = '0.00001'
 
-interface Day {
-  /** Of the whole suite: what lives longer than a step. */
-  readonly t: Test
-  readonly home: Installation
-  /** Of the two processes. */
-  readonly ports: readonly [number, number]
-  /** Where people come in: the proxy, or the first process where there is none. */
-  readonly url: string
-  readonly company: Company
-  readonly model: FakeModel
-  readonly backups: string
-  front: Front | null
-  servers: Child[]
-  readonly root: Person
-  readonly ann: Person
-  readonly bob: Person
-  /** Ann's. */
-  thread: string
-}
-
 interface Step {
   readonly name: string
   readonly work: (t: Test, day: Day) => Promise<void>
@@ -59,62 +49,12 @@ interface Step {
   readonly isLong?: true
 }
 
-/** The only file of a folder that ends so. */
-function fileIn(folder: string, end: string): string {
-  return join(folder, readdirSync(folder).find((name) => name.endsWith(end))!)
-}
-
-const signInAs = (person: Person, email: string, password: string) =>
-  person.post(`${AUTH}/login/local`, { username: email, password })
-
-/** Sets a password by a link that a command has printed. */
-async function openLink(person: Person, link: string, password: string) {
-  const token = /#\/password\/(clq_\S+)/.exec(link)?.[1]
-  return person.post(`${AUTH}/reset-password`, { token, new_password: password })
-}
-
-/** The model's words in the newest message of a thread. */
-async function lastAnswer(person: Person, thread: string): Promise<string> {
-  const messages = listIn((await person.get(`/api/threads/${thread}/messages`)).body)
-  return JSON.stringify(messages.at(-1))
-}
-
-/** `w0000 w0001 ...` */
-const words = (count: number) => Array.from({ length: count }, (_, n) => `w${String(n).padStart(4, '0')}`).join(' ')
-
-async function start(day: Day, at: 0 | 1): Promise<Child> {
-  const server = await day.home.serve(day.t, day.ports[at])
-  day.servers[at] = server
-  return server
-}
-
-async function stopsInOrder(t: Test, { servers }: Day): Promise<void> {
-  for (const server of servers) t.match(await server.stop(), { code: 0 }, 'it drains, and ends')
-}
-
-/** Reads a run to its end, and comes back with the last position as often as it is cut; returns what the model said in it. */
-async function followed(person: Person, path: string, first: Awaited<ReturnType<Person['join']>>): Promise<string> {
-  const frames = []
-  for (let stream = first; ; ) {
-    const end = await stream.ended
-    frames.push(...stream.frames)
-    if (end === 'whole' && stream.status === 200) return textOf(frames)
-    const last = frames.findLast(({ id }) => id !== null)?.id ?? null
-    let next: typeof stream | null = null
-    await until(async () => {
-      next = await person.join(path, last, ['messages-tuple']).catch(() => null)
-      return next !== null
-    }, 'somebody answers')
-    stream = next!
-  }
-}
-
 // --------------------------------------------------------------------------------------------- the morning: one process on SQLite
 
 async function installsThePackage(t: Test, { home }: Day): Promise<void> {
   pack(home.folder)
   const prefix = join(home.programs, '..')
-  Object.assign(home.env, NPM_SETTINGS, { npm_config_prefix: prefix, HOME: home.folder })
+  Object.assign(home.env, npmOfThisMachine(), NPM_SETTINGS, { npm_config_prefix: prefix })
   const installed = await home.tried('npm install --global ./colloquy')
   if (isOffline({ status: installed.code, text: installed.errors })) throw new Error('there is no way to the packages')
   t.equal(installed.code, 0, installed.errors)
@@ -260,26 +200,19 @@ async function readsTheAudit(t: Test, { home, root }: Day): Promise<void> {
 
 // ------------------------------------------------------------------------------------------------- the bad machine
 
-let cutRun = ''
-let laterThread = ''
-
 async function backsUpWhileItRuns(t: Test, day: Day): Promise<void> {
   const { home, ann, bob, backups } = day
   const stream = await bob.stream(await bob.thread(), '/demo deltas=9999 rate=50', TUPLES)
-  cutRun = stream.runPath
+  day.cutRun = stream.runPath
   await stream.untilFrames(5)
   t.match(await home.run('colloquy backup', { '/backup': backups }), /rows/)
   const whole = await home.run('colloquy restore /backup/colloquy-2026-01-31.zip --check', archiveOf(day))
   t.match(whole, /is whole/)
   t.notOk(stream.isOver, 'nobody was cut off')
-  laterThread = await ann.thread()
+  day.laterThread = await ann.thread()
 }
 
-function archiveOf({ backups }: Day) {
-  return { '/backup/colloquy-2026-01-31.zip': fileIn(backups, '.zip') }
-}
-
-async function dies(t: Test, { servers, bob }: Day): Promise<void> {
+async function dies(t: Test, { servers, bob, cutRun }: Day): Promise<void> {
   const stream = await bob.join(cutRun, null, ['messages-tuple'])
   await stream.untilFrames(5)
   await servers[0]!.kill()
@@ -287,7 +220,7 @@ async function dies(t: Test, { servers, bob }: Day): Promise<void> {
 }
 
 async function restoresElsewhere(t: Test, day: Day): Promise<void> {
-  const { home, ann, bob, thread } = day
+  const { home, ann, bob, thread, cutRun, laterThread } = day
   const elsewhere = homeOf(day.t)
   await home.run('colloquy restore /backup/colloquy-2026-01-31.zip --home', { ...archiveOf(day), '/new': elsewhere })
   home.env.COLLOQUY_HOME = elsewhere
@@ -377,8 +310,6 @@ async function restartsThemInTurn(t: Test, day: Day): Promise<void> {
   t.match(await lastAnswer(ann, thread), words(40), 'and what was said is not')
 }
 
-const modelOf = ({ baseUrl: base_url }: FakeModel, name: string) => ({ name, model: 'm', base_url, api_key: 'k' })
-
 async function erases(t: Test, day: Day): Promise<void> {
   const { home, ann, bob, thread } = day
   const id = textIn((await ann.get(`${AUTH}/me`)).body, 'id')
@@ -397,18 +328,6 @@ async function erases(t: Test, day: Day): Promise<void> {
   if (!IS_LONG) for (const at of [0, 1] as const) await start(day, at)
   t.equal((await ann.get(`${AUTH}/me`)).status, 401)
   t.equal((await bob.get(`${AUTH}/me`)).status, 200, 'others keep what they have')
-}
-
-/** Where in the database and the home something of an account is. */
-function remainsOf({ env }: Installation, id: string, wanted: readonly string[]) {
-  const folder = env.COLLOQUY_HOME!
-  const postgres_url = readFileSync(env.DATABASE_URL_FILE!, 'utf8').trim()
-  const leftIn = async () => {
-    const tables = new Map(await tablesOf(folder, { backend: 'postgres', postgres_url }))
-    const lines = (tables.get('audit') ?? []).map((row) => row.replaceAll(`user:${id}`, ''))
-    return [...tablesNaming(tables.set('audit', lines), wanted), ...filesWith(folder, wanted)]
-  }
-  return { folder, leftIn }
 }
 
 async function reloads(t: Test, { home, root, bob, servers, model }: Day): Promise<void> {
@@ -464,22 +383,8 @@ const STEPS: readonly Step[] = [
   { name: 'everything ends in order', work: ends }
 ]
 
-async function dawn(): Promise<Day> {
-  const ports = [await freePort(), await freePort()] as const
-  const url = `http://127.0.0.1:${IS_LONG ? await freePort() : ports[0]}`
-  const company = await startCompany(t)
-  await company.enter(url)
-  const model = await startModel()
-  t.teardown(() => model.stop())
-  const people = { root: new Person(url), ann: new Person(url), bob: new Person(url) }
-  const more = { front: null, servers: [], thread: '', backups: homeOf(t) }
-  const home = new Installation(t)
-  if (!IS_LONG) home.useBuild()
-  return { t, home, ports, url, company, model, ...people, ...more }
-}
-
 const skip = [NGINX, CADDY].every(programOf) ? false : 'there is no nginx or no Caddy'
-const day = await dawn()
+const day = await dawn(t)
 let hasFailed = false
 for (const { name, work, isLong } of STEPS) {
   if (isLong && !IS_LONG) continue
