@@ -2,7 +2,7 @@
 import t from 'tap'
 import { parse } from 'valibot'
 import { runBodyOf, runInput } from '../../lib/protocols/ag-ui/input.ts'
-import { at, openSite, type Person, signIn } from '../fixtures/gateway.ts'
+import { at, listIn, openSite, type Person, signIn } from '../fixtures/gateway.ts'
 
 const site = await openSite(t)
 const PATH = '/api/agui/lead_agent'
@@ -62,6 +62,28 @@ t.test('a page finds its thread, and who connects gets it from its start; others
   t.strictSame(at((await other.get(`${PATH}?threadId=mine`)).body, 'messages'), [])
   t.equal((await other.get(`${PATH}?runId=run_2`)).status, 404)
 })
+
+t.test(
+  'a page that loads its thread is shown what the stream has shown: reasoning, calls and results too',
+  async (t) => {
+    const person = await signIn(site)
+    const words = '/demo rate=0 deltas=3 reasoning tool=current_time'
+    await run(person, 'loaded', 'run_l', { messages: [{ id: 'u9', role: 'user', content: words }] })
+    const messages = listIn((await person.get(`${PATH}?threadId=loaded`)).body, 'messages')
+    t.match(messages, [
+      { id: 'u9', role: 'user', parts: [{ type: 'text', content: words }] },
+      {
+        role: 'assistant',
+        parts: [
+          { type: 'thinking', content: /thinking looks/ },
+          { type: 'tool-call', id: 'call_demo_1', name: 'current_time', arguments: '{}', state: 'input-complete' },
+          { type: 'tool-result', toolCallId: 'call_demo_1', content: /./, state: 'complete' }
+        ]
+      },
+      { role: 'assistant', parts: [{ type: 'text', content: 'w0000 w0001 w0002 ' }] }
+    ])
+  }
+)
 
 t.test(
   'who is to be shown only what is stored says so, and nothing else of what is forwarded is looked at',

@@ -1,6 +1,6 @@
 // AG-UI: run an agent, come back to a run, and the thread as TanStack's pages read it. https://docs.ag-ui.com
 import { fail, Refused } from '../../base/errors.ts'
-import { isInFlight, type Json, type Run, timestamp } from '../../base/types.ts'
+import { isInFlight, type Run, timestamp } from '../../base/types.ts'
 import { HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { searchParams } from '../../http/request.ts'
 import { openStream } from '../../http/streaming-response.ts'
@@ -16,6 +16,7 @@ import { begunBefore, requestKeyOf } from '../repeats.ts'
 import { streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, visibleThread } from '../threads.ts'
 import { dialectIn, type RunInput, runBodyOf, runInput } from './input.ts'
+import { pageMessages } from './messages.ts'
 import { type AgUiEvent, type Dialect, namesOf, translationIn } from './translate.ts'
 
 export const PROTOCOL = 'ag-ui'
@@ -200,11 +201,7 @@ export function agUi(services: Services) {
       newestRuns(services, threadId),
       openQuestions(services, threadId)
     ])
-    const messages = (newest?.messages ?? []).flatMap(({ id, type, content }) => {
-      const role = type === 'human' ? 'user' : type === 'ai' ? 'assistant' : null
-      const words = wordsOf(content ?? null)
-      return role === null || words === '' ? [] : [{ id, role, parts: [{ type: 'text', content: words }] }]
-    })
+    const messages = pageMessages(newest?.messages ?? [])
     const activeRun = last && isInFlight(last) ? { runId: namesOf(last).runId } : null
     return { json: { messages, activeRun, interrupts: questions, page: null } }
   }
@@ -214,14 +211,6 @@ export function agUi(services: Services) {
 
 /** Runs of a thread that are shown again to who connects to it. */
 const RUNS_MAX = 100
-
-function wordsOf(content: Json): string {
-  if (typeof content === 'string') return content
-  const blocks = Array.isArray(content) ? content : []
-  return blocks
-    .map((block) => (typeof block === 'object' && block !== null && 'text' in block ? String(block.text) : ''))
-    .join('')
-}
 
 function headersOf({ thread_id, run_id }: Run): Record<string, string> {
   return { 'Content-Location': `/api/agui/threads/${thread_id}/runs/${run_id}` }
