@@ -49,11 +49,17 @@ interface Talk {
   heard(texts: readonly string[]): Promise<void>
 }
 
-type HookTest = (t: Test, talk: (t: Test, more?: object, assistant?: string) => Promise<Talk>) => Promise<void>
+type HookTest = (t: Test, talk: (t: Test, more?: TalkOptions, assistant?: string) => Promise<Talk>) => Promise<void>
 const tests: [string, HookTest][] = []
 const probe = (name: string, run: HookTest) => void tests.push([name, run])
 
-async function talkOf(t: Test, version: string, person: Person, options: object): Promise<Talk> {
+interface TalkOptions {
+  /** Called with what each rendering is given. */
+  readonly onRender?: (stream: Stream) => void
+  readonly [name: string]: unknown
+}
+
+async function talkOf(t: Test, version: string, person: Person, { onRender, ...options }: TalkOptions): Promise<Talk> {
   let thread = ''
   const onThreadId = (id: string) => {
     thread = id
@@ -65,7 +71,11 @@ async function talkOf(t: Test, version: string, person: Person, options: object)
     onThreadId,
     ...options
   }
-  const now = await runHook(t, () => HOOKS[version]!(given))
+  const now = await runHook(t, () => {
+    const stream = HOOKS[version]!(given)
+    onRender?.(stream)
+    return stream
+  })
   const said = () => now().messages.map(({ content }) => content)
   const heard = (texts: readonly string[]) =>
     until(
@@ -86,6 +96,28 @@ probe('streamMode of submit: values, updates, custom, debug, tasks, checkpoints,
   void now().submit(FOO, { streamMode })
   await all(ALL)
   t.strictSame([...seen].sort(), names)
+})
+
+probe('an answer is shown with two requests, and its history is asked for once behind it', async (t, talk) => {
+  const asked: string[] = []
+  let whenShown: readonly string[] | null = null
+  const { heard, now } = await talk(t, {
+    callerOptions: {
+      fetch: (input: string | URL | Request, init?: RequestInit) => {
+        const { pathname } = new URL(input instanceof Request ? input.url : input)
+        asked.push(pathname.replace(/[0-9a-f-]{36}/g, '*'))
+        return fetch(input, init)
+      }
+    },
+    onRender: ({ messages }) => {
+      if (messages.at(-1)?.content === ALL.at(-1)) whenShown ??= [...asked]
+    }
+  })
+  void now().submit(FOO)
+  await heard(ALL)
+  await until(() => now().history.length === 5, 'the history')
+  t.strictSame(whenShown, ['/threads', '/threads/*/runs/stream'])
+  t.equal(asked.filter((path) => path.endsWith('/history')).length, 1)
 })
 
 probe('interrupt, then resume', async (t, talk) => {
