@@ -1,4 +1,4 @@
-// Password hashes: written in the current version, read in all.
+// Password hashes: written in the current version, verified in every version.
 //
 //   v2  `2$` + bcrypt over base64(SHA-256(password))   current; the digest lifts bcrypt's limit of 72 bytes
 //   v1  bcrypt over the password, bare or with `1$`

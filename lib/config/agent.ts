@@ -1,4 +1,4 @@
-// Options of the agent: which one answers, and what it may take.
+// Options of the agent: which one answers, how it is reached, and how much memory, time and output it may use.
 import * as v from 'valibot'
 import { choice, filled, flag, nullable, section, url, whole } from './kinds.ts'
 

@@ -1,4 +1,4 @@
-// A configuration as it may be shown: secrets, and what may hold one, are masked.
+// A configuration as it may be shown: secrets, and headers and addresses that may hold a secret, are masked.
 import type { Config } from './config.ts'
 import { unusedOptions } from './config.ts'
 import { isTree } from './environment.ts'

@@ -1,4 +1,4 @@
-// The session: who is signed in, and the forms before that.
+// Who is signed in on this page, in this tab and the others; what the forms of door.ts ask for is sent here, and a device is wiped here.
 import { signal } from '@preact/signals'
 import { ApiError } from '../client/colloquy.ts'
 import { call, colloquy, link, whenSignedOut } from './api.ts'

@@ -1,4 +1,4 @@
-// The mail server of the configuration, by the optional peer nodemailer: a connection a mail, each step of it with a timeout.
+// The mail server of the configuration, by the optional package nodemailer: one connection per mail, each step of it with a timeout.
 import { optionalPeer } from '../base/optional-peer.ts'
 import { unlessAborted } from '../base/waiting.ts'
 import type { Mail } from './password-mails.ts'

@@ -1,4 +1,5 @@
-// Removal of threads: those whose time to live is over, and those that were made for one run when nobody can need them any more.
+// The job that removes a thread: one whose time to live is over, that was not used for long, or that was made for one run, once nobody reads
+// it any more.
 import { Poller } from '../base/poller.ts'
 import type { Job, NewJob, Op, OpOf, Store } from '../store/store.ts'
 import { type Done, finishOf } from './runner.ts'

@@ -1,4 +1,5 @@
-// People on the command line: the same accounts, roles and sessions as the routes of administrators, with the operator as who did it.
+// What `colloquy user` does: invitations, roles, sessions, export and deletion, as by the routes of administrators, with the operator as
+// actor in the audit log.
 import { createWriteStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
 import { exportOf } from '../auth/account-export.ts'

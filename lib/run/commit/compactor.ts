@@ -1,6 +1,6 @@
-// Compresses the frames of ended runs. A frame repeats most of its neighbours, so compressed in blocks they cost little
-// more than the text they carry. The writer does it in short steps, a few runs at a time, when no run has ended for a
-// while: while runs keep ending, new ones start, and those come first.
+// Decides when the frames of ended runs are compressed: a frame repeats most of its neighbours, so that in blocks they cost little more
+// than the text they carry. It has the store compress a few runs at a time, in short steps, when no run has ended for a while: while runs
+// keep ending, new ones start, and those come first.
 import type { Writer } from '../../store/store.ts'
 
 /** Delay after the last end of a run, in ms; each further end postpones the work, but not beyond the second figure. */

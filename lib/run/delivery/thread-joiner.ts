@@ -1,7 +1,6 @@
-// One reader of threads on one stream, each read as thread-reader.ts does. Like a reader of one run it is cursors and a socket, never a
-// queue.
+// A stream that reads any number of threads for one client, each as thread-reader.ts does: a cursor a thread and one socket, never a queue.
 //
-// Behind the last run of a thread it waits until the next one starts. It ends only when it is closed.
+// After the last run of a thread it waits until the next one starts. It ends where a thread says that there will be no other.
 import type { ResetReason, StreamWriter } from '../../base/stream-writer.ts'
 import { counters } from '../log/counters.ts'
 import { modesOf } from '../log/filter.ts'

@@ -1,4 +1,4 @@
-// The other processes on this database: taking over from those whose lease expired, and a connection for messages.
+// The other processes on this database: taking over the runs of those whose lease expired, and a connection for messages.
 //
 // Messages are PostgreSQL notifications: ids, delivered at commit to whoever is listening. One sent while the
 // connection is down is lost, so nothing may rely on them alone.

@@ -1,5 +1,5 @@
-// Writes of a split store: a round of groups is planned, its records are appended outside the database, then the groups
-// are committed there.
+// Writes of a store that keeps run events outside its database: the groups of a commit are planned, their events are appended to the event
+// store, then the groups are committed to the database. Events that are to be removed are noted there until they are.
 import { refusal, Refused } from '../ports/ops.ts'
 import {
   type EventRecord,

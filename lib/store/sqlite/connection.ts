@@ -1,4 +1,4 @@
-// A connection to the database file.
+// The SQLite file: how it is opened, how values are bound, and its upkeep (WAL, deleted pages, the index of words).
 import type Database from 'better-sqlite3'
 import { Sqlite } from '../../base/sqlite-driver.ts'
 
