@@ -94,8 +94,7 @@ export class Committer implements Writer {
 
   /** Writes ops atomically. `owner`: the process that owns their run [Store 10]. */
   writeAll(ops: readonly Op[], waitForStore: WaitForStore = 'endless', owner?: string): Promise<readonly unknown[]> {
-    const { since, patienceMs } = this.#outage
-    const stuck = since === null || performance.now() - since <= patienceMs ? null : this.#outage.stuck
+    const { stuck } = this
     if (stuck !== null && waitForStore === 'limited') return Promise.reject(unavailable(stuck))
     return new Promise((resolve, reject) => {
       const done = (outcome: Outcome) =>
@@ -158,7 +157,8 @@ export class Committer implements Writer {
 
   /** Why the store has taken nothing for too long; null: it is fine, or just slow. */
   get stuck(): string | null {
-    return this.#outage.stuck
+    const { since, patienceMs } = this.#outage
+    return since === null || performance.now() - since <= patienceMs ? null : this.#outage.stuck
   }
 
   /** Resolves when the queue is empty: for shutdown, when nobody hands over more. */
