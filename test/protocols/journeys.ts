@@ -27,7 +27,8 @@ const NAMES = [
   'AI SDK 7, over a WebSocket',
   'AG-UI, connecting',
   'AG-UI, exact',
-  'CopilotKit'
+  'CopilotKit',
+  'TanStack AI'
 ]
 const DAY_MS = 86_400_000
 const NODE = 22

@@ -5,6 +5,7 @@ import { chat, chat6, exactChat, exactChat6, socketChat } from './ai-sdk.ts'
 import { agents, openResponses } from './by-id.ts'
 import type { Client, ClientMaker, Shown } from './client.ts'
 import { responses } from './openai.ts'
+import { tanStack } from './tanstack.ts'
 
 export const CLIENTS: Readonly<Record<string, ClientMaker>> = {
   'openai, responses': responses,
@@ -17,7 +18,8 @@ export const CLIENTS: Readonly<Record<string, ClientMaker>> = {
   'AI SDK 7, over a WebSocket': socketChat,
   'AG-UI, connecting': agent,
   'AG-UI, exact': exactAgent,
-  CopilotKit: copilotKit
+  CopilotKit: copilotKit,
+  'TanStack AI': tanStack
 }
 
 export type Order =
