@@ -16,7 +16,7 @@ import { plainText, stopOf } from './records.ts'
 import { QueueList } from './queue.ts'
 import { go, place } from './router.ts'
 import { me } from './session.ts'
-import { count } from './time.ts'
+import { count, duration } from './time.ts'
 import { notifyFailure } from './toast.ts'
 import { Uploads } from './uploads.ts'
 import type { ComponentChildren, RefObject } from 'preact'
@@ -221,9 +221,24 @@ function Failed({ conversation }: { readonly conversation: Conversation }) {
   }
   return html`<div class="failure">
     <span role="alert"><b>The run failed.</b> ${conversation.failure.value}</span>
+    <${Wait} failure=${conversation.failure.value!} since=${conversation.runs.value[0]?.updated_at} />
     ${!conversation.isReadOnly && runId && hasHalf && html`<button class="link" onClick=${goOn}>Continue</button>`}
     ${!conversation.isReadOnly && runId && conversation.shown.asked(runId) && html`<button class="link" onClick=${again}>Ask again</button>`}
   </div>`
+}
+
+/** Counts down what the model's server has asked to wait. */
+function Wait({ failure, since }: { readonly failure: string; readonly since: string | undefined }) {
+  const asked = Number(/asks to wait (\d+) seconds/.exec(failure)?.[1] ?? 0) * 1000
+  const leftMs = () => asked + Date.parse(since ?? '') - Date.now()
+  const [left, setLeft] = useState(leftMs)
+  useEffect(() => {
+    const timer = setInterval(() => setLeft(leftMs()), 1000)
+    return () => clearInterval(timer)
+  }, [asked, since])
+  return left > 0
+    ? html`<small>${t('It can be tried again in {}.', duration(Math.ceil(left / 1000) * 1000))}</small>`
+    : null
 }
 
 function groupsOf(rows: readonly Row[]): Row[][] {

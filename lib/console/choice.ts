@@ -2,22 +2,27 @@
 import { computed, signal } from '@preact/signals'
 import { call } from './api.ts'
 import { html } from './html.ts'
+import { t } from './words.ts'
 
 export interface Choice {
   readonly model: string | null
   readonly assistant: string | null
+  /** How much the model is to think; null: as it does. */
+  readonly effort: string | null
 }
 
 interface Option {
   readonly id: string
   readonly name: string
   readonly description: string | null
+  readonly thinks?: boolean
 }
 
 interface Model {
   readonly name: string
   readonly display_name: string | null
   readonly description?: string | null
+  readonly supports_reasoning_effort?: boolean
 }
 
 interface Assistant {
@@ -28,6 +33,7 @@ interface Assistant {
 
 const MODEL_KEY = 'colloquy.model'
 const ASSISTANT_KEY = 'colloquy.assistant'
+const EFFORT_KEY = 'colloquy.effort'
 /** Assistants to choose from. */
 const LISTED = 100
 
@@ -35,19 +41,30 @@ const models = signal<readonly Option[]>([])
 const assistants = signal<readonly Option[]>([])
 const model = signal(localStorage.getItem(MODEL_KEY))
 const assistant = signal(localStorage.getItem(ASSISTANT_KEY))
+const effort = signal(localStorage.getItem(EFFORT_KEY))
 let isAsked = false
 
 /** Chosen, and still there: without a choice the installation decides. */
 const chosenOf = (options: readonly Option[], id: string | null) =>
   options.length > 1 && options.some((one) => one.id === id) ? id : null
+const canThink = computed(() => (models.value.find(({ id }) => id === model.value) ?? models.value[0])?.thinks === true)
+const efforts = (): readonly Option[] =>
+  [
+    ['', t('Thinks as ever')],
+    ['low', t('Thinks little')],
+    ['medium', t('Thinks more')],
+    ['high', t('Thinks most')]
+  ].map(([id = '', name = '']) => ({ id, name, description: null }))
 export const choice = computed<Choice>(() => ({
   model: chosenOf(models.value, model.value),
-  assistant: chosenOf(assistants.value, assistant.value)
+  assistant: chosenOf(assistants.value, assistant.value),
+  effort: (canThink.value && effort.value) || null
 }))
 
 /** The choice as members of a new run. */
-export function membersOf({ model, assistant }: Choice): object {
-  return { ...(model && { context: { model_name: model } }), ...(assistant && { assistant_id: assistant }) }
+export function membersOf({ model, assistant, effort }: Choice): object {
+  const context = { ...(model && { model_name: model }), ...(effort && { reasoning_effort: effort }) }
+  return { ...((model || effort) && { context }), ...(assistant && { assistant_id: assistant }) }
 }
 
 /** Asks once what there is to choose from. */
@@ -58,10 +75,11 @@ export function loadChoices(): void {
     isAsked = false
   }
   call<{ models: Model[] }>('GET', '/api/models').then(({ models: all }) => {
-    models.value = all.map(({ name, display_name, description }) => ({
+    models.value = all.map(({ name, display_name, description, supports_reasoning_effort: thinks = false }) => ({
       id: name,
       name: display_name ?? name,
-      description: description ?? null
+      description: description ?? null,
+      thinks
     }))
   }, missing)
   call<Assistant[]>('POST', '/api/assistants/search', { limit: LISTED }).then((all) => {
@@ -103,5 +121,12 @@ export function Choices() {
     localStorage.setItem(MODEL_KEY, id)
     model.value = id
   }} />
+  ${
+    canThink.value &&
+    html`<${Pick} label="Thinking" options=${efforts()} chosen=${effort.value} onChoose=${(id: string) => {
+      localStorage.setItem(EFFORT_KEY, id)
+      effort.value = id
+    }} />`
+  }
   ${models.value.length === 1 && html`<small class="model">${only!.name}</small>`}`
 }

@@ -83,7 +83,7 @@ export class Conversation {
 
   constructor(threadId: string, isNew: boolean) {
     this.threadId = threadId
-    this.shown = new ShownMessages(this.#path)
+    this.shown = new ShownMessages(this.#path, threadId)
     this.messages = this.shown.messages
     this.branches = new Branches(this.#path, this.runs)
     this.outbox = new Outbox(this)

@@ -15,7 +15,7 @@ import { threadLink } from './router.ts'
 import { Sources, sourcesOf } from './sources.ts'
 import { bytes, clock, count, duration } from './time.ts'
 import { notify } from './toast.ts'
-import { Component, type ComponentChildren, h } from 'preact'
+import { memo } from './memo.ts'
 import { t } from './words.ts'
 
 interface MessageProps {
@@ -78,7 +78,7 @@ function Human({ message, conversation, isRunning, branch, branches }: MessagePr
         )}
       </ul>`
     }
-    <div class="bubble" dir="auto">${text}</div>
+    <${Asked} text=${text} />
     <div class="actions">
       ${
         branches.length > 1 &&
@@ -92,6 +92,18 @@ function Human({ message, conversation, isRunning, branch, branches }: MessagePr
       <${Copy} text=${text} />
     </div>
   </article>`
+}
+
+/** Characters of a question from which on it is folded, and of its beginning that is shown then. */
+const LONG = 5000
+const BEGINNING = 400
+
+function Asked({ text }: { readonly text: string }) {
+  if (text.length < LONG) return html`<div class="bubble" dir="auto">${text}</div>`
+  return html`<details class="bubble" dir="auto">
+    <summary>${text.slice(0, BEGINNING)}… <small>${bytes(new Blob([text]).size)}</small></summary>
+    ${text}
+  </details>`
 }
 
 const humans = () => [...document.querySelectorAll<HTMLElement>('.message.human')]
@@ -152,6 +164,7 @@ function Ai({ message, conversation, results, isLast, isRunning, lanes }: Messag
     conversation.questions.value.length > 0 &&
     conversation.messages.value.findLast(({ type }) => type === 'ai')?.id === message.id
   const isThinking = isPartial && reasoning !== '' && text === '' && calls.length === 0
+  const thought = useThought(isThinking)
   const mark = conversation.away.mark.value
   const left = mark?.id === id ? mark : null
   const run = isLast ? conversation.runs.value.find(({ run_id }) => run_id === runId) : undefined
@@ -168,7 +181,7 @@ function Ai({ message, conversation, results, isLast, isRunning, lanes }: Messag
     ${
       reasoning &&
       html`<details class="fold reasoning">
-        <summary><${Icon} name="bulb" /> ${isThinking ? html`<span class="shimmer">Thinking…</span>` : t('Thoughts')}</summary>
+        <summary><${Icon} name="bulb" /> ${isThinking ? html`<span class="shimmer">Thinking…</span>` : t('Thoughts')} <small>${thought}</small></summary>
         <div class="inside"><${Markdown} text=${reasoning} /></div>
       </details>`
     }
@@ -190,6 +203,17 @@ function Ai({ message, conversation, results, isLast, isRunning, lanes }: Messag
         : null
     }
   </article>`
+}
+
+/** How long it was thought, in words; '': nobody has seen it here. */
+function useThought(isThinking: boolean): string {
+  const begun = useRef(0)
+  const took = useSignal('')
+  useEffect(() => {
+    if (isThinking) begun.current = Date.now()
+    else if (begun.current > 0) took.value = duration(Date.now() - begun.current)
+  }, [isThinking])
+  return took.value
 }
 
 function isOfRun(conversation: Conversation, messageId: string | null, runId: string | null): boolean {
@@ -364,24 +388,4 @@ function Aside({ message }: MessageProps) {
     <summary><${Icon} name="file" /> ${message.type === 'tool' ? String(message.raw.name ?? 'tool') : message.type}</summary>
     <div class="inside"><pre tabindex="0">${plainText(message.content)}</pre></div>
   </details>`
-}
-
-// --------------------------------------------------------------------------------------------------------------- memo
-
-function memo<Props extends object>(view: (props: Props) => ComponentChildren) {
-  return class Memo extends Component<Props> {
-    override shouldComponentUpdate(next: Readonly<Props>): boolean {
-      const names = new Set([...Object.keys(next), ...Object.keys(this.props)]) as Set<keyof Props>
-      return [...names].some((name) => !isSame(next[name], this.props[name]))
-    }
-    override render(props: Props): ComponentChildren {
-      return h(view as never, props as never)
-    }
-  }
-}
-
-/** Lists are compared by item, because they are created for every render. */
-function isSame(a: unknown, b: unknown): boolean {
-  if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((one, i) => one === b[i])
-  return a === b
 }

@@ -3,7 +3,6 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { Chat } from './chat.ts'
 import { Conversation } from './conversation.ts'
-import { Dialog } from './dialog.ts'
 import { watchFigures } from './figures.ts'
 import { classes, focusComposer, html, Icon } from './html.ts'
 import { Later } from './later.ts'
@@ -20,18 +19,6 @@ import { find, query, refresh, refreshSoon, showKeptThreads, threads, titleOf } 
 import { t } from './words.ts'
 
 const REFRESH_MS = 10_000
-
-const keys = (): readonly (readonly [string, string])[] => [
-  ['Enter', t('send; during an answer: queue')],
-  ['Ctrl Enter', t('tell the agent at work')],
-  ['Shift Enter', t('new line')],
-  ['Esc', t('stop the answer')],
-  ['Ctrl K', t('search, and commands')],
-  ['Ctrl Shift O', t('new conversation')],
-  ['Alt ↑ ↓', t('previous and next conversation')],
-  ['/', t('write')],
-  ['?', t('this list')]
-]
 
 /** The open conversation. A new one gets its thread id at once, so that files can be uploaded to it. */
 function useConversation(): { conversation: Conversation | null; onSent: () => void } {
@@ -148,12 +135,7 @@ export function Shell() {
     ${runId && conversation && html`<${Later} load=${inspector} props=${{ conversation, runId, otherId: place.value.view === 'thread' ? place.value.otherId : null }} />`}
     ${isPaletteOpen.value && html`<${Later} load=${palette} props=${{ onClose: () => (isPaletteOpen.value = false), isAccountOpen, areKeysShown }} />`}
     ${isAccountOpen.value && html`<${Later} load=${account} props=${{ onClose: () => (isAccountOpen.value = false) }} />`}
-    ${
-      areKeysShown.value &&
-      html`<${Dialog} title="Keys" onClose=${() => (areKeysShown.value = false)}>
-        <dl class="keys">${keys().map(([key, what]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}</dl>
-      <//>`
-    }
+    ${areKeysShown.value && html`<${Later} load=${keys} props=${{ onClose: () => (areKeysShown.value = false) }} />`}
   </div>`
 }
 
@@ -171,6 +153,7 @@ const account = () => import('./account.ts')
 const palette = () => import('./palette.ts')
 const inbox = () => import('./inbox.ts')
 const inspector = () => import('./inspector.ts')
+const keys = () => import('./keys.ts')
 
 /** Whether the side is a drawer above the page, as in shell.css. */
 const isNarrow = (): boolean => matchMedia('(max-width: 760px)').matches

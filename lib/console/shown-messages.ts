@@ -2,7 +2,8 @@
 import { signal } from '@preact/signals'
 import { type Frame, Transcript, type TranscriptMessage } from '../client/colloquy.ts'
 import { call, colloquy, link } from './api.ts'
-import { type Checkpoint, exchangeIn, messagesIn, type Origin } from './records.ts'
+import { type Checkpoint, exchangeIn, messagesIn, type Origin, plainText } from './records.ts'
+import { begins } from './threads.ts'
 
 /** Maximum messages to look up runs for, if the state does not name them. */
 const ORIGINS_MAX = 200
@@ -13,11 +14,13 @@ export class ShownMessages {
   readonly title = signal<string | null>(null)
   /** Of the thread, in the API. */
   readonly #path: string
+  readonly #threadId: string
   readonly #transcript = new Transcript()
   readonly #runOf = new Map<string, string>()
 
-  constructor(path: string) {
+  constructor(path: string, threadId: string) {
     this.#path = path
+    this.#threadId = threadId
   }
 
   /** As far as they have arrived: shown by `publish`. */
@@ -80,7 +83,9 @@ export class ShownMessages {
   publish(): void {
     this.messages.value = this.arrived
     const { title, artifacts } = this.values
+    const first = this.arrived.find(({ type }) => type === 'human')
     if (typeof title === 'string') this.title.value = title
+    else if (first) this.title.value = begins(this.#threadId, plainText(first.content))
     this.artifacts.value = Array.isArray(artifacts) ? artifacts.filter((one) => typeof one === 'string') : []
   }
 

@@ -1,15 +1,15 @@
 // The sidebar's thread list: infinite scroll, search, and actions on each.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { Dialog } from './dialog.ts'
 import { classes, html, Icon } from './html.ts'
 import { Later } from './later.ts'
-import { go, place, threadLink } from './router.ts'
+import { place, threadLink } from './router.ts'
 import {
   archive,
   askSharing,
   canShare,
   found,
+  foundTotal,
   isArchived,
   hasMore,
   isPinned,
@@ -17,15 +17,13 @@ import {
   loadMore,
   pin,
   query,
-  remove,
-  rename,
   shownFound,
   type Thread,
   threads,
   titleOf,
   total
 } from './threads.ts'
-import { ago, dayOf } from './time.ts'
+import { ago, count, dayOf } from './time.ts'
 import { notifyFailure } from './toast.ts'
 import { t } from './words.ts'
 
@@ -69,7 +67,7 @@ export function ThreadList() {
   }
 
   return html`<nav class="threads" ref=${list} onScroll=${onScroll} onKeyDown=${onKeyDown} onFocusCapture=${onFocus} aria-label="Conversations">
-      ${query.value && html`<p class="hint">${isSearching.value ? t('Searching…') : t('{} found', found.value.length)}</p>`}
+      ${query.value && html`<p class="hint">${isSearching.value ? t('Searching…') : t('{} found', foundCount())}</p>`}
       ${!query.value && shown.length === 0 && total.value === 0 && html`<p class="hint">Your conversations will be listed here.</p>`}
       <ul>
         ${shown.map(
@@ -98,8 +96,8 @@ export function ThreadList() {
       ${!query.value && hasMore.value && html`<button class="plain wide" tabindex="-1" onClick=${() => void loadMore()}>More</button>`}
     </nav>
     ${shared.value && html`<${Later} load=${sharing} props=${{ thread: shared.value, onClose: () => (shared.value = null) }} />`}
-    ${renaming.value && html`<${Rename} thread=${renaming.value} onClose=${() => (renaming.value = null)} />`}
-    ${deleting.value && html`<${Delete} thread=${deleting.value} onClose=${() => (deleting.value = null)} />`}`
+    ${renaming.value && html`<${Later} load=${renames} props=${{ thread: renaming.value, onClose: () => (renaming.value = null) }} />`}
+    ${deleting.value && html`<${Later} load=${deletes} props=${{ thread: deleting.value, onClose: () => (deleting.value = null) }} />`}`
 }
 
 function toFile(thread: Thread, form: 'markdown' | 'json'): void {
@@ -108,6 +106,14 @@ function toFile(thread: Thread, form: 'markdown' | 'json'): void {
 
 const hits = () => import('./hits.ts')
 const sharing = () => import('./sharing.ts')
+const renames = () => import('./thread-dialogs.ts').then(({ Rename }) => ({ View: Rename }))
+const deletes = () => import('./thread-dialogs.ts').then(({ Delete }) => ({ View: Delete }))
+
+/** How many there are, and of how many where not all are listed. */
+function foundCount(): string | number {
+  const [listed, all] = [found.value.length, foundTotal.value]
+  return listed < all ? t('{} of {}', listed, count(all)) : listed
+}
 
 /** The heading under which a thread stands. */
 function groupOf(thread: Thread | undefined): string {
@@ -191,35 +197,4 @@ function Item({ thread, isOpen, isStop, menu, onRename, onShare, onDelete }: Ite
       </div>`
     }
   </li>`
-}
-
-function Rename({ thread, onClose }: { readonly thread: Thread; readonly onClose: () => void }) {
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault()
-    const title = String(new FormData(event.currentTarget as HTMLFormElement).get('title')).trim()
-    if (title) rename(thread.thread_id, title).catch(notifyFailure)
-    onClose()
-  }
-  return html`<${Dialog} title="Rename" onClose=${onClose}>
-    <form class="stack" onSubmit=${submit}>
-      <label>Title<input name="title" maxlength="256" defaultValue=${titleOf(thread)} autofocus /></label>
-      <footer><button class="primary">Rename</button></footer>
-    </form>
-  <//>`
-}
-
-function Delete({ thread, onClose }: { readonly thread: Thread; readonly onClose: () => void }) {
-  const confirm = () => {
-    const isHere = place.value.view === 'thread' && place.value.threadId === thread.thread_id
-    remove(thread.thread_id)
-    onClose()
-    if (isHere) go('#/')
-  }
-  return html`<${Dialog} title="Delete this conversation?" onClose=${onClose}>
-    <p>“${titleOf(thread)}”, its messages and its files will be gone, for good in a few seconds.</p>
-    <footer>
-      <button class="plain" onClick=${onClose}>Keep it</button>
-      <button class="danger" onClick=${confirm}>Delete</button>
-    </footer>
-  <//>`
 }

@@ -28,6 +28,8 @@ const isLoading = signal(false)
 
 export const query = signal('')
 export const found = signal<readonly Thread[]>([])
+/** How many the search has found, of which `found` lists the first. */
+export const foundTotal = signal(0)
 export const isSearching = signal(false)
 
 /** Pinned ones first, each once. */
@@ -41,9 +43,27 @@ export const shownFound = computed(() => found.value.filter(({ thread_id }) => !
 
 export const isArchived = ({ metadata }: Thread): boolean => metadata.archived === true
 export const isPinned = ({ metadata }: Thread): boolean => metadata.pinned === true
-export const titleOf = ({ values }: Pick<Thread, 'values'>): string => values.title || t('New conversation')
+/** First words of conversations that have no title yet, as far as this page knows them. */
+const beginnings = signal<Readonly<Record<string, string>>>({})
+const BEGINNING = 60
 
-async function search(body: object, signal?: AbortSignal): Promise<{ list: Thread[]; total: number }> {
+/** A conversation is called by its first words until it has a title. */
+export function begins(threadId: string, text: string): string {
+  const words = text.slice(0, BEGINNING)
+  if (beginnings.peek()[threadId] !== words) beginnings.value = { ...beginnings.peek(), [threadId]: words }
+  return words
+}
+
+export const titleOf = ({ thread_id, values }: Pick<Thread, 'thread_id' | 'values'>): string =>
+  values.title || beginnings.value[thread_id] || t('New conversation')
+
+interface Listed {
+  readonly list: Thread[]
+  /** Of the server, of which these are a page. */
+  readonly total: number
+}
+
+async function search(body: object, signal?: AbortSignal): Promise<Listed> {
   const response = await colloquy.send('POST', '/api/threads/search', { body, ...(signal && { signal }) })
   const list = (await response.json()) as Thread[]
   return { list, total: Number(response.headers.get('x-pagination-total') ?? list.length) }
@@ -109,6 +129,7 @@ export async function find(text: string): Promise<void> {
   query.value = text
   looking?.abort()
   found.value = []
+  foundTotal.value = 0
   const words = text.toLowerCase().split(/\s+/).filter(Boolean)
   isSearching.value = words.length > 0
   void import('./hits.ts').then(({ findTexts }) => findTexts(query.value)).catch(() => {})
@@ -116,8 +137,10 @@ export async function find(text: string): Promise<void> {
   const mine = new AbortController()
   looking = mine
   try {
-    for await (const list of pagesWith(words, mine.signal)) {
+    for await (const { list, total } of pagesWith(words, mine.signal)) {
       const hits = list.filter((thread) => words.every((word) => titleOf(thread).toLowerCase().includes(word)))
+      // All that the server has of the one word; of several those that were read.
+      foundTotal.value = words.length === 1 ? total : foundTotal.value + hits.length
       found.value = [...found.value, ...hits].slice(0, FOUND_MAX)
       if (found.value.length === FOUND_MAX) break
     }
@@ -132,16 +155,18 @@ export async function find(text: string): Promise<void> {
  * Candidate threads, in pages. The server searches for the longest word; of a user with too many threads for that the newest are read, and
  * the index of words has the others.
  */
-async function* pagesWith(words: readonly string[], signal: AbortSignal): AsyncGenerator<Thread[]> {
+async function* pagesWith(words: readonly string[], signal: AbortSignal): AsyncGenerator<Listed> {
   const longest = words.toSorted((a, b) => b.length - a.length)[0]
   for (let offset = 0; ; offset += SEARCH_PAGE) {
     try {
-      const { list } = await search({ limit: SEARCH_PAGE, offset, query: longest }, signal)
-      yield list
-      if (list.length < SEARCH_PAGE) return
+      const page = await search({ limit: SEARCH_PAGE, offset, query: longest }, signal)
+      yield page
+      if (page.list.length < SEARCH_PAGE) return
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 422) throw error
-      yield (await search({ limit: SEARCH_PAGE, offset: 0 }, signal)).list
+      const { list } = await search({ limit: SEARCH_PAGE, offset: 0 }, signal)
+      // Of all threads, not of those with the word.
+      yield { list, total: 0 }
       return
     }
   }

@@ -332,5 +332,10 @@ export const WORDS: Readonly<Record<string, string>> = {
   '{} words came while you were away': '{} Wörter kamen, während du weg warst',
   'Sub-agents': 'Helfer',
   'Sub-agent': 'Helfer',
-  'What they said is no longer kept.': 'Was sie gesagt haben, wird nicht mehr aufgehoben.'
+  'What they said is no longer kept.': 'Was sie gesagt haben, wird nicht mehr aufgehoben.',
+  Thinking: 'Wie stark nachgedacht wird',
+  'Thinks as ever': 'Denkt wie sonst',
+  'Thinks little': 'Denkt wenig',
+  'Thinks more': 'Denkt mehr',
+  'Thinks most': 'Denkt am meisten'
 }

@@ -314,5 +314,10 @@ export const WORDS: Readonly<Record<string, string>> = {
   '{} words came while you were away': '您离开期间新增 {} 个词',
   'Sub-agents': '子代理',
   'Sub-agent': '子代理',
-  'What they said is no longer kept.': '它们说过的内容已不再保留。'
+  'What they said is no longer kept.': '它们说过的内容已不再保留。',
+  Thinking: '思考',
+  'Thinks as ever': '照常思考',
+  'Thinks little': '少思考',
+  'Thinks more': '多思考',
+  'Thinks most': '最多思考'
 }

@@ -4,34 +4,38 @@ import { account, browserTest, demoText, visit } from '../fixtures/browser.ts'
 import { openSite, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 
-browserTest('Enter queues while an answer is under way: seen in another tab, edited, removed, sent now', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
-  await visitor.open()
-  await visitor.say('/demo deltas=100000 rate=20')
-  await visitor.hasWords('w0003')
-  const other = await visitor.tab()
-  await other.open(`#/t/${await visitor.threadId()}`)
-  await visitor.say('/demo deltas=3 rate=0 size=7')
-  await visitor.say('to be removed')
-  const waiting = page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
-  await waiting.nth(1).waitFor()
-  const elsewhere = other.page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
-  await elsewhere.nth(1).waitFor()
-  await isAccessible(t, visitor, 'a queue')
-  await waiting.nth(1).getByRole('button', { name: 'Remove' }).click()
-  await elsewhere.nth(1).waitFor({ state: 'detached' })
-  await waiting.first().getByRole('button', { name: 'Edit' }).click()
-  await until(async () => (await page.inputValue('#composer')).startsWith('/demo deltas=3'), 'the text again')
-  await visitor.say('/demo deltas=4 rate=0 size=7')
-  await waiting.first().getByRole('button', { name: 'Send now' }).click()
-  await visitor.hasWords('w00003')
-  await visitor.answered()
-  t.equal(await page.locator('.message.human').count(), 2)
-  t.equal(await visitor.lastAnswer(), 'w00000 w00001 w00002 w00003')
-})
+browserTest(
+  'Enter queues while an answer is under way: seen on another device, edited, removed, sent now',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const visitor = await visit(t, site.url, { person })
+    const { page } = visitor
+    await visitor.open()
+    await visitor.say('/demo deltas=100000 rate=20')
+    await visitor.hasWords('w0003')
+    // Another device.
+    const other = await visit(t, site.url, { person })
+    await other.open(`#/t/${await visitor.threadId()}`)
+    await visitor.say('/demo deltas=3 rate=0 size=7')
+    await visitor.say('to be removed')
+    const waiting = page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
+    await waiting.nth(1).waitFor()
+    const elsewhere = other.page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
+    await elsewhere.nth(1).waitFor()
+    await isAccessible(t, visitor, 'a queue')
+    await waiting.nth(1).getByRole('button', { name: 'Remove' }).click()
+    await elsewhere.nth(1).waitFor({ state: 'detached' })
+    await waiting.first().getByRole('button', { name: 'Edit' }).click()
+    await until(async () => (await page.inputValue('#composer')).startsWith('/demo deltas=3'), 'the text again')
+    await visitor.say('/demo deltas=4 rate=0 size=7')
+    await waiting.first().getByRole('button', { name: 'Send now' }).click()
+    await visitor.hasWords('w00003')
+    await visitor.answered()
+    t.equal(await page.locator('.message.human').count(), 2)
+    t.equal(await visitor.lastAnswer(), 'w00000 w00001 w00002 w00003')
+  }
+)
 
 browserTest('a stopped answer is marked and goes on from its half, as one message', async (t) => {
   const site = await openSite(t)

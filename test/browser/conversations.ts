@@ -330,6 +330,7 @@ browserTest('an answer that was cut off says by what, live as after a reload', a
   const cuts = page.locator('.cut > span')
   await until(async () => (await cuts.allInnerTexts()).join().includes('the limit of its length'), 'the length')
   await visitor.answered()
+  await page.locator('.cut').getByRole('button', { name: 'Continue' }).waitFor()
   await visitor.say('go on')
   const second = await stageOf(1)
   second.say('time, there', 'second')
@@ -461,6 +462,7 @@ browserTest('a question of the agent is a form; its answer goes on with the run'
   await visitor.hasWords('Green')
   await visitor.answered()
   t.equal(await page.locator('.question').count(), 0)
+  t.match(words(await page.locator('.answered').innerText()), /Which colour\? ?Green/, 'what was chosen stays')
 })
 
 browserTest('a thumb is kept, and taken back', async (t) => {

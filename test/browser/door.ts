@@ -85,6 +85,7 @@ browserTest('a session that is revoked leads to the sign-in, and from there back
   await visitor.say('/demo deltas=5 rate=0')
   await visitor.answered()
   const threadId = await visitor.threadId()
+  await page.fill('#composer', 'a draft')
   await person.post('/api/v1/auth/change-password', { current_password: PASSWORD, new_password: 'another-horse-43' })
   // Nobody has to send anything first: the connection of the page is closed.
   await page.getByText('Your session has ended').first().waitFor()
@@ -93,6 +94,7 @@ browserTest('a session that is revoked leads to the sign-in, and from there back
   await page.getByRole('button', { name: 'Sign in' }).click()
   await visitor.hasWords('w0004')
   t.equal(await visitor.threadId(), threadId)
+  t.equal(await page.inputValue('#composer'), 'a draft')
 })
 
 browserTest(

@@ -1,0 +1,401 @@
+// Steps of the page's journey that no other suite looks at: a first message, models that fail, what is pasted, files, plans, settings.
+import { ScriptedAgent, aCall, type Stage } from '../fixtures/agent.ts'
+import { account, browserTest, threadSaying, visit } from '../fixtures/browser.ts'
+import { freePort } from '../fixtures/free-port.ts'
+import { asked, at, listIn, openSite, PASSWORD, Person, until } from '../fixtures/gateway.ts'
+import { type Script, scripted, startModel } from '../fixtures/model.ts'
+import { isReadable, WIDE_TABLE } from '../fixtures/wide-table.ts'
+
+/** The stage of the n-th run. */
+async function stageOf(agent: ScriptedAgent, n: number): Promise<Stage> {
+  await until(() => agent.started.length > n, 'the run')
+  return agent.stage({ run_id: agent.started[n]! })
+}
+
+browserTest(
+  'a first message: its title at once, thoughts folded with their seconds, a tool with what went in and out, tokens',
+  async (t) => {
+    const site = await openSite(t)
+    const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+    const { page } = visitor
+    await visitor.open()
+    await until(async () => (await page.evaluate('document.activeElement.id')) === 'composer', 'one can write at once')
+    await visitor.say('Where do storks go? /demo reasoning deltas=5 rate=20 pause=600000')
+    await page.locator('.message.human').waitFor()
+    await page.locator('.thread .title', { hasText: 'Where do storks go?' }).waitFor()
+    await page.locator('.waiting').waitFor()
+    await page.keyboard.press('Escape')
+    await page.locator('.cut').getByText('Stopped.').waitFor()
+
+    await visitor.say('/demo reasoning deltas=5 rate=20')
+    const thoughts = page.locator('.fold.reasoning').last()
+    await thoughts.getByText('Thinking…').waitFor()
+    await visitor.hasWords('w0004')
+    await until(
+      async () => /Thoughts\s*\d+(\.\d)? (ms|s)/.test(await thoughts.locator('summary').innerText()),
+      'seconds'
+    )
+    t.equal(await page.locator('.fold[open]').count(), 0, 'folded')
+    await visitor.answered()
+    t.match(
+      await page.locator('.message.ai .tokens').last().innerText(),
+      /demo · .* s · \d+ tokens|demo · .* ms · \d+ tokens/
+    )
+
+    await visitor.say('/demo rate=0 tool=write_file args={"path":"a.txt","content":"b"}')
+    await visitor.hasWords('The tool answered')
+    await visitor.answered()
+    const call = page.locator('.fold.call')
+    t.equal(await page.locator('.fold[open]').count(), 0, 'folded')
+    await call.locator('summary').click()
+    await call.getByRole('heading', { name: 'Arguments' }).waitFor()
+    await call.locator('pre').getByText('"path": "a.txt"').waitFor()
+    await call.getByRole('heading', { name: 'Result' }).waitFor()
+    await until(async () => /\d (ms|s)/.test(await call.locator('.took').innerText()), 'how long it took')
+  }
+)
+
+/** How a model fails, what its user is told, and what can be done then. */
+const FAILURES: readonly (readonly [string, Script, RegExp, readonly string[]])[] = [
+  ['no key', { status: 401 }, /refused the request with status 401/, ['Ask again']],
+  [
+    'too many requests',
+    { status: 429, retryAfter: '90' },
+    /status 429.*asks to wait 90 seconds.*It can be tried again in 1 min \d+ s\./s,
+    ['Ask again']
+  ],
+  ['its own fault', { status: 500 }, /is not available: status 500/, ['Ask again']],
+  [
+    'too much context',
+    { status: 400, body: '{"error":{"message":"maximum context length is 8192 tokens"}}' },
+    /maximum context length/,
+    ['Ask again']
+  ],
+  ['broken in mid-stream', { deltas: 30, cutAfter: 20, rate: 50 }, /broke off in the middle/, ['Continue', 'Ask again']]
+]
+
+browserTest('a model that fails is a sentence with what to do; a half answer is kept', async (t) => {
+  const model = await startModel()
+  t.teardown(() => model.stop())
+  const models = [
+    { name: 'main', provider: 'openai', base_url: model.baseUrl, api_key: 'k', model: 'm', max_retries: 0 }
+  ]
+  const site = await openSite(t, { config: { models } })
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  for (const [what, script, told, ways] of FAILURES) {
+    await visitor.open('#/')
+    await page.locator('.welcome').waitFor()
+    await visitor.say(scripted(script))
+    const failure = page.locator('.failure')
+    await failure.waitFor()
+    await until(async () => told.test(await failure.innerText()), `${what}: ${told}`)
+    t.same(await failure.getByRole('button').allInnerTexts(), ways, what)
+    if (ways.includes('Continue')) t.match(await visitor.lastAnswer(), /^d0 d1 .*d1\d/, 'its half is there')
+  }
+})
+
+browserTest('what is long is pasted whole and folded when it is sent', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  await visitor.open()
+  const long = `${'a line of many\n'.repeat(4000)}/demo deltas=2 rate=0`
+  // As it is pasted: a browser's keys take minutes for so many lines.
+  await page.locator('#composer').waitFor()
+  await page.evaluate(`((box, text) => {
+    box.value = text
+    box.dispatchEvent(new Event('input', { bubbles: true }))
+  })(document.querySelector('#composer'), ${JSON.stringify(long)})`)
+  await page.locator('#composer').press('Enter')
+  await visitor.answered()
+  const bubble = page.locator('.message.human .bubble')
+  const height = async () =>
+    Number(await page.evaluate("document.querySelector('.message.human .bubble').offsetHeight"))
+  t.ok((await height()) < 1000, `${await height()} px`)
+  t.match(await bubble.locator('summary').innerText(), /58\.\d KB/)
+  await bubble.locator('summary').press('Enter')
+  t.ok((await height()) > 10_000, 'and opened it is whole')
+  await page.reload()
+  await bubble.waitFor()
+  t.ok((await height()) < 1000)
+})
+
+browserTest('a plan is a strip: what is under way, how much is done, and all of it', async (t) => {
+  const agent = new ScriptedAgent()
+  const site = await openSite(t, { agent })
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  await visitor.open()
+  await visitor.say('do it all')
+  const stage = await stageOf(agent, 0)
+  const todos = (...status: string[]) =>
+    ['Read', 'Write', 'Sleep'].map((content, n) => ({ content, status: status[n] ?? 'pending' }))
+  const plan = async (id: string, ...status: string[]) => {
+    const call = aCall(id, 'write_todos', { todos: todos(...status) })
+    stage.callPiece({ index: 0, id, name: call.name, args: JSON.stringify(call.args) }, `m-${id}`)
+    stage.reply('', { id: `m-${id}`, tool_calls: [call] })
+    stage.use(call, 'ok')
+  }
+  await plan('one', 'completed', 'in_progress')
+  const strip = page.locator('.plan')
+  await strip.locator('summary').getByText('1 of 3').waitFor()
+  t.match(await strip.locator('summary').innerText(), /Write/)
+  await strip.locator('summary').press('Enter')
+  t.same(await strip.locator('li').allInnerTexts(), ['Read', 'Write', 'Sleep'])
+  await plan('two', 'completed', 'completed', 'completed')
+  await strip.getByText('All done').waitFor()
+  stage.reply('Done.')
+  stage.finish()
+  await visitor.answered()
+})
+
+browserTest('a table is readable and aligned, and is scrolled inside where there is no room', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const threadId = await threadSaying(person, WIDE_TABLE)
+  const visitor = await visit(t, site.url, { person })
+  for (const width of [1280, 375]) {
+    await visitor.page.setViewportSize({ width, height: 700 })
+    await visitor.open(`#/t/${threadId}`)
+    await visitor.hasWords('Above.')
+    await isReadable(t, (script) => visitor.page.evaluate(script), width === 375)
+  }
+})
+
+const RICH = [
+  'See [the guide][g] and a claim[^n]. ',
+  'A price of \\(a_1 \\\\ b\\) here.\n\n',
+  '```js\nconst a = "\\\\n"\n```\n\n',
+  '| a | b |\n|---|--:|\n| 1 | 2 |\n\n',
+  '[g]: https://docs.example/guide\n[^n]: The proof.'
+]
+
+browserTest(
+  'links, notes, formulas, code and pictures are the same live and after a reload, and copied as written',
+  async (t) => {
+    const agent = new ScriptedAgent()
+    const site = await openSite(t, { agent })
+    const visitor = await visit(t, site.url, {
+      person: await account(site.url, 'ada@example.com'),
+      context: { permissions: ['clipboard-read', 'clipboard-write'] }
+    })
+    const { page } = visitor
+    await visitor.open()
+    await visitor.say('Show me')
+    const stage = await stageOf(agent, 0)
+    for (const part of RICH) stage.say(part)
+    const answer = page.locator('.message.ai .markdown').last()
+    await answer.locator('math').waitFor()
+    await answer.locator('.hljs-keyword').waitFor()
+    const live = await answer.innerHTML()
+    t.match(live, /href="https:\/\/docs\.example\/guide"/)
+    stage.reply(RICH.join(''))
+    stage.finish()
+    await visitor.answered()
+    await page.reload()
+    await answer.locator('math').waitFor()
+    await answer.locator('.hljs-keyword').waitFor()
+    t.equal(await answer.innerHTML(), live)
+    await page.locator('.message.ai .actions').getByRole('button', { name: 'Copy', exact: true }).click()
+    t.equal(await page.evaluate('navigator.clipboard.readText()'), RICH.join(''))
+    await page.locator('.code').getByRole('button', { name: 'Copy' }).click()
+    t.equal(await page.evaluate('navigator.clipboard.readText()'), 'const a = "\\\\n"')
+
+    const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+    const threadId = await visitor.threadId()
+    const picture = { type: 'image_url', image_url: { url: `data:image/png;base64,${png}` } }
+    const messages = [{ type: 'ai', id: 'p', content: [{ type: 'text', text: 'A dot.' }, picture] }]
+    await new Person(site.url, new Map((await visitor.context.cookies()).map(({ name, value }) => [name, value]))).post(
+      `/api/threads/${threadId}/state`,
+      { values: { messages } }
+    )
+    await page.reload()
+    await page.locator('.message.ai img.picture').waitFor()
+    t.equal(
+      await page.evaluate(
+        "((image) => image.decode().then(() => image.naturalWidth))(document.querySelector('.message.ai img.picture'))"
+      ),
+      1
+    )
+  }
+)
+
+browserTest('a table of data and a text are shown as they look and as they are written, and are copied', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, {
+    person,
+    context: { permissions: ['clipboard-read', 'clipboard-write'] }
+  })
+  const { page } = visitor
+  await visitor.open()
+  const write = async (path: string, content: string) => {
+    await visitor.say(`/demo rate=0 tool=write_file args=${JSON.stringify({ path, content })}`)
+    await page.getByRole('button', { name: path, exact: true }).waitFor()
+    await visitor.answered()
+    await page.getByRole('button', { name: path, exact: true }).click()
+  }
+  const csv = 'name,size\n"a, b",1\nc,2\n'
+  await write('sizes.csv', csv)
+  const panel = page.locator('.panel.artifact')
+  await panel.locator('td').first().waitFor()
+  t.same(await panel.locator('td').allInnerTexts(), ['a, b', '1', 'c', '2'])
+  await panel.getByRole('button', { name: 'Copy the file' }).click()
+  await page.locator('.toast').getByText('Copied').waitFor()
+  t.equal(await page.evaluate('navigator.clipboard.readText()'), csv)
+  await panel.getByRole('button', { name: 'Close the file' }).click()
+  await write('notes.md', '# Notes\n\n- one\n')
+  await panel.getByRole('heading', { name: 'Notes' }).waitFor()
+  await panel.getByRole('button', { name: 'Source' }).click()
+  await panel.locator('code').getByText('# Notes').waitFor()
+})
+
+browserTest(
+  'own settings: what is remembered is forgotten, a token needs a scope, everything kept is downloaded',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const { status } = await person.post('/api/memory/facts', { content: 'Likes storks', category: 'preference' })
+    t.equal(status, 200)
+    const visitor = await visit(t, site.url, { person })
+    const { page } = visitor
+    await visitor.open()
+    await page.getByRole('button', { name: 'ada@example.com', exact: true }).click()
+    await page.getByText('Likes storks').waitFor()
+    await page.getByRole('button', { name: 'Forget: Likes storks' }).click()
+    await page.getByText('Nothing yet.').waitFor()
+    t.same(listIn((await person.get('/api/memory')).body, 'facts'), [])
+
+    await page.getByRole('button', { name: 'Create token' }).click()
+    await page.getByText('Choose what the token may do').waitFor()
+    t.same(listIn((await person.get('/api/v1/auth/tokens')).body, 'tokens'), [])
+
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('link', { name: 'Everything that is kept of you' }).click()
+    ])
+    t.match(download.suggestedFilename(), /\.zip$/)
+
+    await page.getByRole('group', { name: 'Theme' }).getByRole('button', { name: 'Dark' }).click()
+    t.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark')
+  }
+)
+
+browserTest(
+  'after five wrong passwords the door says when it may be tried again, and the way of the forgotten one',
+  async (t) => {
+    const site = await openSite(t)
+    await account(site.url, 'bob@example.com')
+    await new Person(site.url).post('/api/v1/auth/initialize', { email: 'root@example.com', password: PASSWORD })
+    const visitor = await visit(t, site.url)
+    const { page } = visitor
+    visitor.expect(/status of (401|429)/)
+    await visitor.open()
+    await page.getByLabel('E-mail').fill('bob@example.com')
+    await page.getByLabel('Password').fill('not-the-password')
+    for (let n = 0; n < 6; n++) {
+      const answer = page.waitForResponse('**/login/local')
+      await page.getByRole('button', { name: 'Sign in', exact: true }).click()
+      await answer
+    }
+    await page
+      .getByRole('alert')
+      .filter({ hasText: /tried again in \d+ min/ })
+      .waitFor()
+    await page.getByText('An administrator can send you a link').waitFor()
+  }
+)
+
+browserTest('the operator sees what was used, what was done, and what has failed, and tries it again', async (t) => {
+  const site = await openSite(t, { config: { webhooks: { attempts: 1, allowed_networks: ['127.0.0.0/8'] } } })
+  const admin = new Person(site.url)
+  await admin.post('/api/v1/auth/initialize', { email: 'root@example.com', password: PASSWORD })
+  const thread = await admin.thread()
+  // Nobody listens there.
+  const webhook = `http://127.0.0.1:${await freePort()}/hook`
+  await admin.post(`/api/threads/${thread}/runs/wait`, { ...asked('/demo deltas=3 rate=0'), webhook })
+  const visitor = await visit(t, site.url, { person: admin })
+  const { page } = visitor
+  await visitor.open('#/overview')
+  await page.getByRole('heading', { name: 'Usage' }).waitFor()
+  await page
+    .locator('.cards li', { hasText: 'root@example.com' })
+    .filter({ hasText: /\d+ runs, \d+ tokens/ })
+    .first()
+    .waitFor()
+  await page.getByRole('link', { name: 'As CSV' }).waitFor()
+  const jobs = async () => listIn((await admin.get('/api/v1/admin/jobs?dead=true')).body, 'jobs').length
+  await until(async () => (await jobs()) === 1, 'a job that has failed')
+  await page.reload()
+  await page.getByRole('heading', { name: 'Jobs that failed' }).waitFor()
+  const job = page.locator('.cards li', { hasText: 'webhook' })
+  const tried = page.waitForResponse((response) => response.url().endsWith('/retry'))
+  await job.getByRole('button', { name: 'Try again' }).click()
+  t.equal((await tried).status(), 200)
+  await until(async () => (await jobs()) === 1, 'it has failed again')
+  await page.reload()
+  await job.getByRole('button', { name: 'Drop' }).click()
+  await until(async () => (await jobs()) === 0, 'it is dropped')
+  await page.reload()
+  await page.getByRole('heading', { name: 'Audit' }).waitFor()
+  await page.locator('.cards li', { hasText: 'job dropped' }).first().waitFor()
+})
+
+browserTest('text in Chinese is found by a word of it, and the list says how many there are', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const thread = await person.thread()
+  await person.post(`/api/threads/${thread}/runs/wait`, asked('今天天气很好 /demo deltas=2 rate=0'))
+  await until(
+    async () => at((await person.get(`/api/v1/search?q=${encodeURIComponent('天气')}`)).body, 'total') !== 0,
+    'the index'
+  )
+  for (let n = 0; n < 230; n += 23)
+    await Promise.all(
+      Array.from({ length: 23 }, async (_, i) =>
+        person.post(`/api/threads/${await person.thread()}/state`, { values: { title: `Number ${n + i}` } })
+      )
+    )
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  await page.locator('#search').fill('天气')
+  await page.getByRole('region', { name: 'Messages found' }).getByText('天气').first().waitFor()
+  await page.locator('#search').fill('number')
+  await page.locator('.threads').getByText('200 of 230 found').waitFor()
+})
+
+browserTest('a model is chosen by what it is for, and how much it thinks; a thumb is given a word', async (t) => {
+  const model = await startModel()
+  t.teardown(() => model.stop())
+  const base = { provider: 'openai', base_url: model.baseUrl, api_key: 'k', model: 'm' }
+  const models = [
+    { ...base, name: 'quick', description: 'For short questions' },
+    { ...base, name: 'deep', description: 'For hard questions', supports_reasoning_effort: true }
+  ]
+  const site = await openSite(t, { config: { models } })
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open()
+  await page.getByLabel('Model', { exact: true }).waitFor()
+  t.equal(await page.getByLabel('Thinking').count(), 0, 'the first one does not think')
+  await page.getByLabel('Model', { exact: true }).selectOption('deep')
+  await page.getByTitle('For hard questions').first().waitFor({ state: 'attached' })
+  await page.getByLabel('Thinking').selectOption({ label: 'Thinks most' })
+  await page.reload()
+  await page.getByLabel('Thinking').waitFor()
+  await visitor.say(scripted({ text: 'Hello' }))
+  await visitor.hasWords('Hello')
+  await visitor.answered()
+  t.equal((await model.request()).body.reasoning_effort, 'high')
+
+  await page.getByRole('button', { name: 'Good answer' }).click()
+  await page.getByLabel('A word about it').fill('To the point')
+  await page.locator('.why').getByRole('button', { name: 'Send' }).click()
+  await page.locator('.toast').getByText('Thank you.').waitFor()
+  const [run] = listIn((await person.get(`/api/threads/${await visitor.threadId()}/runs`)).body)
+  const path = `/api/threads/${await visitor.threadId()}/runs/${String(at(run, 'run_id'))}/feedback`
+  t.match((await person.get(path)).body, [{ rating: 1, comment: 'To the point' }])
+})
