@@ -73,7 +73,7 @@ export class Transcript {
     const at = this.#byId.get(id)
     const before = at === undefined ? undefined : this.#messages[at]
     const isPart = isChunk(piece)
-    if (before && isPart && !before.isPartial) return false
+    if (before && isPart && !before.isPartial && !goesOnFrom(before, piece)) return false
     const next = isPart ? this.#grow(id, piece) : settled(piece, before)
     if (!next.isPartial) this.#growing.delete(id)
     this.#byId.set(id, at ?? this.#messages.length)
@@ -94,6 +94,12 @@ export class Transcript {
       raw: { ...message.fields, content: '' }
     }
   }
+}
+
+/** A run that continues an answer begins with all that was said before, under the same id. */
+function goesOnFrom({ content }: TranscriptMessage, piece: JsonObject): boolean {
+  const { content: said } = piece
+  return typeof content === 'string' && content !== '' && typeof said === 'string' && said.startsWith(content)
 }
 
 function settled(raw: Record<string, unknown>, before?: TranscriptMessage): TranscriptMessage {

@@ -4,6 +4,7 @@ import { account, browserTest, threadSaying, visit } from '../fixtures/browser.t
 import { freePort } from '../fixtures/free-port.ts'
 import { asked, at, listIn, openSite, PASSWORD, Person, until } from '../fixtures/gateway.ts'
 import { type Script, scripted, startModel } from '../fixtures/model.ts'
+import { openCompany } from '../fixtures/provider.ts'
 import { isReadable, WIDE_TABLE } from '../fixtures/wide-table.ts'
 
 /** The stage of the n-th run. */
@@ -398,4 +399,18 @@ browserTest('a model is chosen by what it is for, and how much it thinks; a thum
   const [run] = listIn((await person.get(`/api/threads/${await visitor.threadId()}/runs`)).body)
   const path = `/api/threads/${await visitor.threadId()}/runs/${String(at(run, 'run_id'))}/feedback`
   t.match((await person.get(path)).body, [{ rating: 1, comment: 'To the point' }])
+})
+
+browserTest('who belongs to the company signs in there, and is back where the door was', async (t) => {
+  const { site, people, signIn } = await openCompany(t)
+  await new Person(site.url).post('/api/v1/auth/initialize', { email: 'root@example.com', password: PASSWORD })
+  people.set('ann', { email: 'ann@example.com', email_verified: true })
+  await signIn('ann')
+  const visitor = await visit(t, site.url)
+  visitor.expect(/a request to http:..127\.0\.0\.1/, /status of 401/)
+  await visitor.open()
+  await visitor.page.getByRole('link', { name: 'Continue with The company' }).click()
+  await visitor.page.getByRole('button', { name: 'ann@example.com', exact: true }).waitFor()
+  await visitor.say('/demo deltas=2 rate=0')
+  await visitor.answered()
 })
