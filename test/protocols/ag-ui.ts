@@ -55,7 +55,7 @@ t.test('a page finds its thread, and who connects gets it from its start; others
   const [person, other] = [await signIn(site), await signIn(site, 'other')]
   await run(person, 'mine', 'run_2')
   const page = (await person.get(`${PATH}?threadId=mine`)).body
-  t.match(page, { messages: [{ id: 'u1', role: 'user' }, { role: 'assistant' }], activeRun: null, interrupts: [] })
+  t.match(page, { messages: [{ id: 'u1', role: 'user' }, { role: 'assistant' }], activeRun: null, interrupts: null })
   const connected = await person.post(`${PATH}/connect`, inputOf('mine', 'fresh', { messages: [] }))
   t.match(eventsIn(connected.text)[1], { type: 'TEXT_MESSAGE_START', messageId: 'u1', role: 'user' })
   t.match(await other.post(`${PATH}/connect`, inputOf('mine', 'fresh')), { status: 200, text: '' })
@@ -82,6 +82,19 @@ t.test(
       },
       { role: 'assistant', parts: [{ type: 'text', content: 'w0000 w0001 w0002 ' }] }
     ])
+  }
+)
+
+t.test(
+  'a page that loads a thread which waits for an answer has the question as its stream has asked it',
+  async (t) => {
+    const person = await signIn(site)
+    const words = '/demo rate=0 tool=ask_user args={"question":"Which colour?","options":["Green","Blue"]}'
+    const asked = await run(person, 'asked', 'run_a', { messages: [{ id: 'u8', role: 'user', content: words }] })
+    const pending = at(eventsIn(asked.text).at(-1), 'outcome', 'interrupts')
+    t.equal(listIn(pending).length, 1)
+    const page = (await person.get(`${PATH}?threadId=asked`)).body
+    t.strictSame(at(page, 'interrupts'), { runId: 'run_a', pending })
   }
 )
 

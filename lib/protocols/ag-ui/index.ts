@@ -10,21 +10,21 @@ import { runOf } from '../../routes/run-view.ts'
 import type { Services } from '../../routes/services.ts'
 import { entriesOf } from '../../routes/turn.ts'
 import { throughDoor } from '../door.ts'
-import { PART_FILTER } from '../parts.ts'
+import { PART_FILTER, partsOfMessages } from '../parts.ts'
 import { isBehindInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
 import { begunBefore, requestKeyOf } from '../repeats.ts'
 import { streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, visibleThread } from '../threads.ts'
 import { dialectIn, type RunInput, runBodyOf, runInput } from './input.ts'
 import { pageMessages } from './messages.ts'
-import { type AgUiEvent, type Dialect, namesOf, translationIn } from './translate.ts'
+import { type AgUiEvent, type Dialect, interruptOf, namesOf, translationIn } from './translate.ts'
 
 export const PROTOCOL = 'ag-ui'
 /** Names of runs: TanStack's are no UUIDs. */
 const RUNS = 'ag-ui-run'
 const EMPTY = Buffer.alloc(0)
 
-const PAGE = openly({ messages: arrayOf(anObject) }, { activeRun: orNull(anObject), interrupts: arrayOf(anObject) })
+const PAGE = openly({ messages: arrayOf(anObject) }, { activeRun: orNull(anObject), interrupts: orNull(anObject) })
 
 export function agUiRoutes(services: Services): Route[] {
   const { config } = services
@@ -195,15 +195,19 @@ export function agUi(services: Services) {
   /** As TanStack's pages read a thread when they are loaded. */
   const page = async (call: UserCall, name: string): Promise<Reply> => {
     const threadId = name === '' ? null : await visibleThread(services, call, PROTOCOL, name)
-    if (threadId === null) return { json: { messages: [], activeRun: null, interrupts: [], page: null } }
+    if (threadId === null) return { json: { messages: [], activeRun: null, interrupts: null, page: null } }
     const [[newest], [last], questions] = await Promise.all([
       entriesOf(states, threadId, call.user.id, 1),
       newestRuns(services, threadId),
       openQuestions(services, threadId)
     ])
-    const messages = pageMessages(newest?.messages ?? [])
+    const stored = newest?.messages ?? []
+    const messages = pageMessages(stored)
+    const calls = partsOfMessages(stored).flatMap((part) => (part.type === 'called' ? [part] : []))
+    const pending = questions.flatMap((question) => interruptOf(question, calls))
+    const interrupts = last && pending.length > 0 ? { runId: namesOf(last).runId, pending } : null
     const activeRun = last && isInFlight(last) ? { runId: namesOf(last).runId } : null
-    return { json: { messages, activeRun, interrupts: questions, page: null } }
+    return { json: { messages, activeRun, interrupts, page: null } }
   }
 
   return { run, connect, again, page }

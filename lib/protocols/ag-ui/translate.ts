@@ -152,7 +152,7 @@ function ending(end: End, dialect: Dialect): JsonObject {
 }
 
 /** A question as AG-UI asks it. */
-function interruptOf(question: Interrupt, calls: readonly Call[]): JsonObject[] {
+export function interruptOf(question: Interrupt, calls: readonly Call[]): JsonObject[] {
   const { id, value } = question
   const own = calls.find((call) => call.id === id)
   const [review] = reviewsOf(question, calls)
