@@ -14,7 +14,7 @@ const COUNTED_MAX = 100
  */
 function nextTime({ schedule, timezone }: Pick<Cron, 'schedule' | 'timezone'>, after: number): number | null {
   const zone = timezone || 'UTC'
-  if (!isZone(zone)) throw new ScheduleInvalid(`there is no time zone ${zone}`)
+  if (!isZone(zone)) throw new ScheduleInvalid(`there is no timezone ${zone}`)
   // Such as @daily, which has one word.
   if (!schedule.startsWith('@') && schedule.trim().split(/\s+/).length !== 5)
     throw new ScheduleInvalid('it has five fields: minute, hour, day of the month, month and day of the week')

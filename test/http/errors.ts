@@ -52,7 +52,7 @@ t.test('a request that is not acceptable is 422 and says where', async (t) => {
 t.test('a schedule that cannot be is refused in words of its writer, wherever it is given', async (t) => {
   const person = await signIn(await openSite(t))
   const cases: [schedule: string, timezone: string, why: RegExp][] = [
-    ['* * * * *', 'Mars/Base', /there is no time zone Mars\/Base$/],
+    ['* * * * *', 'Mars/Base', /there is no timezone Mars\/Base$/],
     ['* * * * * *', 'UTC', /five fields: minute, hour/],
     ['', 'UTC', /five fields: minute, hour/],
     ['61 * * * *', 'UTC', /: Invalid value for minute: 61$/]
