@@ -96,7 +96,7 @@ browserTest('of 5,000 messages those in sight are drawn, and scrolling through t
   await page.locator('.scroller').hover()
   await until(async () => {
     await page.mouse.wheel(0, -1_000_000)
-    return page.getByText('Question 0', { exact: true }).isVisible()
+    return page.locator('.bubble').getByText('Question 0', { exact: true }).isVisible()
   }, 'the first message')
   t.ok((await drawn()) < 400, 'and what is out of sight is gone again')
 })

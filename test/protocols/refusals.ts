@@ -200,7 +200,7 @@ const ANSWERS: Readonly<Record<string, Answering>> = {
   },
   'AG-UI': async (person, thread) => {
     const page = (await person.get(`/api/agui/lead_agent?threadId=${thread}`)).body
-    const resume = listIn(page, 'interrupts').map((one) => ({
+    const resume = listIn(page, 'interrupts', 'pending').map((one) => ({
       interruptId: at(one, 'id'),
       status: 'resolved',
       payload: 'Blue'
