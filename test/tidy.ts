@@ -299,6 +299,21 @@ const ONCE: readonly {
     unlike: ['await withTimeout(work, 5)']
   },
   {
+    idea: 'a request of the page without a limit of time, which keeps one of its six connections where the network is dead',
+    sign: /\.send\(\s*(?:'[A-Z]+'|method\b)/,
+    home: 'lib/client/colloquy.ts',
+    others: {
+      'lib/console/api.ts': 'sends what the client gives it',
+      'lib/console/installation.ts': 'a backup takes as long as it is large',
+      'lib/console/queue.ts': 'a message for an agent at work is answered when the agent has taken it',
+      'lib/console/shared.ts': 'a picture takes as long as it is large',
+      'lib/console/shown-messages.ts': 'a model may take long to write suggestions',
+      'lib/console/unsent.ts': 'has limits of its own, given as a signal'
+    },
+    like: ["await colloquy.send('POST', path)", "colloquy\n      .send('GET', path)"],
+    unlike: ["await colloquy.request('POST', path)", "socket.send('text')"]
+  },
+  {
     idea: 'networks and which addresses are in them',
     sign: /\bBlockList\b|\.addSubnet\(/,
     home: 'lib/base/networks.ts',

@@ -93,17 +93,22 @@ export class Colloquy {
 
   /** Any other API call: JSON in, JSON out. Given up when nothing arrives for `timeoutMs`. */
   async call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
-    const watch = new Watchdog(this.#options.timeoutMs ?? TIMEOUT_MS, signal)
+    const { text } = await this.request(method, path, { body, signal })
+    return (text === '' ? null : JSON.parse(text)) as T
+  }
+
+  /** The same for an answer that is no JSON, or whose headers are wanted. */
+  async request(method: string, path: string, sending: Sending = {}): Promise<{ text: string; headers: Headers }> {
+    const watch = new Watchdog(this.#options.timeoutMs ?? TIMEOUT_MS, sending.signal)
     try {
-      const response = await this.send(method, path, { body, signal: watch.signal })
-      const text = await watch.textOf(response)
-      return (text === '' ? null : JSON.parse(text)) as T
+      const response = await this.send(method, path, { ...sending, signal: watch.signal })
+      return { text: await watch.textOf(response), headers: response.headers }
     } finally {
       watch.stop()
     }
   }
 
-  /** @throws ApiError for a status other than 2xx; errors of fetch */
+  /** Without a limit of time: on a dead connection it never ends. @throws ApiError for a status other than 2xx; errors of fetch */
   async send(method: string, path: string, { body, headers, signal }: Sending = {}): Promise<Response> {
     const { token, headers: own, fetch: send = fetch } = this.#options
     const csrf = token || method === 'GET' ? null : csrfToken()
@@ -242,7 +247,7 @@ export class RunStream implements AsyncIterable<Frame> {
       }
     } finally {
       this.close()
-      this.#tell({ state: 'closed', failures: this.#failures })
+      this.#options.onConnection?.({ state: 'closed', failures: this.#failures })
     }
   }
 
@@ -259,7 +264,7 @@ export class RunStream implements AsyncIterable<Frame> {
 
   /** One attempt; null: it failed, and the delay is over. */
   async #connect(): Promise<Response | null> {
-    this.#tell({ state: 'connecting', failures: this.#failures })
+    this.#options.onConnection?.({ state: 'connecting', failures: this.#failures })
     const { connectMs = CONNECT_MS, silenceMs } = this.#options
     const ms = this.#shortLeft ? Math.min(SHORT_MS, connectMs) : connectMs
     const watchdog = new Watchdog(ms, this.#abort.signal)
@@ -270,7 +275,7 @@ export class RunStream implements AsyncIterable<Frame> {
       this.#hangingMs = beatMsOf(response) * 1.2
       watchdog.restart(silenceMs ?? silenceMsOf(response))
       this.#shortLeft = null
-      this.#tell({ state: 'open', failures: this.#failures })
+      this.#options.onConnection?.({ state: 'open', failures: this.#failures })
       return response
     } catch (error) {
       watchdog.stop()
@@ -350,7 +355,7 @@ export class RunStream implements AsyncIterable<Frame> {
     const most = grownMs(this.#failures, backoffMs, backoffMaxMs)
     const ms = this.#isHasty(error) ? 0 : Math.max(asked, most / 2 + (Math.random() * most) / 2)
     this.#failures++
-    this.#tell({ state: 'waiting', failures: this.#failures, retryAt: Date.now() + ms, error })
+    this.#options.onConnection?.({ state: 'waiting', failures: this.#failures, retryAt: Date.now() + ms, error })
     return new Promise((resolve) => {
       const go = () => {
         clearTimeout(timer)
@@ -367,10 +372,6 @@ export class RunStream implements AsyncIterable<Frame> {
     if (!(error instanceof Silence)) return false
     this.#shortLeft = this.#shortLeft === 0 ? null : (this.#shortLeft ?? SHORT_ATTEMPTS + 1) - 1
     return this.#shortLeft !== null
-  }
-
-  #tell(connection: Connection): void {
-    this.#options.onConnection?.(connection)
   }
 }
 

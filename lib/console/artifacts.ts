@@ -29,10 +29,10 @@ export function View({ threadId, path, versions, onClose }: ArtifactProps) {
   const newest = versions.at(-1)
   useEffect(() => {
     if (kind === 'image') return
-    colloquy
-      .send('GET', artifactPath(threadId, path))
-      .then((response) => response.text())
-      .then(setStored, (error) => setProblem(textOf(error)))
+    colloquy.request('GET', artifactPath(threadId, path)).then(
+      ({ text: content }) => setStored(content),
+      (error) => setProblem(textOf(error))
+    )
   }, [path, newest])
   const text = version === null ? stored : versions[version]!
   const at = version ?? versions.length - 1

@@ -35,7 +35,7 @@ function Entry({ thread }: { readonly thread: Thread }) {
     const resume = questions?.length === 1 ? value : { [id]: value }
     const body = { command: { resume }, on_disconnect: 'continue', metadata: {} }
     try {
-      await colloquy.send('POST', `${path}/runs`, { body, headers: { 'Idempotency-Key': newId() } })
+      await colloquy.request('POST', `${path}/runs`, { body, headers: { 'Idempotency-Key': newId() } })
       notify('Answered. The agent goes on.')
       asking.value = asking.value.filter((one) => one !== thread)
     } catch (error) {

@@ -55,7 +55,7 @@ export class Queue {
       on_disconnect: 'continue',
       ...membersOf(choice)
     }
-    await colloquy.send('POST', this.#path, { body, headers: { 'Idempotency-Key': newId() } })
+    await colloquy.request('POST', this.#path, { body, headers: { 'Idempotency-Key': newId() } })
     await this.refresh()
   }
 

@@ -175,7 +175,9 @@ async function greet(user: User): Promise<void> {
 }
 
 export async function signIn(email: string, password: string): Promise<void> {
-  await colloquy.send('POST', '/api/v1/auth/login/local', { body: new URLSearchParams({ username: email, password }) })
+  await colloquy.request('POST', '/api/v1/auth/login/local', {
+    body: new URLSearchParams({ username: email, password })
+  })
   await enter()
 }
 

@@ -64,9 +64,9 @@ interface Listed {
 }
 
 async function search(body: object, signal?: AbortSignal): Promise<Listed> {
-  const response = await colloquy.send('POST', '/api/threads/search', { body, ...(signal && { signal }) })
-  const list = (await response.json()) as Thread[]
-  return { list, total: Number(response.headers.get('x-pagination-total') ?? list.length) }
+  const { text, headers } = await colloquy.request('POST', '/api/threads/search', { body, signal })
+  const list = JSON.parse(text) as Thread[]
+  return { list, total: Number(headers.get('x-pagination-total') ?? list.length) }
 }
 
 /** Called with each reload of the list: what else is known of threads is read again. */
