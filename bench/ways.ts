@@ -40,8 +40,8 @@ export interface Way {
 /** The most that a way may take. A way that got shorter lowers its limit. */
 export const LIMITS = {
   'one delta, to a socket and to the disk': { files: 26, functions: 105 },
-  'POST runs/stream, until its first bytes': { files: 108, functions: 596 },
-  'rejoining a live run, until its first bytes': { files: 44, functions: 187 },
+  'POST runs/stream, until its first bytes': { files: 109, functions: 596 },
+  'rejoining a live run, until its first bytes': { files: 45, functions: 188 },
   'rejoining an ended run, to its end': { files: 51, functions: 246 },
   'POST threads/search': { files: 37, functions: 150 }
 } as const

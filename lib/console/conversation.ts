@@ -91,7 +91,7 @@ export class Conversation {
     this.away = new Away(threadId)
     if (isNew) this.state.value = 'new'
     const until = { signal: this.#closing.signal }
-    tabs.addEventListener('message', ({ data }) => this.#heard(data), until)
+    tabs.addEventListener('message', ({ data }) => this.#tabChanged(data), until)
     document.addEventListener('visibilitychange', this.#onVisible, until)
     addEventListener('online', () => this.retryNow(), until)
     addEventListener('pagehide', () => this.away.leave(), until)
@@ -228,7 +228,7 @@ export class Conversation {
     if (!isLive.value || this.#hasNews || this.state.value === 'broken') await this.#look()
   }
 
-  #heard(data: { threadId?: string; what?: string }): void {
+  #tabChanged(data: { threadId?: string; what?: string }): void {
     if (data.threadId === this.threadId && this.active.value === null) void this.load()
   }
 

@@ -1,5 +1,5 @@
 // A conversation as TanStack's pages load it: its messages, whose parts are what their stream has shown of them.
-import type { Json, JsonObject } from '../../base/types.ts'
+import { type Json, type JsonObject, textOf } from '../../base/types.ts'
 import { type Part, partsOfMessages } from '../parts.ts'
 
 interface Message {
@@ -13,7 +13,7 @@ export function pageMessages(messages: readonly JsonObject[]): JsonObject[] {
   const shown: Message[] = []
   for (const { id = null, type, ...message } of messages) {
     if (type === 'tool') addResult(shown, partsOfMessages([{ id, type, ...message }]))
-    if (type === 'human') shown.push({ id, role: 'user', parts: textParts(message.content ?? null) })
+    if (type === 'human') shown.push({ id, role: 'user', parts: textParts(message.content ?? '') })
     if (type === 'ai')
       shown.push({ id, role: 'assistant', parts: partsOfMessages([{ id, type, ...message }]).flatMap(shownOf) })
   }
@@ -21,16 +21,9 @@ export function pageMessages(messages: readonly JsonObject[]): JsonObject[] {
 }
 
 function textParts(content: Json): JsonObject[] {
-  const text = wordsOf(content)
+  // As messages are stored: a text, or a list of blocks.
+  const text = textOf(content as string | Json[])
   return text === '' ? [] : [{ type: 'text', content: text }]
-}
-
-function wordsOf(content: Json): string {
-  if (typeof content === 'string') return content
-  const blocks = Array.isArray(content) ? content : []
-  return blocks
-    .map((block) => (typeof block === 'object' && block !== null && 'text' in block ? String(block.text) : ''))
-    .join('')
 }
 
 function shownOf(part: Part): JsonObject[] {

@@ -157,8 +157,7 @@ export class Committer implements Writer {
 
   /** Why the store has taken nothing for too long; null: it is fine, or just slow. */
   get stuck(): string | null {
-    const { since, patienceMs } = this.#outage
-    return since === null || performance.now() - since <= patienceMs ? null : this.#outage.stuck
+    return this.#outage.stuck
   }
 
   /** Resolves when the queue is empty: for shutdown, when nobody hands over more. */

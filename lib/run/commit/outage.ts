@@ -39,8 +39,6 @@ export function unavailable(reason: string): Failure {
 
 export class Outage {
   readonly #options: Required<OutageOptions>
-  /** A batch that has waited no longer is not stuck, whatever its trouble. */
-  readonly patienceMs: number
   /** When the batch in front was begun, by `performance.now()`; null: there is none. */
   since: number | null = null
   /** The batch the store has not taken yet; nothing overtakes it. */
@@ -53,7 +51,6 @@ export class Outage {
 
   constructor(options: Required<OutageOptions>) {
     this.#options = options
-    this.patienceMs = Math.min(options.downAfterMs, options.stuckAfterMs)
   }
 
   get waitingMs(): number {
@@ -62,10 +59,10 @@ export class Outage {
 
   /** Why the store has taken nothing for too long; null: it is fine, or just slow. */
   get stuck(): string | null {
-    const { stuckAfterMs, troubleOf } = this.#options
+    const { stuckAfterMs, downAfterMs, troubleOf } = this.#options
     const trouble = this.#trouble ?? troubleOf()
     const isDown = trouble !== null && !trouble.passes
-    if (this.waitingMs <= (isDown ? this.patienceMs : stuckAfterMs)) return null
+    if (this.waitingMs <= (isDown ? Math.min(downAfterMs, stuckAfterMs) : stuckAfterMs)) return null
     return trouble?.message ?? 'it does not answer'
   }
 

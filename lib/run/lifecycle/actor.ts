@@ -388,7 +388,7 @@ export class RunActor implements RecorderEvents {
 
   /** The creator is back: the grace period restarts at its next departure. */
   creatorCame(): void {
-    if (this.#disconnect.timer) this.#disconnect.stop()
+    this.#disconnect.stop()
   }
 
   /** The process is shutting down: disconnects no longer cancel runs. */

@@ -6,7 +6,7 @@ export class DisconnectTimer {
   readonly #ms: number
   readonly #onAway: () => void
   /** null: its client is there. */
-  timer: NodeJS.Timeout | null = null
+  #timer: NodeJS.Timeout | null = null
   #isForgotten = false
 
   /** `onAway` is called `ms` after the creator's last departure, if the run asks for it, or as late as its protocol wants. */
@@ -21,14 +21,14 @@ export class DisconnectTimer {
   left(isAsked: boolean): void {
     if (!(this.#isAsked || isAsked) || this.#isForgotten) return
     this.stop()
-    this.timer = setTimeout(this.#onAway, this.#ms)
-    this.timer.unref()
+    this.#timer = setTimeout(this.#onAway, this.#ms)
+    this.#timer.unref()
   }
 
   /** The creator is back, or the run has ended. */
   stop(): void {
-    if (this.timer) clearTimeout(this.timer)
-    this.timer = null
+    if (this.#timer) clearTimeout(this.#timer)
+    this.#timer = null
   }
 
   /** Ignores further departures. */
