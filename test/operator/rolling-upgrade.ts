@@ -29,7 +29,7 @@ const LEASE_MS = 3000
  */
 const HOLDS_MS = 1000 + 2 * 250
 /** And as often as this the slowest request before it: the machine has the work of the change beside that of the load. */
-const SLOWER = 5
+const SLOWER = 10
 
 interface Plan {
   readonly schema: number
