@@ -419,6 +419,65 @@ t.test('there is no file in lib/ that nobody imports', async (t) => {
   t.same(dead, [])
 })
 
+/** What a file exports, by its declarations. */
+function exportedIn(file: string): string[] {
+  return sourceOf(file).statements.flatMap((one) => {
+    const isOut = ts.canHaveModifiers(one) && one.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)
+    if (!isOut) return []
+    if (ts.isVariableStatement(one)) return one.declarationList.declarations.map(({ name }) => name.getText())
+    const { name } = one as ts.DeclarationStatement
+    return name ? [name.getText()] : []
+  })
+}
+
+/** What a file takes from others of ours: file and name, `*` for all of them. */
+function takenBy(file: string): (readonly [from: string, name: string])[] {
+  const taken: (readonly [string, string])[] = []
+  const source = sourceOf(file)
+  // Only then is there one below the first level.
+  const isDeep = source.text.includes("import('")
+  const visit = (node: ts.Node): void => {
+    const [path, names] = takenAt(node)
+    if (path?.startsWith('.')) taken.push(...names.map((name) => [normalize(join(dirname(file), path)), name] as const))
+    if (isDeep) ts.forEachChild(node, visit)
+  }
+  ts.forEachChild(source, visit)
+  return taken
+}
+
+function takenAt(node: ts.Node): [path: string | undefined, names: readonly string[]] {
+  const textOf = (one: ts.Node | undefined) => (one && ts.isStringLiteralLike(one) ? one.text : undefined)
+  const named = ({ elements }: ts.NamedImports | ts.NamedExports) =>
+    [...elements].map(({ propertyName, name }) => (propertyName ?? name).text)
+  if (ts.isImportDeclaration(node)) {
+    const those = node.importClause?.namedBindings
+    return [textOf(node.moduleSpecifier), those && ts.isNamedImports(those) ? named(those) : those ? ['*'] : []]
+  }
+  if (ts.isExportDeclaration(node)) {
+    const those = node.exportClause
+    return [textOf(node.moduleSpecifier), those && ts.isNamedExports(those) ? named(those) : ['*']]
+  }
+  if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument))
+    return [textOf(node.argument.literal), [node.qualifier?.getText() ?? '*']]
+  const isImport = ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword
+  return isImport ? [textOf(node.arguments[0]), ['*']] : [undefined, []]
+}
+
+function sourceOf(file: string): ts.SourceFile {
+  return ts.createSourceFile(file, readFileSync(join(ROOT, file), 'utf8'), ts.ScriptTarget.Latest, true)
+}
+
+t.test('what a file of lib/ exports, another one takes', async (t) => {
+  const taken = new Map<string, Set<string>>()
+  for (const [from, name] of [...files, ...sources('test'), ...sources('bench')].flatMap(takenBy))
+    taken.set(from, (taken.get(from) ?? new Set()).add(name))
+  const unused = sources('lib')
+    // The public doors.
+    .filter((file) => !/^lib\/(client\/|index\.ts$)/.test(file) && !taken.get(file)?.has('*'))
+    .flatMap((file) => exportedIn(file).flatMap((name) => (taken.get(file)?.has(name) ? [] : [`${file}: ${name}`])))
+  t.same(unused, [])
+})
+
 /** Whether a timer of this source may come again: an interval, or a timeout that is kept in a member or leads to a further one. */
 function comesAgain(text: string): boolean {
   const program = ts.createSourceFile('it.ts', text, ts.ScriptTarget.Latest, true)

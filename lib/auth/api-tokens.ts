@@ -67,7 +67,7 @@ function isOther(token: ApiToken): boolean {
 }
 
 /** A link that opens a thread. */
-export function isLink({ thread_id }: ApiToken): boolean {
+function isLink({ thread_id }: ApiToken): boolean {
   return thread_id !== undefined
 }
 

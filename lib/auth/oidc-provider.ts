@@ -47,7 +47,7 @@ export interface ProviderTokens {
 }
 
 /** What a browser brings back and what it is compared with. */
-export interface Exchange {
+interface Exchange {
   readonly verifier: string
   readonly state: string
   readonly nonce: string

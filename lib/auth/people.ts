@@ -54,14 +54,14 @@ export interface NewAccount {
 }
 
 /** Who asks for a mail, and in which language it is to be written. */
-export interface MailRequest {
+interface MailRequest {
   readonly address: string | null
   readonly request_id: string | null
   readonly language: string
 }
 
 /** By limit; null: as for everybody. */
-export type QuotaWish = { readonly [Name in keyof QuotaLimits]?: number | null | undefined }
+type QuotaWish = { readonly [Name in keyof QuotaLimits]?: number | null | undefined }
 
 export function sessionIdOf({ digest }: Session): string {
   return digest.slice(0, SESSION_ID_LENGTH)

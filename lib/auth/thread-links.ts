@@ -16,7 +16,7 @@ import { createKey, type NewKey } from './api-tokens.ts'
 import { digestOf, type Revocation, type Sessions } from './session.ts'
 
 /** Who may open links: nobody, who is signed in, or everybody who has one. */
-export type Sharing = 'off' | 'users' | 'public'
+type Sharing = 'off' | 'users' | 'public'
 
 /** An opening is recorded once in this time for each link and viewer; and so many of them are remembered. */
 const OPENED_MS = 3_600_000

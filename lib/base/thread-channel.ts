@@ -23,7 +23,7 @@ type ThreadMessage =
 export type Handlers = Readonly<Record<string, (...args: any[]) => unknown>>
 
 /** How errors cross: with more than name and message where their class matters. */
-export interface ErrorForm<Sent extends SentError> {
+interface ErrorForm<Sent extends SentError> {
   sent(error: unknown): Sent
   received(sent: Sent): Error
 }

@@ -42,7 +42,7 @@ export function traceHeaders(): Readonly<Record<string, string>> {
 type Attributes = Readonly<Record<string, string | number | null>>
 
 /** A span that was begun. */
-export interface Span {
+interface Span {
   /** What requests made within it carry; null: nothing. */
   readonly trace: Trace | null
   /** @param error why it failed; null: it did not */

@@ -65,7 +65,7 @@ function requestCounter(limits: Pick<UserLimits, 'hasQuotas' | 'requestsOf' | 'r
   return counter
 }
 
-export interface Servers {
+interface Servers {
   readonly server: HttpServer
   /** null: metrics have no port of their own. */
   readonly metricsServer: HttpServer | null

@@ -6,7 +6,7 @@ import { parseDocument } from 'yaml'
 
 // --------------------------------------------------------- Options by name as a file has them, before validation
 
-export type Tree = { [name: string]: unknown }
+type Tree = { [name: string]: unknown }
 
 export function isTree(value: unknown): value is Tree {
   return typeof value === 'object' && value !== null && !Array.isArray(value)

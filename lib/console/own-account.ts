@@ -56,7 +56,7 @@ export function Sessions() {
 }
 
 /** Browser and system in a header that has both in many words. */
-export function deviceOf(userAgent: string | null): string {
+function deviceOf(userAgent: string | null): string {
   const text = userAgent ?? ''
   const browser = /(Firefox|Edg|OPR|Chrome|Safari)\//.exec(text)?.[1]
   const system = /(Windows|Android|iPhone|iPad|Mac OS X|Linux)/.exec(text)?.[1]

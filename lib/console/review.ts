@@ -17,7 +17,7 @@ interface Asked {
   readonly choices: readonly Choice[]
 }
 
-export interface Review {
+interface Review {
   readonly calls: readonly Asked[]
   /** The answer to the question, from one decision for each call. */
   readonly answer: (decisions: readonly Decision[]) => Json

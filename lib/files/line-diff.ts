@@ -1,7 +1,7 @@
 // The difference of two texts, line by line, in the unified form that `diff -u` prints.
 import { formatPatch, OMIT_HEADERS, structuredPatch } from 'diff'
 
-export interface LineDiff {
+interface LineDiff {
   /** Hunks, without a header that names files; '' for equal texts. */
   readonly hunks: string
   readonly additions: number

@@ -9,7 +9,7 @@ const QUEUED_MAX = 1000
 const TRY_AGAIN = 1013
 
 /** What a queue is of. */
-export interface MessageQueueParts {
+interface MessageQueueParts {
   readonly socket: TextSocket
   /** The user's budget: counts messages until they are answered. */
   readonly share: Share

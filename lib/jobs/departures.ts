@@ -12,7 +12,7 @@ const AGAIN_MS = 60_000
 const ERASED_AGAIN_MS = 30_000
 
 /** Who has asked for an erasure: a line of the audit says when it is done. */
-export interface Erasure {
+interface Erasure {
   readonly actor: string
   readonly request_id: string | null
 }

@@ -7,7 +7,7 @@ import type { Config } from '../config/config.ts'
 
 const TIMEOUT_MS = 5_000
 
-export interface Arrival {
+interface Arrival {
   /** Whose connection it came by. */
   readonly peer: string
   readonly headers: IncomingHttpHeaders

@@ -41,15 +41,14 @@ const manifest = v.object({
 export type Manifest = v.InferOutput<typeof manifest>
 type Stored = Manifest['database']
 /** What is known before the files are read. */
-export interface ManifestHead
-  extends Pick<Manifest, 'version' | 'made_at' | 'backend' | 'run_events' | 'with_secrets'> {
+interface ManifestHead extends Pick<Manifest, 'version' | 'made_at' | 'backend' | 'run_events' | 'with_secrets'> {
   readonly tables: readonly TableSum[]
 }
 
 /** What a file is saved as: null is itself. */
 export type Content = ((path: string) => Promise<string>) | null
 
-export interface SavedFiles {
+interface SavedFiles {
   readonly root: string
   /** undefined: it is left out. `path`: relative to the root, with slashes. */
   readonly contentOf: (path: string) => Content | undefined

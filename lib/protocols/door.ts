@@ -3,7 +3,7 @@
 import type { Route } from '../http/route.ts'
 
 /** `part`: the name by which an operator turns it off. */
-export type Door = Pick<Route, 'errors' | 'part'>
+type Door = Pick<Route, 'errors' | 'part'>
 
 export function throughDoor({ errors, part }: Door, rows: readonly Route[]): Route[] {
   return rows.map((row) => ({ ...row, errors, part }))

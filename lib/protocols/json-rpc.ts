@@ -5,7 +5,7 @@ import type { ErrorForm } from '../http/dialect.ts'
 import type { Call, Reply } from '../http/route.ts'
 import { isObject, type Json, type JsonObject } from '../base/types.ts'
 
-export const PARSE_ERROR = -32700
+const PARSE_ERROR = -32700
 export const INVALID_REQUEST = -32600
 export const METHOD_NOT_FOUND = -32601
 export const INVALID_PARAMS = -32602

@@ -3,7 +3,7 @@ import { objectsIn } from '../base/json.ts'
 import { type Interrupt, isObject, type Json, type JsonObject } from '../base/types.ts'
 import type { Call } from './parts.ts'
 
-export interface Review {
+interface Review {
   /** null: no open call of this name. */
   readonly call: Pick<Call, 'id' | 'name' | 'args'> | null
   readonly name: string
@@ -33,7 +33,7 @@ export function approvalId({ id }: Interrupt, at: number): string {
   return `${id}.${at}`
 }
 
-export interface Decision {
+interface Decision {
   readonly approved: boolean
   readonly reason: string | null
 }

@@ -73,7 +73,7 @@ export function taskIdOf({ run_id, metadata }: Run): string {
 }
 
 /** Whether it goes on with a task, and is none of its own. */
-export function goesOn({ metadata }: Run): boolean {
+function goesOn({ metadata }: Run): boolean {
   return typeof metadata[TASK] === 'string'
 }
 
@@ -83,7 +83,7 @@ export function onlyOf(run: Run): Task {
 }
 
 /** The task that begins with a run. `next`: the run of the same thread behind another. */
-export async function taskFrom(first: Run, next: (run: Run) => Promise<Run | null>): Promise<Task> {
+async function taskFrom(first: Run, next: (run: Run) => Promise<Run | null>): Promise<Task> {
   const answered = new Set<string>()
   const runs = [first]
   let last = first

@@ -25,7 +25,7 @@ import {
 const backupBody = closedObject({ with_secrets: v.optional(v.literal(false), false) })
 
 /** As lib/operator/operations.ts has them. Each kind is done one at a time. */
-export interface InstallationOperations {
+interface InstallationOperations {
   config(): { readonly file: string | null; readonly options: unknown; readonly warnings: readonly string[] }
   doctor(): Promise<readonly { readonly check: string; readonly is: 'good' | 'warn' | 'bad'; readonly text: string }[]>
   plan(): Promise<object>

@@ -30,7 +30,7 @@ export interface BuiltStateOptions {
 }
 
 /** What the agent of these states has of its own. */
-export interface AgentStates extends Pick<Agent, 'showsDetails' | 'canRejoin'>, Pick<StatePort, 'elsewhere'> {}
+interface AgentStates extends Pick<Agent, 'showsDetails' | 'canRejoin'>, Pick<StatePort, 'elsewhere'> {}
 
 const LONG_MESSAGES = 1_000
 /** Checkpoints read at a time. */

@@ -76,7 +76,7 @@ export function resumeOf(run: Run): { readonly value: Json } | null {
 }
 
 /** The run whose answer it continues; null: none. */
-export function continuedBy({ kwargs }: Run): string | null {
+function continuedBy({ kwargs }: Run): string | null {
   const { continue_from } = kwargs
   return isObject(continue_from) && typeof continue_from.run_id === 'string' ? continue_from.run_id : null
 }
@@ -92,12 +92,12 @@ export function baseOf(run: Run): string | null {
 }
 
 /** The graph of the run's assistant; null: none. */
-export function graphOf(run: Run): string | null {
+function graphOf(run: Run): string | null {
   return typeof run.kwargs.graph_id === 'string' ? run.kwargs.graph_id : null
 }
 
 /** The caller's config, without the keys that speak for a user, which the run sets itself. */
-export function contextOf(run: Run): JsonObject {
+function contextOf(run: Run): JsonObject {
   const { config, context } = run.kwargs
   const part = (value: Json | undefined) => (isObject(value) ? value : {})
   const { configurable, context: configured } = part(config)
@@ -105,7 +105,7 @@ export function contextOf(run: Run): JsonObject {
 }
 
 /** Limit of model calls: the caller's, capped by the operator's. */
-export function recursionLimitOf(run: Run, max: number): number {
+function recursionLimitOf(run: Run, max: number): number {
   const limit = isObject(run.kwargs.config) ? run.kwargs.config.recursion_limit : undefined
   return typeof limit === 'number' && Number.isInteger(limit) && limit > 0 ? Math.min(limit, max) : max
 }

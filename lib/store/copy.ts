@@ -36,7 +36,7 @@ export interface CopyTarget extends CopySource {
 }
 
 /** How many rows a table has, and a hash of them all. */
-export interface Sum {
+interface Sum {
   readonly rows: number
   readonly hash: string
 }

@@ -8,7 +8,7 @@ import type { InputMessage } from '../conversation/message.ts'
 import { inRanges } from '../conversation/state.ts'
 
 /** Removing this id clears the conversation. */
-export const REMOVE_ALL = '__remove_all__'
+const REMOVE_ALL = '__remove_all__'
 
 const ID_KEY = '"id":'
 

@@ -22,10 +22,10 @@ interface Counted {
   readonly max: number | null
 }
 
-export type LimitView = { readonly [Name in keyof StoredLimits]: Counted }
+type LimitView = { readonly [Name in keyof StoredLimits]: Counted }
 
 /** `resets_at`: when the day or month is over; absent: it does not. Of requests nothing is counted that could be shown. */
-export interface QuotaView {
+interface QuotaView {
   readonly runs_per_day: Counted & { readonly resets_at: string }
   readonly tokens_per_day: Counted & { readonly resets_at: string }
   readonly money_per_month: Counted & { readonly resets_at: string; readonly currency: string }
@@ -35,7 +35,7 @@ export interface QuotaView {
 }
 
 /** A run that may begin. */
-export interface RunAllowance {
+interface RunAllowance {
   /** Runs of its user that may be in flight, on every process; 0: no limit of his quota. */
   readonly atOnce: number
   /** Nothing came of it. */

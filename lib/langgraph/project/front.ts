@@ -15,7 +15,7 @@ import { Renewed } from './renewed.ts'
 /** Time for the app's end of its lifespan, in ms. */
 const STOP_MS = 5_000
 
-export interface Front {
+interface Front {
   readonly rules: AccessRules | null
   readonly app: FetchApp | null
   /** Loads Python files again. @throws AgentFileError, and the old ones stay */

@@ -37,7 +37,7 @@ export interface PythonOptions {
 }
 
 /** A Python graph as langgraph.json names it. */
-export interface PythonSpec {
+interface PythonSpec {
   readonly id: string
   readonly description: string | null
   /** A file relative to the project's folder, or a module. */

@@ -273,7 +273,7 @@ function metadataOf({ metadata, thread_id, run_id }: StoredGraphCheckpoint): Jso
 }
 
 /** One channel of a checkpoint: its name, its version, and what the serializer makes of its value; null: as it was. */
-export type WrittenChannel = readonly [
+type WrittenChannel = readonly [
   channel: string,
   version: string,
   body: { readonly type: string; readonly data: string } | null

@@ -11,7 +11,7 @@ import type { ServerOptions } from './requests.ts'
 import { ServerGraph } from './server.ts'
 import { Replay } from './replay.ts'
 
-export interface ServerAgentOptions extends ServerOptions, MessageLimits {
+interface ServerAgentOptions extends ServerOptions, MessageLimits {
   /** Runs of a process that is gone are followed; otherwise they are cancelled on the server. */
   readonly rejoins?: boolean
 }

@@ -22,7 +22,7 @@ import { pushConfigIn, pushIn, pushOf } from './push.ts'
 import { PushConfigs } from './push-configs.ts'
 
 /** A method called over one of the bindings. */
-export interface Asked {
+interface Asked {
   readonly call: UserCall
   /** The agent in the path. */
   readonly agent: string

@@ -33,7 +33,7 @@ export function dialectIn({ protocolVersion }: Pick<RunInput, 'protocolVersion'>
   return protocolVersion?.startsWith('1') ? '1.0' : '0.0'
 }
 
-export interface Situation {
+interface Situation {
   readonly agent: string
   readonly questions: readonly Interrupt[]
   readonly isOfGraphs: boolean

@@ -30,7 +30,7 @@ export const chatBody = objectOf({
 export type ChatBody = v.InferOutput<typeof chatBody>
 
 /** What the thread is like before the run. */
-export interface Situation {
+interface Situation {
   readonly questions: readonly Interrupt[]
   /** Graphs take an answer as LangGraph's command only. */
   readonly isOfGraphs: boolean

@@ -35,7 +35,7 @@ const request = objectOf({
 type Request = v.InferOutput<typeof request>
 
 /** What the chat's routes do. */
-export interface Chats {
+interface Chats {
   /** @throws Failure as the route that sends */
   send(call: UserCall, given: JsonObject, more: JsonObject): Promise<Run>
   /** The runs of a thread's newest message, in order. */

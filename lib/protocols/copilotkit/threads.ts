@@ -12,7 +12,7 @@ import { THREAD_NAME } from '../ag-ui/translate.ts'
 import { threadIdOf, visibleThread } from '../threads.ts'
 
 /** A thread as its client's list has it. */
-export interface ListedThread {
+interface ListedThread {
   readonly id: string
   readonly organizationId: string
   readonly agentId: string
@@ -24,7 +24,7 @@ export interface ListedThread {
 }
 
 /** Which threads of an agent. */
-export interface Wanted {
+interface Wanted {
   readonly agentId: string
   readonly includeArchived: boolean
   readonly limit: number
@@ -33,7 +33,7 @@ export interface Wanted {
 }
 
 /** What of a thread is changed; absent: not that. */
-export interface ThreadChange {
+interface ThreadChange {
   readonly name?: string | undefined
   readonly archived?: boolean | undefined
 }

@@ -73,7 +73,7 @@ function jsonIn(bytes: Buffer): Json {
 
 // -------------------------------------------------------------------------------------------------- sessions
 
-export interface Session {
+interface Session {
   readonly id: string
   readonly canAsk: boolean
 }

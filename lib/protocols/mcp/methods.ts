@@ -15,7 +15,7 @@ import { type Speaker, versionFor } from './session.ts'
 import { AssistantTools } from './tools.ts'
 
 /** A request with its id, from a speaker. */
-export interface Spoken {
+interface Spoken {
   readonly call: UserCall
   readonly id: RpcId
   readonly params: JsonObject

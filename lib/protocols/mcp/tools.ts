@@ -8,7 +8,7 @@ import { INVALID_PARAMS, RpcError } from '../json-rpc.ts'
 const PAGE = 100
 
 /** What a call of a tool asks for. */
-export interface ToolCall {
+interface ToolCall {
   readonly assistant: string
   readonly threadId: string | null
   /** null: there are only other values. */

@@ -29,7 +29,7 @@ const ABSENT: Readonly<Record<string, string>> = {
 }
 
 /** What its clients make an error of. */
-export interface ErrorBody {
+interface ErrorBody {
   readonly message: string
   readonly type: string
   readonly param: string | null

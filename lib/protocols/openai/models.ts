@@ -8,7 +8,7 @@ import type { Json } from '../../base/types.ts'
 type Parts = Pick<Services, 'assistants' | 'agent' | 'policy'>
 
 /** What a request's `model` names. */
-export interface Chosen {
+interface Chosen {
   /** null: the first. */
   readonly assistant: string | null
   readonly modelName: string | null

@@ -36,7 +36,7 @@ export function keptOf({ kwargs, assistant_id }: Run): Kept {
 }
 
 /** How far a response is. */
-export interface Progress {
+interface Progress {
   readonly status: 'queued' | 'in_progress' | 'completed' | 'failed' | 'incomplete' | 'cancelled'
   readonly output: readonly Json[]
   readonly error?: string | null

@@ -12,7 +12,7 @@ import { asks } from '../tasks.ts'
 import { bare } from './ids.ts'
 import { endOf, keptOf, responseOf } from './response.ts'
 
-export interface ResponseEvent {
+interface ResponseEvent {
   readonly type: string
   readonly seq: number
   readonly json: string

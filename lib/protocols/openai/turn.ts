@@ -10,7 +10,7 @@ import { clientCallsIn, type Kept, KEPT } from './response.ts'
 import { chosen } from './models.ts'
 import { type Extras, placed } from './tools.ts'
 
-export interface Turn {
+interface Turn {
   readonly model: Json | undefined
   /** null: a new one. */
   readonly threadId: string | null

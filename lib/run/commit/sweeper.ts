@@ -14,7 +14,7 @@ const STEP_ROWS: Readonly<Record<Retained, number>> = { events: 500, runs: 50, t
 const PAUSE_MS = 20
 
 /** How long things are kept; 0: for ever. */
-export interface Kept {
+interface Kept {
   readonly frameHours: number
   readonly days: Readonly<Record<Retained, number>>
 }

@@ -52,7 +52,7 @@ interface Current extends OpenedRun {
 }
 
 /** What a thread needs of its joiner. */
-export interface ReaderHost {
+interface ReaderHost {
   /** There may be something to send of this thread. */
   pump(thread: ThreadReader, loaded: Loaded | null): void
   /** It has no further run. */

@@ -51,7 +51,7 @@ export interface ActorDeps extends LiveDeps {
   readonly isFollowed?: (runId: string) => boolean
 }
 
-export interface RunChanges {
+interface RunChanges {
   during(run: Run, work: () => Promise<void>, report: (tag: string, changes: JsonObject) => void): Promise<void>
 }
 

@@ -3,14 +3,14 @@ import type { UsageMetadata } from '../../base/types.ts'
 import type { ModelUsage } from '../../store/store.ts'
 
 /** Money for a million tokens. */
-export interface Price {
+interface Price {
   readonly input: number
   readonly output: number
   /** Of input tokens that the provider has in its cache; null: as others. */
   readonly cached_input: number | null
 }
 
-export interface PricedModel {
+interface PricedModel {
   readonly name: string
   readonly model: string
   readonly price: Price | null

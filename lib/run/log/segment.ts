@@ -81,7 +81,7 @@ export function* rangesOf(
 }
 
 /** When frames were handed to the store, in unix ms: those from `n` on, up to the next entry. */
-export interface FrameTime {
+interface FrameTime {
   readonly n: number
   readonly at: number
 }

@@ -4,7 +4,7 @@
 /** Longer words are cut: no index takes any length. In UTF-16 units. */
 const WORD_MAX = 64
 /** Characters of a text whose words are found: some thirty pages. */
-export const TEXT_MAX = 100_000
+const TEXT_MAX = 100_000
 /** Different words of a text that are found. */
 const WORDS_MAX = 20_000
 
@@ -18,7 +18,7 @@ const PIECES = new RegExp(`${UNSPACED.source}+|(?:(?!${UNSPACED.source})[\\s\\S]
 const MARKS = /(?![\u3099\u309a])\p{Mn}/gu
 
 /** A word, and where it stands in the text. */
-export interface Word {
+interface Word {
   readonly word: string
   readonly from: number
   readonly to: number
@@ -31,7 +31,7 @@ function folded(run: string): string {
   return run.normalize('NFKC').toLowerCase().normalize('NFD').replace(MARKS, '').normalize('NFC')
 }
 
-export function* wordsIn(text: string): Generator<Word> {
+function* wordsIn(text: string): Generator<Word> {
   for (const { 0: run, index } of text.slice(0, TEXT_MAX).matchAll(RUN)) {
     const form = folded(run)
     // Where folding has moved its characters, a word stands at the whole run.
@@ -87,7 +87,7 @@ export function queryOf(text: string): Query | null {
 }
 
 /** A piece of a snippet; `hit`: it is what was looked for. */
-export interface SnippetPart {
+interface SnippetPart {
   readonly text: string
   readonly hit: boolean
 }
