@@ -223,7 +223,10 @@ async function contract(scene: Scene, onNew: Person, forgotten: Child): Promise<
     await onForgotten.post(`/api/threads/${threadId}/state`, { values: { title: 'late' } }),
     await onForgotten.post('/api/threads/search', { ids: [threadId] })
   ]
-  for (const { status, headers, text } of refused) t.ok(status === 503 && headers.has('retry-after'), text)
+  for (const { status, headers, text } of refused) {
+    t.ok(status === 503 && headers.has('retry-after'), text)
+    t.match(text, /newer/, 'which says why')
+  }
   const columns = `SELECT 1 FROM threads_meta WHERE thread_id = '${threadId}' AND shown_name = 'late'`
   t.strictSame(await line.rows(columns), [], 'it has written nothing')
   await load.more(1)

@@ -20,7 +20,7 @@ const UNAVAILABLE: readonly (readonly [begin: string, text: string, passes: bool
   ['57', 'PostgreSQL is shut down', false],
   ['58', 'PostgreSQL cannot read or write its files', false],
   ['42501', 'PostgreSQL does not let this user do what is needed', false],
-  ['42', 'the tables are not as this program has made them', false],
+  ['42', 'the tables are not as this program knows them: a newer one may have changed them', false],
   ['XX', 'PostgreSQL reports an error of its own, or damaged data', false],
   ['', 'PostgreSQL refuses to work', false]
 ]
