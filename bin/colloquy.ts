@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // The command line: one table of commands, their help, and how a failure ends. A command loads what it needs when it runs.
+import { messageOf } from '../lib/base/errors.ts'
 import { COMMIT, VERSION } from '../lib/base/version.ts'
 import { audit } from './audit.ts'
 import { backup, move, restore } from './backup.ts'
@@ -112,7 +113,7 @@ async function main(words: string[]): Promise<void> {
 /** Said in full before the process ends, and ended even if something that was opened would keep it. */
 function fail(error: unknown): void {
   const isMisuse = error instanceof UsageError
-  const text = error instanceof Error ? error.message : String(error)
+  const text = messageOf(error)
   const help = isMisuse && !text.includes('\n') ? `\n${usage()}` : '\n'
   process.stderr.write(`colloquy: ${text}${help}`, () => process.exit(isMisuse ? 2 : 1))
 }

@@ -1,5 +1,6 @@
 // Loads the operator's own files (an agent or a graph) into this process. A problem is one sentence that names the
 // file, and the line if known.
+import { codeOf } from '../base/errors.ts'
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
@@ -46,7 +47,7 @@ function tsconfigOf(path: string): string | null {
 }
 
 function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND'
+  return codeOf(error) === 'ERR_MODULE_NOT_FOUND'
 }
 
 /** The file cannot be used as an agent. The message is one sentence that names the file, and the line if known. */
@@ -106,10 +107,6 @@ export function sentenceOf(error: unknown): string {
   if (!(error instanceof Error)) return `it throws ${JSON.stringify(error) ?? String(error)}`
   const [line = ''] = error.message.split('\n')
   return error.name === 'Error' || error.name === 'AgentFileError' ? line : `${error.name}: ${line}`
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : null
 }
 
 /** An export by name. If the file counts as CommonJS (TypeScript without `"type": "module"`), all exports are members of the default one. */

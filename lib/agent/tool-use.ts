@@ -1,4 +1,5 @@
 // Makes the tool calls of an answer, one after the other, and those that an earlier attempt at the run has left open.
+import { messageOf } from '../base/errors.ts'
 import { randomUUID } from 'node:crypto'
 import { cutTo, type Message, type ToolCall, type ToolMessage } from '../base/types.ts'
 import { inSpan } from '../base/tracing.ts'
@@ -126,7 +127,7 @@ export class ToolUse {
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof UserInterrupt) return error
-      const content = error instanceof Error ? error.message : String(error)
+      const content = messageOf(error)
       this.#log?.warn({ ...this.#aboutCall(call, begun), error: cutTo(content, LOGGED_MAX) }, 'a tool failed')
       return { status: 'error', content }
     }

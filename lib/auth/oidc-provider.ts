@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { createRemoteJWKSet, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Configuration, TokenEndpointResponse } from 'openid-client'
-import { fail } from '../base/errors.ts'
+import { fail, messageOf } from '../base/errors.ts'
 import { optionalPeer } from '../base/optional-peer.ts'
 
 export interface GroupRule {
@@ -199,7 +199,7 @@ export class OidcProvider {
     this.#staleAt = Date.now() + DISCOVERY_MS
     const asked = this.#ask().catch((error: unknown) => {
       this.#staleAt = Date.now() + PAUSE_MS
-      throw fail('sso_unreachable', { reason: error instanceof Error ? error.message : String(error) })
+      throw fail('sso_unreachable', { reason: messageOf(error) })
     })
     asked.catch(() => {})
     this.#discovered = asked

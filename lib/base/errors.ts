@@ -302,7 +302,7 @@ const DISK_REASONS: Readonly<Record<string, string>> = {
 
 /** Maps temporary file system errors to a Failure; null: something else. */
 export function diskFailure(error: unknown): Failure | null {
-  const reason = error instanceof Error && 'code' in error ? DISK_REASONS[String(error.code)] : undefined
+  const reason = DISK_REASONS[codeOf(error) ?? '']
   return reason === undefined ? null : new Failure('disk_unavailable', { reason }, { 'Retry-After': '30' })
 }
 
@@ -312,6 +312,20 @@ function fill(text: string, params: Readonly<Record<string, string | number>> | 
   return text.replace(/\{(\w+)\}/g, (whole, name: string) =>
     Object.hasOwn(params, name) ? String(params[name]) : whole
   )
+}
+
+// -------------------------------------------------------------------------- whatever is thrown, ours or not
+
+/** What it says, for whoever operates this; our clients are given a Failure. */
+export function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  // A refused connection to a name with two addresses has only a code.
+  return error.message || (codeOf(error) ?? error.name)
+}
+
+/** The code of the system or a library, as `ENOENT`; null: it has none. */
+export function codeOf(error: unknown): string | null {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
 }
 
 // ----------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { Actor, Audit } from '../auth/audit.ts'
-import { fail, warnUnexpected } from '../base/errors.ts'
+import { fail, warnUnexpected, messageOf } from '../base/errors.ts'
 import { type Config, ConfigError } from '../config/config.ts'
 import type { Log } from '../http/server.ts'
 import type { ConfigurationReply, PeerMessage, Peers, Store } from '../store/store.ts'
@@ -122,8 +122,7 @@ export class Reload {
       log.info({ taken, left }, 'the configuration was read again')
       return { taken, left, problems: [] }
     } catch (error) {
-      const problems =
-        error instanceof ConfigError ? error.problems : [error instanceof Error ? error.message : String(error)]
+      const problems = error instanceof ConfigError ? error.problems : [messageOf(error)]
       log.error({ problems }, 'the configuration is wrong: everything stays as it is')
       return { taken: [], left: [], problems }
     }
@@ -212,7 +211,7 @@ export function databaseAccess(store: Pick<Store, 'withUrl'>, { database }: Conf
       if (next === url) return () => {}
       if (!store.withUrl || !url || !next || placeOf(next) !== placeOf(url)) return null
       return store.withUrl(next).catch((error: unknown) => {
-        throw new Error(`database.postgres_url: ${error instanceof Error ? error.message : String(error)}`)
+        throw new Error(`database.postgres_url: ${messageOf(error)}`)
       })
     }
   }

@@ -1,5 +1,6 @@
 // The configuration: read once at start, where problems are reported as sentences. config/options.ts lists every
 // option, with its default and what goes wrong without it.
+import { codeOf } from '../base/errors.ts'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import * as v from 'valibot'
@@ -285,7 +286,7 @@ function readText(file: string, mustExist: boolean): string | null {
   try {
     return readFileSync(file, 'utf8')
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+    const code = codeOf(error) ?? String(error)
     if (code === 'ENOENT' && !mustExist) return null
     throw new ConfigError([`The configuration file ${file} cannot be read (${code}).`])
   }

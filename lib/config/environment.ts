@@ -1,4 +1,5 @@
 // The environment: variables named in the file, and variables and flags that override it.
+import { codeOf } from '../base/errors.ts'
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { resolve } from 'node:path'
@@ -133,7 +134,7 @@ function textOf(env: Env, name: string, problems: string[], used: Set<string>): 
   try {
     return readFileSync(file, 'utf8').trim()
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+    const code = codeOf(error) ?? String(error)
     problems.push(`${name}_FILE names ${file}, which cannot be read (${code}).`)
     return undefined
   }

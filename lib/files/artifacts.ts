@@ -1,4 +1,5 @@
 // Artifacts: opens files of a thread for reading, with the headers a browser may get [needs N18].
+import { codeOf } from '../base/errors.ts'
 import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import type { FileHandle } from 'node:fs/promises'
@@ -207,9 +208,9 @@ async function* part(chunks: AsyncGenerator<Buffer>, start: number, end: number)
 }
 
 async function openFile(path: string, given: string): Promise<FileHandle> {
-  const file = await openToRead(path).catch((error: NodeJS.ErrnoException) => {
+  const file = await openToRead(path).catch((error: unknown) => {
     // ENXIO: a socket.
-    if (error.code === 'ENXIO') throw notAFile(given)
+    if (codeOf(error) === 'ENXIO') throw notAFile(given)
     return nullIfMissing(error)
   })
   if (file === null) throw new PathError('missing', `"${given}" does not exist`)

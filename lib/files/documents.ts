@@ -1,5 +1,6 @@
 // Extracts text from untrusted documents. Each is read in a process of its own with limits on time and memory, so that
 // a malicious document cannot harm ours.
+import { messageOf } from '../base/errors.ts'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { setMaxListeners } from 'node:events'
 import { extname } from 'node:path'
@@ -105,7 +106,7 @@ export class Documents {
       if (text === '') throw new Error('it contains no text')
       return text
     } catch (error) {
-      const reason = late.aborted ? 'it took too long' : error instanceof Error ? error.message : String(error)
+      const reason = late.aborted ? 'it took too long' : messageOf(error)
       this.#onFailed(file, reason)
       return null
     }

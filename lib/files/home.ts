@@ -1,5 +1,6 @@
 // The data home: our own folder, created when missing, and locked for one server as a database file is. These are operating system
 // locks, taken through SQLite for portability: a killed process releases them, and there are no stale lock files.
+import { codeOf } from '../base/errors.ts'
 import {
   chmodSync,
   existsSync,
@@ -33,7 +34,7 @@ function prepareHome(home: string): void {
     makeFolder(home, PRIVATE)
     if (existsSync(join(home, LOCK_FILE)) || readdirSync(home).length === 0) chmodSync(home, PRIVATE)
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+    const code = codeOf(error) ?? String(error)
     throw new Error(`The home ${home} cannot be used (${code}): choose a writable folder with --home`)
   }
 }
@@ -49,8 +50,7 @@ function makeFolder(path: string, mode = 0o777): void {
     mkdirSync(path, { mode })
   } catch (error) {
     // Another process was faster.
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST' && statSync(path).isDirectory()))
-      throw error
+    if (!(codeOf(error) === 'EEXIST' && statSync(path).isDirectory())) throw error
   }
 }
 

@@ -1,4 +1,5 @@
 // A line that a home makes once and keeps, as its secret and its id: for its owner alone, and the same for processes that start at once.
+import { codeOf } from '../base/errors.ts'
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { chmod, copyFile, link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -28,8 +29,8 @@ export async function keptLine(file: string, make: () => string): Promise<string
 
 /** '' when the file is empty, null when there is none. */
 async function readLine(file: string): Promise<string | null> {
-  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return null
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    if (codeOf(error) === 'ENOENT') return null
     throw error
   })
   // A restored backup may have a wider mode. Somebody else's file can only be read.
@@ -40,12 +41,12 @@ async function readLine(file: string): Promise<string | null> {
 /** Moves the draft into place, unless the file exists. */
 async function place(draft: string, file: string): Promise<void> {
   try {
-    await link(draft, file).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'EEXIST') throw error
+    await link(draft, file).catch((error: unknown) => {
+      if (codeOf(error) === 'EEXIST') throw error
       // Not every file system has hard links.
       return copyFile(draft, file, constants.COPYFILE_EXCL)
     })
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+    if (codeOf(error) !== 'EEXIST') throw error
   }
 }

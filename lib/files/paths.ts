@@ -5,6 +5,7 @@
 //   <home>/threads/<thread_id>/...                       without a user: the layout from before users had folders
 //
 // Agents and clients see `/mnt/user-data/...`; real paths are never shown, not even in errors.
+import { codeOf } from '../base/errors.ts'
 import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
 import { cp, type FileHandle, lstat, mkdir, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
@@ -306,14 +307,14 @@ export async function filesBelow(folder: string): Promise<string[]> {
 }
 
 /** For `catch`: null if there is no such file, else rethrows. */
-export function nullIfMissing(error: NodeJS.ErrnoException): null {
+export function nullIfMissing(error: unknown): null {
   // ENAMETOOLONG: no file can have that name. ELOOP: the link leads to itself.
-  if (['ENOENT', 'ENOTDIR', 'ENAMETOOLONG', 'ELOOP'].includes(error.code ?? '')) return null
+  if (['ENOENT', 'ENOTDIR', 'ENAMETOOLONG', 'ELOOP'].includes(codeOf(error) ?? '')) return null
   throw error
 }
 
-function unlessExists(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'EEXIST') throw error
+function unlessExists(error: unknown): void {
+  if (codeOf(error) !== 'EEXIST') throw error
 }
 
 function escapes(given: string): PathError {
@@ -326,6 +327,6 @@ function missing(given: string): PathError {
 
 /** With only the error code: the system's message contains the real path. */
 function failed(given: string, what: string, error: unknown): PathError {
-  const code = error instanceof Error && 'code' in error ? ` (${error.code})` : ''
-  return new PathError('failed', `"${given}" cannot be ${what}${code}`)
+  const code = codeOf(error)
+  return new PathError('failed', `"${given}" cannot be ${what}${code === null ? '' : ` (${code})`}`)
 }

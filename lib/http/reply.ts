@@ -2,7 +2,7 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
-import { type Failure, warnUnexpected } from '../base/errors.ts'
+import { type Failure, warnUnexpected, codeOf } from '../base/errors.ts'
 import { LoopTurns } from '../base/loop-turns.ts'
 import { wellFormedJson } from '../base/json.ts'
 import type { ErrorForm } from './dialect.ts'
@@ -199,7 +199,7 @@ export function breakOff(socket: Socket): void {
   else socket.resetAndDestroy()
 }
 
-const GONE: ReadonlySet<unknown> = new Set([
+const GONE: ReadonlySet<string | null> = new Set([
   'ERR_STREAM_PREMATURE_CLOSE',
   'ERR_STREAM_DESTROYED',
   'ECONNRESET',
@@ -208,5 +208,5 @@ const GONE: ReadonlySet<unknown> = new Set([
 
 /** Errors of a pipeline whose client has gone: nothing to handle. */
 export function isGone(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && GONE.has(error.code)
+  return GONE.has(codeOf(error))
 }

@@ -1,4 +1,5 @@
 // What a request is when it has passed the operator's proxies: `doctor` asks the public URL, and is itself whom they pass it on to.
+import { codeOf } from '../base/errors.ts'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
@@ -31,7 +32,7 @@ export async function arrivalOf(
   try {
     await once(server, 'listening')
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') return 'taken'
+    if (codeOf(error) === 'EADDRINUSE') return 'taken'
     throw error
   }
   try {

@@ -1,4 +1,5 @@
 // The file of a backup: a ZIP archive with the database as a SQLite file, the files of the home, and last a list of what is in it.
+import { codeOf, messageOf } from '../base/errors.ts'
 import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { mkdir, open } from 'node:fs/promises'
@@ -123,8 +124,8 @@ export async function writeBackup(
 
 /** null: it has gone. */
 async function streamOf(path: string): Promise<Readable | null> {
-  const handle = await open(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return null
+  const handle = await open(path).catch((error: unknown) => {
+    if (codeOf(error) === 'ENOENT') return null
     throw error
   })
   return handle?.createReadStream() ?? null
@@ -143,8 +144,10 @@ export interface Backup {
 
 /** @throws Error when it is no backup, or one of a newer program */
 export async function openBackup(file: string): Promise<Backup> {
-  const zip = await openPromise(file, { autoClose: false, lazyEntries: true }).catch((error: NodeJS.ErrnoException) => {
-    throw new Error(error.code === 'ENOENT' ? `There is no file ${file}` : `${file} is no backup: ${error.message}`)
+  const zip = await openPromise(file, { autoClose: false, lazyEntries: true }).catch((error: unknown) => {
+    throw new Error(
+      codeOf(error) === 'ENOENT' ? `There is no file ${file}` : `${file} is no backup: ${messageOf(error)}`
+    )
   })
   try {
     const entries = await entriesOf(zip)

@@ -1,4 +1,5 @@
 // colloquy doctor: looks at an installation from the machine that it is on, and says what is wrong and how to mend it. It changes nothing.
+import { messageOf, codeOf } from '../base/errors.ts'
 import { constants, existsSync, readFileSync } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -263,7 +264,7 @@ async function reach(name: string, address: string): Promise<string | null> {
     return null
   } catch (error) {
     // Messages name the address, with what it has of secrets.
-    return `${name} cannot be reached (${codeOf(error) ?? 'no answer, or no address that can be asked'})`
+    return `${name} cannot be reached (${codeWithin(error) ?? 'no answer, or no address that can be asked'})`
   }
 }
 
@@ -271,11 +272,11 @@ function asked(address: string): Promise<Response> {
   return fetch(address, { method: 'GET', redirect: 'manual', signal: AbortSignal.timeout(TIMEOUT_MS) })
 }
 
-function codeOf(error: unknown): string | null {
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
-  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : null
+/** `fetch` keeps the system's error as its cause. */
+function codeWithin(error: unknown): string | null {
+  return codeOf(error instanceof Error && error.cause instanceof Error ? error.cause : error)
 }
 
 function reasonOf(error: unknown): string {
-  return codeOf(error) ?? (error instanceof Error ? error.message : String(error))
+  return codeWithin(error) ?? messageOf(error)
 }

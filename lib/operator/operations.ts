@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { Worker } from 'node:worker_threads'
 import type { Actor } from '../auth/audit.ts'
-import { fail } from '../base/errors.ts'
+import { fail, messageOf } from '../base/errors.ts'
 import { KeyedMutex, MutexBusy } from '../base/keyed-mutex.ts'
 import { ThreadChannel } from '../base/thread-channel.ts'
 import { unlessAborted } from '../base/waiting.ts'
@@ -119,5 +119,5 @@ export class Operations {
 }
 
 function refused(error: unknown): never {
-  throw fail('operation_refused', { reason: error instanceof Error ? error.message : String(error) })
+  throw fail('operation_refused', { reason: messageOf(error) })
 }

@@ -1,4 +1,5 @@
 // Failures of model and graph servers as errors for the user. They quote the server's message, but no keys or addresses.
+import { codeOf } from '../../base/errors.ts'
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { backoffMs } from '../../base/waiting.ts'
@@ -113,7 +114,7 @@ export class PeerFailures {
   }
 
   unreachable(error: unknown): PeerError {
-    return this.#fail('Unavailable', `cannot be reached${codeOf(error)}`)
+    return this.#fail('Unavailable', `cannot be reached${inBrackets(error)}`)
   }
 
   /**
@@ -134,7 +135,7 @@ export class PeerFailures {
   }
 
   brokeOff(error: unknown): PeerError {
-    return this.#fail('Interrupted', `broke off in the middle of ${this.#peer.work}${codeOf(error)}`)
+    return this.#fail('Interrupted', `broke off in the middle of ${this.#peer.work}${inBrackets(error)}`)
   }
 
   /** It stopped before it was done; `how` completes the sentence. */
@@ -193,7 +194,7 @@ function explanation(error: Json | undefined): string {
 }
 
 /** The system's error code, e.g. ECONNREFUSED; its message would contain our addresses. */
-function codeOf(error: unknown): string {
-  const hasCode = error instanceof Error && 'code' in error && typeof error.code === 'string'
-  return hasCode ? ` (${error.code})` : ''
+function inBrackets(error: unknown): string {
+  const code = codeOf(error)
+  return code === null ? '' : ` (${code})`
 }

@@ -3,7 +3,7 @@
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { addAbortSignal } from 'node:stream'
-import { warnUnexpected } from '../../base/errors.ts'
+import { warnUnexpected, codeOf } from '../../base/errors.ts'
 import { traceHeaders } from '../../base/tracing.ts'
 
 // ----------------------------------------- Aborts a request when it is silent for too long or its run is aborted
@@ -149,7 +149,7 @@ function sendOnce({ method, url, headers, body, signal }: HttpRequest): Promise<
     asked.setNoDelay(true)
     // After the head nobody needs this error; the response reports it too.
     asked.on('error', (error) => {
-      const wasClosed = 'code' in error && error.code === 'ECONNRESET'
+      const wasClosed = codeOf(error) === 'ECONNRESET'
       reject(asked.reusedSocket && wasClosed && !signal.aborted ? new StaleConnection() : error)
     })
     asked.end(body)

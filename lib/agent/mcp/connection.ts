@@ -1,4 +1,5 @@
 // The connection to one tool server: opened in the background and reopened when it breaks.
+import { messageOf } from '../../base/errors.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CallToolResult, Client, Tool as McpTool, Transport } from '@modelcontextprotocol/client'
 import { backoffMs, unlessAborted, withTimeout } from '../../base/waiting.ts'
@@ -143,7 +144,7 @@ export class McpConnection {
 
   #failed(error: unknown): void {
     if (this.#stop.signal.aborted) return
-    const said = error instanceof Error ? error.message : String(error)
+    const said = messageOf(error)
     this.#lastError = withoutSecrets(said, this.#secrets).slice(0, ERROR_MAX)
     this.#set('failed')
   }

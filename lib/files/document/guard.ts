@@ -1,6 +1,7 @@
 // Entry point of the process that reads one untrusted document, so that a crash, such as a failed large allocation, does not
 // end ours. Its main thread only watches the reader. Arguments: path, kind, bytes of memory. Prints the text and exits with 0,
 // or prints the reason of a failure.
+import { messageOf } from '../../base/errors.ts'
 import { writeSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import type { ReaderAnswer } from './reader.ts'
@@ -20,7 +21,7 @@ reader.on('message', (answer: ReaderAnswer) => {
   if ('text' in answer) process.stdout.write(answer.text, () => process.exit(0))
   else end(answer.reason)
 })
-reader.on('error', (error) => end(error instanceof Error ? error.message : String(error)))
+reader.on('error', (error) => end(messageOf(error)))
 reader.on('exit', () => {
   if (!hasAnswered) end('')
 })

@@ -1,4 +1,5 @@
 // The worker thread that reads one document and posts its text.
+import { messageOf } from '../../base/errors.ts'
 import { readFile } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import { DocumentText, TextFull } from './text.ts'
@@ -34,7 +35,7 @@ async function add(path: string, kind: DocumentKind, text: DocumentText): Promis
 const { path, kind } = workerData as { path: string; kind: DocumentKind } // guard.ts gives it nothing else
 const answer: ReaderAnswer = await textOf(path, kind).then(
   (text) => ({ text }),
-  (error: unknown) => ({ reason: error instanceof Error ? error.message : String(error) })
+  (error: unknown) => ({ reason: messageOf(error) })
 )
 parentPort!.postMessage(answer)
 

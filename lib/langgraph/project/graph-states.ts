@@ -1,4 +1,5 @@
 // Thread states of in-process graphs: LangGraph's snapshots under the field names of our API.
+import { messageOf } from '../../base/errors.ts'
 import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs } from '../../base/waiting.ts'
 import { KeyedMutex } from '../../base/keyed-mutex.ts'
@@ -168,7 +169,7 @@ export class GraphStates implements StatePort {
       } catch (error) {
         if (error instanceof AgentError) throw error
         // Rejected by the graph; nothing was stored yet.
-        return { outcome: 'invalid', message: error instanceof Error ? error.message : String(error) }
+        return { outcome: 'invalid', message: messageOf(error) }
       }
       const status = isWaiting ? 'interrupted' : 'idle'
       const update = { thread_id: threadId, ...expected, writes: session.writes, status, title } as const

@@ -1,4 +1,5 @@
 // Requests to a LangGraph server, with retries and errors.
+import { codeOf } from '../../base/errors.ts'
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Json } from '../../base/types.ts'
@@ -162,10 +163,16 @@ export class Requests {
 /** No connection was made: the server has not seen the request. */
 class NotConnected extends RetryableError {}
 
-const NOT_CONNECTED: readonly unknown[] = ['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN']
+const NOT_CONNECTED: readonly (string | null)[] = [
+  'ECONNREFUSED',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN'
+]
 
 function isNotConnected(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && NOT_CONNECTED.includes(error.code)
+  return NOT_CONNECTED.includes(codeOf(error))
 }
 
 /** Waits between attempts, longer each time, until `reconnectMs` have passed without progress. */

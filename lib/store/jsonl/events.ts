@@ -9,6 +9,7 @@
 //
 // Files are written but not synced: as with SQLite's synchronous NORMAL, a crash of the process loses nothing that was answered, and a
 // power failure may lose the last moments.
+import { codeOf } from '../../base/errors.ts'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { grouped } from '../event-query.ts'
@@ -187,7 +188,7 @@ function unavailable(error: SystemError): StoreUnavailable {
 }
 
 function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
+  return codeOf(error) === 'ENOENT'
 }
 
 /** @throws Error for an id that must not become part of a path [contract 4.7]. */

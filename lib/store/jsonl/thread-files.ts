@@ -1,4 +1,5 @@
 // The files of one thread, and which of their lines a query is about.
+import { codeOf } from '../../base/errors.ts'
 import { readdir, rm, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { firstFrom, grouped, selectEvents } from '../event-query.ts'
@@ -111,8 +112,8 @@ function bySeq(left: Line, right: Line): number {
 }
 
 async function namesIn(folder: string): Promise<string[]> {
-  return readdir(folder).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return []
+  return readdir(folder).catch((error: unknown) => {
+    if (codeOf(error) === 'ENOENT') return []
     throw error
   })
 }

@@ -1,4 +1,5 @@
 // Every write a store takes, and its result.
+import { messageOf } from '../../base/errors.ts'
 import type {
   ApiToken,
   AuditEntry,
@@ -322,6 +323,6 @@ export class Refused extends Error {}
 export class Held extends Refused {}
 
 export function refusal(error: unknown): Outcome & { ok: false } {
-  const message = error instanceof Error ? error.message : String(error)
+  const message = messageOf(error)
   return { ok: false, message, ...(error instanceof Held && { isHeld: true }) }
 }

@@ -3,6 +3,7 @@
 //
 // The row of a step says which programs may read and write after it. Each batch of a backfill is a transaction together with the key that
 // it has reached, so a process that is killed loses one batch.
+import { messageOf } from '../../base/errors.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { Poller } from '../../base/poller.ts'
@@ -330,11 +331,4 @@ export async function rowsOfBackfill(connection: PgConnection, sql: string): Pro
 
 function isInTheWay(error: unknown): boolean {
   return error instanceof postgres.PostgresError && IN_THE_WAY.test(error.code)
-}
-
-/** An error's message, for the operator. */
-export function messageOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  // A refused connection to a name with two addresses has only a code.
-  return error.message || ('code' in error ? String(error.code) : error.name)
 }

@@ -1,6 +1,7 @@
 // Classifies errors by SQLSTATE. Only errors about data or program limits concern a single group, which is then
 // refused. Everything else (a restarting server, a lock, a full disk, a renamed table, a revoked right, a damaged
 // index) says nothing about the data: the same write may be retried later.
+import { codeOf } from '../../base/errors.ts'
 import postgres from 'postgres'
 import { StoreUnavailable } from '../store.ts'
 
@@ -29,11 +30,6 @@ const OF_A_CONNECTION = /^(CONNECT_TIMEOUT|CONNECTION_\w+|SASL_\w+|E[A-Z]+|EAI_\
 /** A statement after a failed one in the same transaction: a consequence, never the cause. */
 const ABORTED = '25P02'
 
-function codeOf(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? error.code : null
-  return typeof code === 'string' ? code : ''
-}
-
 /** True when the server did not answer, or hangs up after this answer: the connection is useless. */
 export function endsConnection(error: unknown): boolean {
   return !(error instanceof postgres.PostgresError) || error.severity === 'FATAL' || error.severity === 'PANIC'
@@ -49,7 +45,7 @@ export function isAbortedTransaction(error: unknown): boolean {
  */
 export function unavailable(error: unknown): StoreUnavailable | null {
   if (error instanceof StoreUnavailable) return error
-  const code = codeOf(error)
+  const code = codeOf(error) ?? ''
   if (!(error instanceof postgres.PostgresError))
     return OF_A_CONNECTION.test(code)
       ? because(error, new StoreUnavailable(code, 'PostgreSQL cannot be reached'))

@@ -1,5 +1,6 @@
 // Assigns seqs: knows the next seq of each thread and the last k of each of its runs, as the two stores have them.
 // Remembered between rounds, and read again whenever a commit did not go as planned.
+import { messageOf } from '../../base/errors.ts'
 import { markedMetadata } from '../event-query.ts'
 import { Refused } from '../ports/ops.ts'
 import {
@@ -126,7 +127,7 @@ export class SeqAllocator {
     const counter = await this.#database.events.nextSeq(threadId).catch((error: unknown) => {
       // Not about a group, but a temporary failure.
       if (error instanceof StoreUnavailable) throw error
-      throw new StoreUnavailable('READ', error instanceof Error ? error.message : String(error))
+      throw new StoreUnavailable('READ', messageOf(error))
     })
     // Also for a thread that does not exist: leftovers must not show up under a new one of the same id.
     return { counter, next: await this.#nextOf(threadId, counter ?? 1), lastK: new Map() }

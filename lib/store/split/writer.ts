@@ -1,5 +1,6 @@
 // Writes of a store that keeps run events outside its database: the groups of a commit are planned, their events are appended to the event
 // store, then the groups are committed to the database. Events that are to be removed are noted there until they are.
+import { messageOf } from '../../base/errors.ts'
 import { refusal, Refused } from '../ports/ops.ts'
 import {
   type EventRecord,
@@ -62,7 +63,7 @@ export class Removals {
       if ((await this.#database.events.nextSeq(threadId)) === null) await this.#events.remove(threadId)
       this.#threads.delete(threadId)
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error)
+      const why = messageOf(error)
       if (this.#threads.get(threadId) === why) return
       this.#threads.set(threadId, why)
       this.#warn({ err: error, thread_id: threadId }, 'the events of a removed thread are still there')

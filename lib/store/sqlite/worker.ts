@@ -1,4 +1,5 @@
 // The one thread that writes the database. Each batch is one transaction; its groups get savepoints when one is refused.
+import { messageOf } from '../../base/errors.ts'
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
 import { Sqlite } from '../../base/sqlite-driver.ts'
@@ -176,7 +177,7 @@ function serve({ path, writerId }: WriterData): void {
       return null
     } catch (error) {
       const code = isUnavailable(error) || error instanceof Outdated ? error.code : null
-      const message = error instanceof Error ? error.message : String(error)
+      const message = messageOf(error)
       return { code, message, passes: code !== null && isLock(code) }
     }
   }

@@ -6,7 +6,7 @@ import { type Group, type Outcome, StoreUnavailable } from '../store.ts'
 import { type Answers, encodeBatch, decodeOutcomes } from './batch-codec.ts'
 import type { WriterData, WriterMessage } from './worker.ts'
 import { scriptOf, stopped } from './worker-thread.ts'
-import { warnUnexpected } from '../../base/errors.ts'
+import { warnUnexpected, messageOf } from '../../base/errors.ts'
 
 const STACK_MB = 16
 const SPARE_BYTES_MAX = 4 * 1024 * 1024
@@ -95,7 +95,7 @@ export class WriterThread {
       this.#starting = null
     })
     return this.#starting.catch((error: unknown) => {
-      throw gone(error instanceof Error ? error.message : String(error))
+      throw gone(messageOf(error))
     })
   }
 
