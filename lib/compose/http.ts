@@ -1,26 +1,34 @@
-// Assembles the HTTP servers: the one for clients and, on a port of its own, the one for metrics.
+// Assembles the HTTP servers, for clients and, on a port of its own, for metrics; joins their tables of routes, and has them listen.
 import type { ProjectSettings } from '../langgraph/project/config-file.ts'
 import type { AccessPolicy } from '../langgraph/project/access-policy.ts'
 import type { Credentials } from '../auth/credentials.ts'
 import type { Config } from '../config/config.ts'
-import { Failure, fail } from '../base/errors.ts'
+import { Failure, fail, codeOf } from '../base/errors.ts'
 import { Proxies } from '../http/address.ts'
 import { Allowance } from '../http/admission.ts'
 import { targetOf } from '../http/request.ts'
-import type { ProjectApp } from '../http/route.ts'
+import type { ProjectApp, Route } from '../http/route.ts'
 import { Origins, type RequestCounting } from '../http/entry.ts'
 import { type HttpOptions, HttpServer, type Log } from '../http/server.ts'
 import type { Principal } from '../base/accounts.ts'
 import type { Metrics } from '../metrics/metrics.ts'
-import type { AuthServices } from '../routes/services.ts'
+import type { AuthServices, Services } from '../routes/services.ts'
 import { dialectOf } from '../langgraph/api/dialect.ts'
 import { routes } from '../routes/index.ts'
 import { metricsRoutes } from '../routes/health.ts'
-import type { Services } from '../routes/services.ts'
 import type { UserLimits } from '../thread/user-limits.ts'
 import type { Accounts } from './accounts.ts'
-import { roomRoutes } from './rooms.ts'
 import { type Store, StoreUnavailable } from '../store/store.ts'
+import { deerflowRoutes } from '../deerflow/index.ts'
+import { agUiRoutes } from '../protocols/ag-ui/index.ts'
+import { copilotKitRoutes } from '../protocols/copilotkit/index.ts'
+import { aiSdkRoutes } from '../protocols/ai-sdk/index.ts'
+import { langgraphRoutes } from '../langgraph/api/index.ts'
+import { a2aRoutes } from '../protocols/a2a/index.ts'
+import { mcpRoutes } from '../protocols/mcp/index.ts'
+import { openaiRoutes } from '../protocols/openai/index.ts'
+import { Operations } from '../operator/operations.ts'
+import { operationRoutes } from '../routes/operations.ts'
 
 interface HttpParts {
   readonly config: Config
@@ -130,4 +138,46 @@ function accessLog({ log, metrics }: HttpParts, proxies: Proxies): NonNullable<H
 function unreachable(error: unknown): Failure | null {
   if (!(error instanceof StoreUnavailable)) return null
   return new Failure('store_unreachable', { reason: error.message }, { 'Retry-After': '5' })
+}
+
+/** The tables of all rooms that know routes/: those of other APIs and protocols, and what the command line does. */
+export function roomRoutes(services: Services): Route[] {
+  return [
+    ...langgraphRoutes(services), // /api/assistants, /api/store, ...
+    ...aiSdkRoutes(services), // /api/ai/chat
+    ...agUiRoutes(services), // /api/agui
+    ...copilotKitRoutes(services), // /api/copilotkit
+    ...deerflowRoutes(services), // what is behind the buttons of its frontend
+    ...a2aRoutes(services), // /a2a, /.well-known/agent-card.json
+    ...mcpRoutes(services), // /mcp
+    ...openaiRoutes(services), // /v1
+    ...operationRoutes(new Operations(services.config)) // /api/v1/admin/doctor, config, migration, prune, backup
+  ]
+}
+
+const PROBLEMS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another process listens there, take another port or end it',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  ENOTFOUND: 'there is no such name',
+  EAI_AGAIN: 'the name cannot be looked up',
+  EACCES: 'ports below 1024 need more rights'
+}
+
+/**
+ * Starts a server; returns its URL. `section`: where the configuration has the address.
+ * @throws Error that names the address and its options
+ */
+export async function listen(
+  server: HttpServer,
+  section: string,
+  { host, port }: { readonly host: string; readonly port: number }
+): Promise<string> {
+  try {
+    return (await server.listen(port, host)).url
+  } catch (error) {
+    const code = codeOf(error) ?? String(error)
+    const problem = PROBLEMS[code] ?? 'it cannot be listened on'
+    const options = `${section}.host, ${section}.port`
+    throw new Error(`The address ${host}:${port} (${options}) cannot be used: ${problem} (${code})`, { cause: error })
+  }
 }

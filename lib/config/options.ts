@@ -16,9 +16,9 @@ import {
   whole
 } from './kinds.ts'
 import { agent } from './agent.ts'
-import { model } from './model.ts'
-import { quotas } from './quotas.ts'
-import { oidc } from './sign-in.ts'
+import { model } from './agent.ts'
+import { quotas } from './users.ts'
+import { oidc } from './users.ts'
 
 const DAY_MS = 86_400_000
 const MIB = 1024 * 1024

@@ -1,8 +1,10 @@
 // Works off the jobs: claims what is due, does the deed of its kind, and ends the claim. What crashes meanwhile is done by the next
 // process; a deed may therefore be done again, unless it ends its claim in the same group as what it writes.
+import { messageOf } from '../base/errors.ts'
 import { backoffMs } from '../base/waiting.ts'
 import { Poller } from '../base/poller.ts'
-import type { Due, Group, Job, JobKind, JobReads, Op, OpName, OpOf, Outcome } from '../store/store.ts'
+import type { Due, Group, Job, JobReads, Op, OpName, OpOf, Outcome } from '../store/store.ts'
+import type { JobKind } from '../base/types.ts'
 
 /** The longest time between looks at the table, in ms: jobs of processes that are gone are found by nothing else. */
 const LOOK_MS = 5_000
@@ -125,7 +127,7 @@ export class JobRunner {
       const done = await type.deed(job, this.#stopping.signal)
       if (done !== 'ended') await this.#finish(job, done)
     } catch (error) {
-      await this.#failed(job, type, error instanceof Error ? error.message : String(error))
+      await this.#failed(job, type, messageOf(error))
     }
   }
 
@@ -175,4 +177,32 @@ function duesIn(op: Op): readonly Due[] {
 /** About: the clock of the database decides. */
 function msUntil(due: Due): number {
   return Math.max(0, typeof due === 'number' ? due : Date.parse(due) - Date.now())
+}
+
+// ------------------------------------------- jobs changed by hand: made due now, with all their attempts, or dropped
+
+export type JobChange = 'retry' | 'drop'
+
+interface JobChanges {
+  readonly jobs: Pick<JobReads, 'get'>
+  /** Resolves with what the op answers. */
+  readonly write: (op: Op) => Promise<unknown>
+  /** The line of the audit. */
+  readonly changed: (how: JobChange, job: { readonly kind: JobKind }) => Promise<void>
+}
+
+/** False: there is no such job. Whoever is at it goes on; its end does not count. */
+export async function changeJob(
+  { jobs, write, changed }: JobChanges,
+  kind: JobKind,
+  key: string,
+  how: JobChange
+): Promise<boolean> {
+  const found = await jobs.get(kind, key)
+  if (found === null) return false
+  const job = { kind, key, thread_id: found.thread_id }
+  const isDone = await write(how === 'retry' ? { name: 'job.change', ...job, due: 0 } : { name: 'job.remove', ...job })
+  if (isDone !== true) return false
+  await changed(how, { kind })
+  return true
 }

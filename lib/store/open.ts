@@ -6,6 +6,7 @@
 // | db                | the database's own, warns | the database's own              |
 // | jsonl             | beside it, in files that no restart knows | beside it, in files |
 // | a module          | beside it                 | beside it                       |
+import { messageOf } from '../base/errors.ts'
 import { existsSync } from 'node:fs'
 import { isServed } from '../files/home.ts'
 import { openJsonlEvents } from './jsonl/events.ts'
@@ -17,7 +18,7 @@ import type { CopiedTable, CopySource, CopyTarget } from './copy.ts'
 import type { PartTarget } from './copy-part.ts'
 import { openSqlitePart, openSqliteSource, openSqliteTarget } from './sqlite/copy.ts'
 import { logSlowStatements } from './slow-statements.ts'
-import { sqliteCondition } from './sqlite/condition.ts'
+import { sqliteCondition } from './sqlite/schema.ts'
 import { openSqliteStore, pruneFile } from './sqlite/open.ts'
 import { planOf as planOfFile } from './sqlite/schema.ts'
 import { isSlow, type Migrated, type OnProgress, type SchemaPlan } from './sql/migrations.ts'
@@ -90,7 +91,7 @@ export async function openDatabase(
         onMigrated,
         onProgress
       }).catch((error: unknown) => {
-        const reason = error instanceof Error ? error.message : String(error)
+        const reason = messageOf(error)
         throw new Error(`The database ${sqlite_path} cannot be opened: ${reason}`, { cause: error })
       })
     case 'memory':
@@ -132,7 +133,7 @@ const NO_SCHEMA = 'only SQLite files and PostgreSQL databases have a schema that
 
 /** null: there is nothing to look at. @throws Error when it does not answer */
 export async function conditionOf({ backend, sqlite_path, postgres_url }: DatabaseOptions): Promise<Condition | null> {
-  if (backend === 'postgres') return (await import('./postgres/condition.ts')).postgresCondition(postgres_url!)
+  if (backend === 'postgres') return (await import('./postgres/schema.ts')).postgresCondition(postgres_url!)
   return backend === 'sqlite' && existsSync(sqlite_path) ? sqliteCondition(sqlite_path) : null
 }
 
@@ -268,7 +269,7 @@ async function load(option: string, path: string): Promise<unknown> {
   try {
     return await import(pathToFileURL(path).href)
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
+    const why = messageOf(error)
     throw new Error(`${option}: ${path} cannot be loaded (${why})`, { cause: error })
   }
 }

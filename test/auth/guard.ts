@@ -1,7 +1,7 @@
 // The guard in the handlers: what they answer when everything in front of them was left out.
 import t from 'tap'
 import type { Route } from '../../lib/http/route.ts'
-import { roomRoutes } from '../../lib/compose/rooms.ts'
+import { roomRoutes } from '../../lib/compose/http.ts'
 import { routes } from '../../lib/routes/index.ts'
 import type { AuthServices } from '../../lib/routes/services.ts'
 import type { Services } from '../../lib/routes/services.ts'

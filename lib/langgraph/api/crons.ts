@@ -6,7 +6,7 @@ import { type Reply, type Route, route, type UserCall } from '../../http/route.t
 import { isWithin, listOf, metadata, objectOf } from '../../http/schema.ts'
 import { type Caller, callerOfRun } from '../../base/loopback.ts'
 import type { RunOrder } from '../../run/lifecycle/runs.ts'
-import { nextRunDate, ScheduleInvalid } from '../../jobs/cron-time.ts'
+import { nextRunDate, ScheduleInvalid } from '../../jobs/crons.ts'
 import { Containment } from '../../thread/contains.ts'
 import { type Cron, isObject, type JsonObject, timestamp, type Timestamp } from '../../base/types.ts'
 import { arrayOf, int, nothing, one, paged, ref, selectable } from '../../routes/answers.ts'

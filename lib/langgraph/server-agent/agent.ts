@@ -1,7 +1,15 @@
 // Graphs on a LangGraph server behind the agent port: each run is one run there, whose stream is mapped to ours. A run whose process is
 // gone goes on there: the next attempt reads its stream again, and records what comes behind what is stored.
 import type { MessageLimits } from '../../conversation/chunk.ts'
-import { type AgentInput, type EarlierAttempts, type ListedAgent, RunCut, type Sink } from '../../agent/runtime.ts'
+import {
+  type AgentInput,
+  type EarlierAttempts,
+  type ListedAgent,
+  RunCut,
+  type Sink,
+  type AgentRecord,
+  type StreamPart
+} from '../../agent/runtime.ts'
 import { REF_CHANNEL, readRef } from './checkpoint-ref.ts'
 import { GraphEventMapper } from './event-mapper.ts'
 import type { Part } from './graph.ts'
@@ -9,7 +17,6 @@ import { graphInputFor } from './input.ts'
 import { FROM_START, offsetJson, readOffset, type StreamOffset, UNKNOWN } from './offset.ts'
 import type { ServerOptions } from './requests.ts'
 import { ServerGraph } from './server.ts'
-import { Replay } from './replay.ts'
 
 interface ServerAgentOptions extends ServerOptions, MessageLimits {
   /** Runs of a process that is gone are followed; otherwise they are cancelled on the server. */
@@ -141,4 +148,34 @@ class ServerRun {
 
 function endOf(message: string): RunCut {
   return new RunCut('end', 'AgentInterrupted', message)
+}
+
+/** The sink of a run whose stream is read again from its start: what an earlier attempt has recorded is dropped, the rest goes on. */
+class Replay implements Pick<Sink, 'emit' | 'record'> {
+  readonly #sink: Sink
+  readonly #last: string
+  /** The last recorded event has not come yet. */
+  isMuted: boolean
+
+  /** @param last id of the last event that is recorded */
+  constructor(sink: Sink, last: string) {
+    this.#sink = sink
+    this.#last = last
+    this.isMuted = last !== FROM_START
+  }
+
+  /** Takes note of an event that was read. @returns whether it is the last recorded one */
+  isAt({ id }: Part): boolean {
+    if (id !== this.#last) return false
+    this.isMuted = false
+    return true
+  }
+
+  emit(part: StreamPart): boolean {
+    return this.isMuted || this.#sink.emit(part)
+  }
+
+  record(record: AgentRecord): boolean {
+    return this.isMuted || this.#sink.record(record)
+  }
 }
