@@ -50,7 +50,8 @@ import { Skills } from '../skills/skills.ts'
 import type { Store } from '../store/store.ts'
 import { loadAgent } from './agent-module.ts'
 import type { Reloadable } from './reload.ts'
-import { isObject, timestamp } from '../base/types.ts'
+import { objectOr } from '../base/json.ts'
+import { timestamp } from '../base/types.ts'
 
 interface AgentServices {
   readonly agent: Agent
@@ -345,8 +346,7 @@ export function graphPorts(store: Store, committer: Committer, items: Items, doo
       },
       configOf: async (threadId) => {
         const [newest] = await store.runs.list(threadId, { limit: 1, offset: 0 }, null)
-        const config = newest?.kwargs.config
-        return isObject(config) ? config : {}
+        return { config: objectOr(newest?.kwargs.config), context: objectOr(newest?.kwargs.context) }
       },
       isBusy: async (threadId) => (await store.runs.inFlight(threadId)).length > 0,
       copy: async (from, thread_id) => void (await committer.write({ name: 'state.copy', from, thread_id })),

@@ -9,8 +9,8 @@ import type { GraphReads } from './saver-session.ts'
 export interface GraphThreads {
   /** The graph of a thread; null: none yet; undefined: no such thread. */
   graphOf(threadId: string): Promise<string | null | undefined>
-  /** Config of the thread's newest run, with which a factory makes the same graph again. */
-  configOf(threadId: string): Promise<JsonObject>
+  /** Config and context of the thread's newest run, with which a factory makes the same graph again. */
+  configOf(threadId: string): Promise<{ readonly config: JsonObject; readonly context: JsonObject }>
   /**
    * Stores an update in one transaction.
    * @returns `busy`: a run is in flight, or the thread is gone; `conflict`: the thread has another version than expected

@@ -46,7 +46,7 @@ export async function runGraph(
     const run = new GraphRun(graph, input, sink, session, store, conversation)
     let made: CompiledGraph | undefined
     try {
-      made = await set.make(graph, run.config, 'threads.create_run')
+      made = await set.make(graph, run.config, 'threads.create_run', run.context)
       await run.work(made, named, signal)
     } catch (error) {
       // Failing because of the abort is no failure.
@@ -97,6 +97,13 @@ class GraphRun {
 
   get config(): JsonObject {
     return { ...objectOr(this.#request.config), metadata: this.#metadata(), configurable: this.#configurable() }
+  }
+
+  /** The caller's; LangGraph's server for Python takes the configuration where there is none. */
+  get context(): JsonObject {
+    const { context, config } = this.#request
+    const own = objectOr(context)
+    return this.#isJson && Object.keys(own).length === 0 ? objectOr(objectOr(config).configurable) : own
   }
 
   async work(graph: CompiledGraph, named: JsonObject, signal: AbortSignal): Promise<void> {

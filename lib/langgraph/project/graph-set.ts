@@ -1,12 +1,13 @@
 // The graphs of this process by id: compiled graphs, and factories that make one per call. All get our checkpointer.
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../base/types.ts'
+import { objectOr } from '../../base/json.ts'
 import type { CompiledGraph, LangGraph } from './library.ts'
 import { createSaver, SESSION, sessionFor } from './saver.ts'
 import type { GraphReads, SaverSession } from './saver-session.ts'
 
 /** Makes a graph for a call, from its configuration. */
-export type GraphFactory = (config: JsonObject, runtime: { readonly accessContext: Access }) => unknown
+export type GraphFactory = (config: JsonObject, runtime: FactoryRuntime) => unknown
 
 export interface LoadedGraph {
   readonly id: string
@@ -40,6 +41,13 @@ export function compiledIn(value: unknown): CompiledGraph | null {
   return isCompiledGraph(compiled) ? compiled : null
 }
 
+/** What LangGraph's servers tell factories of a call. */
+export interface FactoryRuntime {
+  readonly accessContext: Access
+  /** null: no run. */
+  readonly executionRuntime: { readonly context: JsonObject } | null
+}
+
 /** The purpose of a call, which LangGraph passes to factories. */
 export type Access = 'threads.create_run' | 'threads.read' | 'threads.update' | 'assistants.read'
 
@@ -64,10 +72,13 @@ export class GraphSet {
     return id === null ? this.all[0] : this.#graphs.get(id)
   }
 
-  /** @throws Error of a factory */
-  async make(graph: LoadedGraph, config: JsonObject, access: Access): Promise<CompiledGraph> {
+  /** @param context of the run, also one of the past that is read again @throws Error of a factory */
+  async make(graph: LoadedGraph, config: JsonObject, access: Access, context: JsonObject): Promise<CompiledGraph> {
     const { made, library } = graph
-    const compiled = typeof made === 'function' ? compiledIn(await made(config, { accessContext: access })) : made
+    // As LangGraph's server for Python does, and that for JavaScript does not.
+    const given = library.isRemote ? { ...config, configurable: { ...context, ...objectOr(config.configurable) } } : config
+    const runtime = { accessContext: access, executionRuntime: access === 'threads.create_run' ? { context } : null }
+    const compiled = typeof made === 'function' ? compiledIn(await made(given, runtime)) : made
     if (!compiled) throw new TypeError(`The factory of graph ${graph.id} did not return a graph`)
     // One in another process has its own there, which asks for the sessions of these.
     if (!library.isRemote) compiled.checkpointer = this.#saverOf(library)

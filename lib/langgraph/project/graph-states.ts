@@ -248,9 +248,10 @@ export class GraphStates implements StatePort {
     given: JsonObject = {}
   ): Promise<CompiledGraph> {
     const isFactory = typeof loaded.made === 'function'
-    const config = isFactory && threadId !== null ? await this.#threads.configOf(threadId) : given
+    const ran = isFactory && threadId !== null ? await this.#threads.configOf(threadId) : { config: given, context: {} }
     const own = { graph_id: loaded.id, ...(threadId !== null && { thread_id: threadId }) }
-    return this.#set.make(loaded, { ...config, configurable: { ...objectOr(config.configurable), ...own } }, access)
+    const config = { ...ran.config, configurable: { ...objectOr(ran.config.configurable), ...own } }
+    return this.#set.make(loaded, config, access, ran.context)
   }
 }
 

@@ -2,6 +2,7 @@
 // one call, like those of factories, and stays with the process it was made in.
 import type { Json, JsonObject } from '../../base/types.ts'
 import { objectOr, textOr } from '../../base/json.ts'
+import type { FactoryRuntime } from './graph-set.ts'
 import type { CompiledGraph, LangGraph, RunnableConfig, StateSnapshot } from './library.ts'
 import type { PythonProcess } from './python-process.ts'
 import { SESSION } from './saver.ts'
@@ -71,11 +72,12 @@ export class PythonGraph implements CompiledGraph {
     process: PythonProcess,
     id: string,
     config: JsonObject,
-    access: string,
+    { accessContext, executionRuntime }: FactoryRuntime,
     streams: ChunkStreams,
     stores: Stores
   ): Promise<PythonGraph> {
-    const made = await process.call<MadeGraph>('make', id, config, access, null)
+    const context = executionRuntime?.context ?? null
+    const made = await process.call<MadeGraph>('make', id, config, accessContext, context, null)
     return new PythonGraph(process, made, streams, stores)
   }
 

@@ -122,8 +122,7 @@ class RunningProject {
         ({ id, description, place, name: exportName }): LoadedGraph => ({
           ...{ id, description, exportName, library, file: `${folder}/${place}` },
           ...defaultsOf(id),
-          made: (config, { accessContext }) =>
-            PythonGraph.make(this.#process, id, config, accessContext, this.#streams, this.#stores)
+          made: (config, runtime) => PythonGraph.make(this.#process, id, config, runtime, this.#streams, this.#stores)
         })
       ),
       reads

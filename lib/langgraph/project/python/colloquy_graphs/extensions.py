@@ -39,7 +39,7 @@ async def extended(graph, given, config, about: dict, factories: list):
         stream = graph.astream(given, config, **{**about, "subgraphs": True, "stream_mode": modes})
         async with contextlib.aclosing(stream):
             async for namespace, mode, data in stream:
-                if mode in asked and (with_subgraphs or not namespace):
+                if mode in asked and (with_subgraphs or not (namespace or _is_of_another(mode, data))):
                     chunks.append((namespace, mode, data))
                 yield {"type": mode, "ns": namespace, "data": data}
 
@@ -56,6 +56,12 @@ async def extended(graph, given, config, about: dict, factories: list):
             if inspect.isawaitable(value):
                 with contextlib.suppress(Exception):
                     yield _made(name, await asyncio.wait_for(value, _FINAL_S), ())
+
+
+def _is_of_another(mode: str, data) -> bool:
+    """Words of a graph that a node has called with a thread of its own: with subgraphs, LangGraph tells them without a namespace."""
+    about = data[1] if mode == "messages" and isinstance(data[1], dict) else {}
+    return about.get("checkpoint_ns", "") not in ("", about.get("langgraph_checkpoint_ns"))
 
 
 def _made(name: str, payload, namespace) -> tuple:

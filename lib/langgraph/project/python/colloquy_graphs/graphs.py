@@ -87,15 +87,14 @@ class Graphs:
 
     # ------------------------------------------------------------------------------------------------ a graph of a call
 
-    async def make(self, graph_id: str, config: dict, access: str, store_key):
+    async def make(self, graph_id: str, config: dict, access: str, context, store_key):
         """The graph for one call; a number where it has to be released."""
         value = self._project.value(graph_id)
         if not isinstance(value, Factory):
             return {"graph": graph_id, "channels": [*value.channels]}
         configurable = _configurable(config)
         store = Items(self._channel, store_key)
-        context = config.get("context") or None
-        runtime = server_runtime(access, configurable.get("langgraph_auth_user"), store, context)
+        runtime = server_runtime(access, configurable.get("langgraph_auth_user"), store, context or None)
         configurable["__pregel_runtime"] = runtime
         configurable["__pregel_checkpointer"] = Saver(self._channel, None)
         metadata = {**_described(configurable), **(config.get("metadata") or {})}
@@ -152,16 +151,22 @@ class Graphs:
 
     async def _chunks(self, graph, given, options: dict, control, transformers: list):
         modes, with_subgraphs = options["streamMode"], options["subgraphs"]
+        context, lacking = _context(graph, options)
         config = _config(options)
+        # A context stands in the configuration too, without what its schema lacks.
+        config["configurable"] = {key: one for key, one in config["configurable"].items() if key not in lacking}
         about = {
             "stream_mode": [mode for mode in modes if mode != "events"],
             "subgraphs": with_subgraphs,
-            "context": _context(graph, options),
+            "context": context,
             "durability": options.get("durability"),
             "interrupt_before": options.get("interruptBefore"),
             "interrupt_after": options.get("interruptAfter"),
             "control": control,
         }
+        if "events" not in modes:
+            # As LangGraph's server asks, but for events: channels that are a graph's own are nobody else's.
+            about["output_keys"] = graph.output_channels
         if transformers and "events" not in modes:
             async for chunk in extended(graph, given, config, about, transformers):
                 yield chunk
@@ -263,12 +268,17 @@ def _config(options: dict) -> dict:
 
 
 def _context(graph, options: dict):
-    """The caller's context, or else the configuration, as LangGraph's server takes the one for the other; without what the schema lacks."""
-    context = options.get("context") or options.get("given") or None
+    """
+    The caller's context, or else the configuration, as LangGraph's server takes the one for the other; without what the schema lacks, and
+    which keys of a context those are.
+    """
+    own = options.get("context") or {}
+    context = own or options.get("given") or None
     schema = context and graph.get_context_jsonschema()
     if not schema or schema.get("additionalProperties") is True or "properties" not in schema:
-        return context
-    return {key: one for key, one in context.items() if key in schema["properties"]} or None
+        return context, ()
+    lacking = [key for key in own if key not in schema["properties"] and options["configurable"].get(key) == own[key]]
+    return {key: one for key, one in context.items() if key in schema["properties"]} or None, lacking
 
 
 def _input(given: dict):

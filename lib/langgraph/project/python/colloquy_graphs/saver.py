@@ -4,13 +4,15 @@ import base64
 import os
 
 from langchain_core.messages import BaseMessage
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, get_checkpoint_metadata
+from langgraph.checkpoint.base import EXCLUDED_METADATA_KEYS, BaseCheckpointSaver, CheckpointTuple, get_checkpoint_metadata
 
 from .plain import dumps, loads, plain
 
 # Indexes of writes of which a task has only one, as in LangGraph.
 _PLACES = {"__error__": -1, "__scheduled__": -2, "__interrupt__": -3, "__resume__": -4}
 _PAGE = 100
+# What a caller's configuration can be made of.
+_DATA = (str, int, float, list, dict, type(None))
 _VERSION_DIGITS = 12
 # Of a list in parts, and of the bytes of a serializer.
 _LIST = "json"
@@ -85,7 +87,7 @@ class Saver(BaseCheckpointSaver):
             "checkpointId": checkpoint["id"],
             "parentId": parent,
             "checkpoint": dumps({key: one for key, one in checkpoint.items() if key != "channel_values"}).decode(),
-            "metadata": dumps(_shown(get_checkpoint_metadata(config, metadata))).decode(),
+            "metadata": dumps(_described(config, metadata)).decode(),
             "channels": channels,
         }
 
@@ -172,5 +174,9 @@ def _at(thread_id, ns, checkpoint_id):
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}}
 
 
-def _shown(metadata: dict) -> dict:
-    return {key: one for key, one in metadata.items() if not key.startswith(("__", "langgraph_auth_"))}
+def _described(config, metadata: dict) -> dict:
+    """What LangGraph's server keeps of a configuration: also what is no text and no number."""
+    given = {**config["configurable"], **(config.get("metadata") or {})}
+    data = {key: one for key, one in given.items() if key not in EXCLUDED_METADATA_KEYS and isinstance(one, _DATA)}
+    kept = {**data, **get_checkpoint_metadata(config, metadata)}
+    return {key: one for key, one in kept.items() if not key.startswith(("__", "langgraph_auth_"))}
