@@ -422,6 +422,7 @@ async function commandsOf(t: Test, site: GraphSite): Promise<void> {
     t.match(await run('going'), { steps: ['here', 'there'] })
     t.match(await run('fan'), { steps: ['worker 1', 'worker 2'] })
     t.match(await run('factory', { config: { configurable: { word: 'given' } } }), { steps: ['word given'] })
+    t.match(await run('factory', { context: { word: 'told' } }), { steps: ['word told'] })
     t.strictSame(contents(await run('uncompiled', { input: FOO })), ALL)
   })
 }

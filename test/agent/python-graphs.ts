@@ -140,6 +140,32 @@ t.test("what a graph's stream transformers make is for readers of protocol v2", 
   t.ok(client.events.some(({ method }) => method === 'messages'))
 })
 
+t.test(
+  'a factory has the context of a run, also when its state is read; metadata is kept whole',
+  options,
+  async (t) => {
+    const { client } = await pythonSite(t, pythonFolder(t, { made: './small.py:made' }))
+    const { thread_id: thread } = await client.threads.create()
+    const metadata = { list: [1], none: null, nested: { deep: true } }
+    const asked = { input: { messages: [] }, context: { node: 'loud' }, metadata }
+    t.match(await client.runs.wait(thread, 'made', asked), { answer: 'loud' })
+    const [last, before] = await client.threads.getHistory(thread)
+    t.strictSame(before?.next, ['loud'])
+    t.match(last?.metadata, { ...metadata, node: 'loud' })
+  }
+)
+
+t.test('channels of its own, and words of graphs it calls for itself, are not told', options, async (t) => {
+  const graphs = { private: './small.py:private', delegating: './small.py:delegating' }
+  const { client } = await pythonSite(t, pythonFolder(t, graphs))
+  const streamMode = ['values', 'updates', 'messages-tuple'] as ['values', 'updates', 'messages-tuple']
+  const told = async (graph: string) => all(client.runs.stream(null, graph, { input: { messages: [] }, streamMode }))
+  const ofPrivate = (await told('private')).filter(({ event }) => event === 'values' || event === 'updates')
+  t.match(ofPrivate, [{}, { data: { keep: { answer: 'told' } } }, { data: { answer: 'told' } }])
+  t.notMatch(JSON.stringify(ofPrivate), 'secret')
+  t.notOk((await told('delegating')).some(({ event }) => event === 'messages'))
+})
+
 t.test('a cancel ends a run at once, and what a synchronous node gives later is refused', options, async (t) => {
   const { client, person, folder, site } = await pythonSite(t, pythonFolder(t, SMALL))
   for (const [graph, content] of [

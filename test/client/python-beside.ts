@@ -48,6 +48,11 @@ const CONVERSATIONS = {
   },
   'a factory': { graph: 'factory', turns: [{ input: { steps: [] }, config: { configurable: { word: 'w' } } }] },
   context: { graph: 'typed', turns: [{ input: { question: 'q' }, context: { tone: 'calm' } }] },
+  'a context with more than its schema': {
+    graph: 'typed',
+    turns: [{ input: { question: 'q' }, context: { tone: 'calm', more: 'of it' } }]
+  },
+  'a context of a factory': { graph: 'factory', turns: [{ input: { steps: [] }, context: { word: 'w' } }] },
   tagged: {
     graph: 'steps',
     turns: [{ input: { steps: [] }, config: { recursion_limit: 50, tags: ['t'], configurable: { count: 2 } } }]
@@ -58,7 +63,7 @@ const CONVERSATIONS = {
 const server = IS_LONG && !PYTHON_MISSING ? await pythonWith(...LANGGRAPH_DEV) : { reason: 'long' }
 const skip = 'reason' in server ? PYTHON_MISSING || (IS_LONG ? server.reason : 'in npm run test:long') : false
 
-t.test('fourteen conversations are told as by its own server, key by key', { skip, timeout: 300_000 }, async (t) => {
+t.test('sixteen conversations are told as by its own server, key by key', { skip, timeout: 300_000 }, async (t) => {
   if ('reason' in server) return
   const folder = pythonFolder(t, WHOLE)
   const { person } = await pythonSite(t, folder, { title: { enabled: false } })

@@ -2,7 +2,7 @@
 // frames, states, histories and metadata of tokens, key by key. What is masked, test/client/python/beside.py says in a list.
 // Run by `npm run test:deer`, which installs some three hundred packages.
 import { execFile } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -17,6 +17,7 @@ import {
   nameDefault,
   startDeerFlowModel
 } from '../fixtures/deerflow-agent.ts'
+import { upload } from '../fixtures/form.ts'
 import { at, homeOf, listIn, openSite, type Person, type Site, signIn, textIn } from '../fixtures/gateway.ts'
 import { startLangGraphDev } from '../fixtures/langgraph-dev.ts'
 import { type FakeModel, scripted } from '../fixtures/model.ts'
@@ -72,7 +73,11 @@ const CONVERSATIONS = {
     turns: [
       turn(
         asked('q', {
-          calls: [[todos('in_progress', 'pending')], [todos('completed', 'in_progress')], [todos('completed', 'completed')]],
+          calls: [
+            [todos('in_progress', 'pending')],
+            [todos('completed', 'in_progress')],
+            [todos('completed', 'completed')]
+          ],
           text: 'All done.'
         }),
         { is_plan_mode: true }
@@ -112,7 +117,11 @@ const CONVERSATIONS = {
     uploads: { 'dot.png': PIXEL },
     turns: [
       turn(
-        asked('q', { calls: [[call('view_image', { image_path: `${UPLOADS}/dot.png` })]], text: 'A dot.' }, files('dot.png', 68)),
+        asked(
+          'q',
+          { calls: [[call('view_image', { image_path: `${UPLOADS}/dot.png` })]], text: 'A dot.' },
+          files('dot.png', 68)
+        ),
         { model_name: 'seeing' }
       )
     ]
@@ -163,7 +172,9 @@ const CONVERSATIONS = {
     ]
   },
   'a summary of a long conversation': {
-    turns: ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => turn(asked(id, { calls: [[read(`${WORKSPACE}/${id}`)]], text: id })))
+    turns: ['a', 'b', 'c', 'd', 'e', 'f'].map((id) =>
+      turn(asked(id, { calls: [[read(`${WORKSPACE}/${id}`)]], text: id }))
+    )
   },
   'settings in configurable, without a context': {
     subgraphs: true,
@@ -229,9 +240,71 @@ t.test('conversations with it are told as by its own server, key by key', { skip
     const { stdout } = await run(DEERFLOW_PYTHON, args, { env: { PATH: process.env.PATH }, maxBuffer: 1 << 28 })
     return JSON.parse(stdout) as Record<string, object>
   }
-  const [ours, wanted] = [await talk(person.url, textIn(body, 'token'), home), await talk(theirs.url, 'none', theirHome)]
-  writeFileSync('/tmp/deer/ours.json', JSON.stringify(ours))
-  writeFileSync('/tmp/deer/wanted.json', JSON.stringify(wanted))
+  const [ours, wanted] = [
+    await talk(person.url, textIn(body, 'token'), home),
+    await talk(theirs.url, 'none', theirHome)
+  ]
   for (const name of Object.keys(CONVERSATIONS))
-    t.strictSame(differences(ours[name], wanted[name]).filter((one) => !UNREAD_THERE.test(one)), [], name)
+    t.strictSame(
+      differences(ours[name], wanted[name]).filter((one) => !UNREAD_THERE.test(one)),
+      [],
+      name
+    )
 })
+
+t.test(
+  'its page has of it what DeerFlow has: models, files, plan, subagents, questions and titles',
+  { skip, timeout },
+  async (t) => {
+    const { person, home } = await openDeerFlow(t)
+    t.match((await person.get('/api/models')).body, { models: [{ name: 'main' }] }, 'those of our own configuration')
+    t.match((await person.get('/api/features')).body, { agents_api: { enabled: true } })
+    const thread = await person.thread()
+    const path = `/api/threads/${thread}`
+    const values = async () => at((await person.get(`${path}/state`)).body, 'values')
+    const said = (type: string) => listIn(found, 'messages').filter((one) => at(one, 'type') === type)
+    const say = async (input: object, context: object = {}) => {
+      const body = {
+        ...{ assistant_id: 'lead_agent', input, config, on_disconnect: 'continue', stream_subgraphs: true },
+        stream_mode: ['values', 'messages-tuple', 'custom'],
+        context: { ...CONTEXT, thread_id: thread, ...context }
+      }
+      const stream = await person.open('POST', `${path}/runs/stream`, { body })
+      t.equal(await stream.ended, 'whole')
+      found = await values()
+      return stream.frames
+    }
+    let found: unknown = null
+
+    const uploaded = await upload(person, thread, [['notes.md', '# A heading\n\nwords\n']])
+    t.match(uploaded.body, { files: [{ filename: 'notes.md', virtual_path: `${UPLOADS}/notes.md` }] })
+    await say(asked('q', { calls: [[read(`${UPLOADS}/notes.md`)]], text: 'Read.' }, files('notes.md', 19)))
+    t.match(JSON.stringify(said('human')), /<uploaded_files>.*notes\.md/, 'it is told of an upload')
+    t.match(said('tool'), [{ content: /words/ }], 'and reads it')
+    t.match(found, { title: 'A title', uploaded_files: [{ filename: 'notes.md' }] })
+    const search = await person.post('/api/threads/search', { limit: 10 })
+    t.match(search.body, [{ values: { title: 'A title' } }], 'the title stands in the list of chats')
+
+    const present = call('present_files', { filepaths: [`${OUTPUTS}/report.md`] })
+    await say(asked('r', { calls: [[write(`${OUTPUTS}/report.md`, 'a report')], [present]], text: 'There.' }))
+    t.match(found, { artifacts: [`${OUTPUTS}/report.md`] })
+    t.equal((await person.get(`${path}/artifacts${OUTPUTS}/report.md`)).text, 'a report', 'an artifact is served')
+    t.ok(existsSync(join(home, 'users', 'default', 'threads', thread)), 'in our home')
+
+    await say(asked('s', { calls: [[todos('completed', 'completed')]], text: 'Planned.' }), { is_plan_mode: true })
+    t.match(found, { todos: [{ content: 'Step 0', status: 'completed' }, {}] })
+
+    const frames = await say(asked('u', { calls: [[task('aside')]], text: 'It is back.' }), { subagent_enabled: true })
+    const told = frames.filter(({ event }) => event === 'custom').map(({ data }) => at(JSON.parse(data), 'type'))
+    t.strictSame(told, ['task_started', 'task_running', 'task_completed'])
+    t.match(said('tool').at(-1), { content: /aside/ })
+
+    const question = { question: 'Which one?', clarification_type: 'missing_info' }
+    await say(asked('v', { calls: [[call('ask_clarification', question)]] }))
+    t.match(said('tool').at(-1), { name: 'ask_clarification', content: /Which one\?/ })
+    await say(asked('w', { text: 'That, then.' }))
+    t.match(said('ai').at(-1), { content: 'That, then.' })
+    const page = (await person.get(`${path}/messages/page?limit=200`)).body
+    t.equal(listIn(page, 'data').length > 12, true, 'and the feed has it all')
+  }
+)

@@ -76,7 +76,9 @@ export class GraphSet {
   async make(graph: LoadedGraph, config: JsonObject, access: Access, context: JsonObject): Promise<CompiledGraph> {
     const { made, library } = graph
     // As LangGraph's server for Python does, and that for JavaScript does not.
-    const given = library.isRemote ? { ...config, configurable: { ...context, ...objectOr(config.configurable) } } : config
+    const given = library.isRemote
+      ? { ...config, configurable: { ...context, ...objectOr(config.configurable) } }
+      : config
     const runtime = { accessContext: access, executionRuntime: access === 'threads.create_run' ? { context } : null }
     const compiled = typeof made === 'function' ? compiledIn(await made(given, runtime)) : made
     if (!compiled) throw new TypeError(`The factory of graph ${graph.id} did not return a graph`)

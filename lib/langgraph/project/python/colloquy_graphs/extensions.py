@@ -35,11 +35,14 @@ async def extended(graph, given, config, about: dict, factories: list):
     modes = [*asked, *sorted(needed.difference(asked))]
     chunks: deque = deque()
 
+    own = _own_messages() if not with_subgraphs and "messages" in asked else _All()
+    config = {**config, "callbacks": own.callbacks}
+
     async def tee():
         stream = graph.astream(given, config, **{**about, "subgraphs": True, "stream_mode": modes})
         async with contextlib.aclosing(stream):
             async for namespace, mode, data in stream:
-                if mode in asked and (with_subgraphs or not (namespace or _is_of_another(mode, data))):
+                if mode in asked and (with_subgraphs or not namespace) and (mode != "messages" or own.has(data[0])):
                     chunks.append((namespace, mode, data))
                 yield {"type": mode, "ns": namespace, "data": data}
 
@@ -58,10 +61,41 @@ async def extended(graph, given, config, about: dict, factories: list):
                     yield _made(name, await asyncio.wait_for(value, _FINAL_S), ())
 
 
-def _is_of_another(mode: str, data) -> bool:
-    """Words of a graph that a node has called with a thread of its own: with subgraphs, LangGraph tells them without a namespace."""
-    about = data[1] if mode == "messages" and isinstance(data[1], dict) else {}
-    return about.get("checkpoint_ns", "") not in ("", about.get("langgraph_checkpoint_ns"))
+class _All:
+    """Every message is told."""
+
+    callbacks: list = []
+
+    def has(self, message) -> bool:
+        return True
+
+
+def _own_messages():
+    """
+    Which messages a stream without subgraphs would have: one with them has those of graphs too that a node calls with a thread of their
+    own, without a namespace.
+    """
+    from langgraph.pregel._messages import StreamMessagesHandler
+
+    class OwnMessages(StreamMessagesHandler):
+        def __init__(self) -> None:
+            # A graph that begins drops handlers that are for one graph alone: until this one's has begun, it is not.
+            super().__init__(self._keep, True)
+            self.callbacks = [self]
+            self._kept: dict = {}
+
+        def on_chain_start(self, *about, **more):
+            self.subgraphs = False
+            return super().on_chain_start(*about, **more)
+
+        def _keep(self, chunk) -> None:
+            message = chunk[2][0]
+            self._kept[id(message)] = message
+
+        def has(self, message) -> bool:
+            return self._kept.pop(id(message), None) is not None
+
+    return OwnMessages()
 
 
 def _made(name: str, payload, namespace) -> tuple:
