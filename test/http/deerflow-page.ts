@@ -1,8 +1,13 @@
 // DeerFlow's newest page from the first visit to the deletion of a chat, step by step, by the requests that it sends; and its buttons
-// beside regenerate and edit, which have suites of their own.
+// beside regenerate and edit, which have suites of their own (deerflow-replay, deerflow). The steps:
+//  1 set up, and who is signed in       5 a file goes with the question   9 all that is behind is read back  13 the chat is renamed and found
+//  2 features                           6 the question is asked, streamed 10 what to ask next                14 the chat is deleted, files too
+//  3 models                             7 reloaded in the middle          11 the answer is rated
+//  4 the list of chats                  8 gone on to the end              12 an artifact is opened
 import { createHash } from 'node:crypto'
 import t from 'tap'
 import { openChat, typed, wordsOf } from '../fixtures/deerflow-page.ts'
+import { upload } from '../fixtures/form.ts'
 import { at, listIn, openSite, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
 import { scripted } from '../fixtures/model.ts'
 
@@ -69,6 +74,30 @@ t.test('a chat in its steps: asked, reloaded in the middle, read back, rated, re
   t.equal((await person.ask('DELETE', `/api/threads/${thread}`)).status, 200)
   t.strictSame(await found(), [])
   t.equal((await person.get(`${path}/state`)).status, 404)
+})
+
+t.test('a file goes with a question: kept, told to the agent, read, listed, shown again, and deleted', async (t) => {
+  const { person, model, path, send, messages } = await openChat(t)
+  const thread = path.split('/').at(-1)!
+  const { body } = await upload(person, thread, [['notes.md', '# A heading\n\nwords\n']])
+  const virtual_path = '/mnt/user-data/uploads/notes.md'
+  const artifact_url = `${path}/artifacts${virtual_path}`
+  t.match(body, { success: true, files: [{ filename: 'notes.md', size: 19, virtual_path, artifact_url }] })
+  const file = { filename: 'notes.md', size: 19, path: virtual_path, status: 'uploaded' }
+  const read = { name: 'read_file', args: JSON.stringify({ path: virtual_path }) }
+  const script = scripted({ calls: [[read]], text: 'Read.' })
+  const question = { type: 'human', content: [{ type: 'text', text: script }], additional_kwargs: { files: [file] } }
+  await send({ messages: [question] })
+  t.match(JSON.stringify(model.requests[0]?.messages), 'notes.md', 'the agent is told')
+  t.match(JSON.stringify(model.requests[1]?.messages.at(-1)), 'A heading', 'and reads it')
+  t.match((await messages())[0], { additional_kwargs: { files: [file] } }, 'the page shows it beside the question')
+  const rows = listIn((await person.get(`${path}/messages/page?limit=50`)).body, 'data')
+  t.match(at(rows[0], 'content'), { additional_kwargs: { files: [{ filename: 'notes.md' }] } }, 'also after a reload')
+  t.equal((await person.get(artifact_url)).text, '# A heading\n\nwords\n', 'it opens')
+  t.match((await person.get(`${path}/uploads/list`)).body, { files: [{ filename: 'notes.md' }], count: 1 })
+  t.equal((await person.ask('DELETE', `${path}/uploads/notes.md`)).status, 200)
+  t.match((await person.get(`${path}/uploads/list`)).body, { files: [], count: 0 })
+  t.equal((await person.get(artifact_url)).status, 404)
 })
 
 t.test('an artifact is opened, edited, lost to another editor, and not saved while a run goes on', async (t) => {
