@@ -227,7 +227,7 @@ function merged(before: Json, more: Json | undefined): Json {
 }
 
 function objectOr(value: Json | undefined): JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : NO_FIELDS
+  return isFields(value) ? value : NO_FIELDS
 }
 
 /** The sum of two counts of tokens, detail by detail: a chunk counts what came since the one before. */
@@ -271,7 +271,7 @@ export function readChunk(given: JsonObject): Chunk {
   }
 }
 
-function isFields(value: Json): value is JsonObject {
+function isFields(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 

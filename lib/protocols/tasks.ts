@@ -8,7 +8,7 @@ import { Authorizer } from '../routes/authorization.ts'
 import { alreadyEnded, callerIn, orderFor, runBody } from '../routes/run-request.ts'
 import type { Services } from '../routes/services.ts'
 import type { RequestKey } from './repeats.ts'
-import { interruptsIn } from '../thread/interrupts.ts'
+import { interruptsIn } from '../conversation/interrupts.ts'
 import { stopError } from '../run/log/frame.ts'
 import { type Interrupt, isInFlight, isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
 

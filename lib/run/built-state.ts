@@ -2,7 +2,7 @@
 import type { Agent, AgentRecord, EarlierAttempts, HalfAnswer, ShownBesides } from '../agent/runtime.ts'
 import { lastChunkJson, shortChunk, shortWhole, wholeJson } from '../conversation/wire.ts'
 import type { Store } from '../store/store.ts'
-import { INTERRUPTS, type OpenCall, openCallsIn } from '../thread/interrupts.ts'
+import { INTERRUPTS, type OpenCall, openCallsIn } from '../conversation/interrupts.ts'
 import type { StatePort } from '../agent/states.ts'
 import { type SavedState, State, streamedJson } from '../thread/state.ts'
 import { displayName, type TitleOptions, titleOf } from '../thread/title.ts'

@@ -3,7 +3,7 @@
 import { type CheckpointPlace, checkpointView, type TaskFields, withValues } from '../conversation/checkpoint.ts'
 import type { CheckpointHead, MessageOrigin, StoredCheckpoint } from '../store/store.ts'
 import type { Feedback, Interrupt, JsonObject, Thread } from '../base/types.ts'
-import { interruptsOf } from './interrupts.ts'
+import { interruptsOf } from '../conversation/interrupts.ts'
 import { idOfText, storedJson } from './state.ts'
 
 type Body = StoredCheckpoint['messageBodies'][number]

@@ -2,7 +2,7 @@
 // a state is mostly passed on to checkpoints, values frames and replies.
 import type { Json, Message } from '../base/types.ts'
 import type { CheckpointWrite, StoredCheckpoint } from '../store/store.ts'
-import { INTERRUPTS } from './interrupts.ts'
+import { INTERRUPTS } from '../conversation/interrupts.ts'
 import { wellFormedJson } from '../base/json.ts'
 import type { InputMessage } from '../conversation/message.ts'
 import { inRanges } from '../conversation/state.ts'

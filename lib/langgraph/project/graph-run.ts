@@ -1,5 +1,6 @@
 // One run of an in-process graph: called as LangGraph's server calls it; its stream goes into the run's log verbatim. The
 // graph keeps its own state; messages also become records, for events and counts.
+import { INTERRUPTS } from '../../conversation/interrupts.ts'
 import { actingFor, callerOfRun } from '../../base/loopback.ts'
 import type { Json, JsonObject } from '../../base/types.ts'
 import { isObject } from '../../base/types.ts'
@@ -289,7 +290,7 @@ class GraphRun {
     const hasSpace = this.#frame('values', 'values', json)
     // Serialised above, or parsed just before.
     const values = (this.#isJson ? data : JSON.parse(json)) as Json
-    if (isObject(values) && !(INTERRUPT in values)) this.#conversation.values(values)
+    if (isObject(values) && !(INTERRUPTS in values)) this.#conversation.values(values)
     return hasSpace
   }
 
@@ -321,7 +322,6 @@ function authOf(user: Json | undefined): JsonObject {
   }
 }
 
-const INTERRUPT = '__interrupt__'
 const RESUMED = Symbol('resumed')
 const END = '__end__'
 const ENDED = Symbol('ended')

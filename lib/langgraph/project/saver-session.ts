@@ -1,6 +1,7 @@
 // What LangGraph's checkpointer reads from and writes to: the session of a run, of an update, or of nobody.
 import type { StateWrite } from '../../agent/runtime.ts'
 import {
+  compareWrites,
   bodiesByName,
   type Body,
   bodyNames,
@@ -179,10 +180,5 @@ function withWrites(stored: StoredGraphCheckpoint, writes: readonly GraphTaskWri
     list.some(({ task_id, idx }) => task_id === write.task_id && idx === write.idx)
   const kept = stored.writes.filter((one) => one.idx >= 0 || !isIn(writes)(one))
   const added = writes.filter((one) => !isIn(kept)(one))
-  return { ...stored, writes: [...kept, ...added].sort(inOrder) }
-}
-
-function inOrder(one: GraphTaskWrite, other: GraphTaskWrite): number {
-  const [left, right] = [one, other].map(({ task_path, task_id }) => `${task_path}\n${task_id}`)
-  return left === right ? one.idx - other.idx : left! < right! ? -1 : 1
+  return { ...stored, writes: [...kept, ...added].sort(compareWrites) }
 }

@@ -2,6 +2,7 @@
 // events and state out, so that every reader gets the same events, live, late, or on another process.
 import type { RawFrame } from '../../run/log/segment.ts'
 import { dataOf, stopError, Kind } from '../../run/log/frame.ts'
+import { INTERRUPTS, interruptsIn } from '../../conversation/interrupts.ts'
 import { readTuple } from '../../conversation/wire.ts'
 import { isQuestion, type NamedValues, questionsIn } from '../../conversation/values.ts'
 import { aboutIn, checkpointIn, namedIn } from '../../run/log/values-frame.ts'
@@ -170,14 +171,12 @@ function translateValues(state: RunState, frame: RawFrame, values: string | null
   return { state: { ...state, open, requested }, emitted }
 }
 
-const INTERRUPT = '__interrupt__'
-
 /** Interrupts have events of their own. */
 function withoutInterrupts(json: string): string {
-  if (!json.includes(`"${INTERRUPT}"`)) return json
+  if (!json.includes(`"${INTERRUPTS}"`)) return json
   const values: unknown = JSON.parse(json)
-  if (!isObject(values) || !(INTERRUPT in values)) return json
-  const { [INTERRUPT]: _, ...rest } = values
+  if (!isObject(values) || !(INTERRUPTS in values)) return json
+  const { [INTERRUPTS]: _, ...rest } = values
   return JSON.stringify(rest)
 }
 
@@ -255,7 +254,7 @@ const translateUpdates: Translate = (state, { namespace, json }) => {
   const text = json()
   const [entry] = Object.entries(objectIn(text))
   const [node, values = null] = entry ?? []
-  if (node === INTERRUPT) {
+  if (node === INTERRUPTS) {
     const { requested, emitted } = requestInput(state.requested, namespace, interruptsIn(values))
     return { state: requested === state.requested ? state : { ...state, requested }, emitted }
   }
@@ -277,8 +276,8 @@ function translateNamed(state: RunState, named: NamedValues, values: string | nu
 /** Full values in the frame, as earlier versions logged them. */
 const translateState: Translate = (state, { namespace, json }) => {
   const text = json()
-  const hasQuestions = text.includes(`"${INTERRUPT}"`)
-  const given = hasQuestions ? objectIn(text)[INTERRUPT] : undefined
+  const hasQuestions = text.includes(`"${INTERRUPTS}"`)
+  const given = hasQuestions ? objectIn(text)[INTERRUPTS] : undefined
   // A frame with interrupts alone has no state.
   const isState = !(hasQuestions && withoutInterrupts(text) === '{}')
   return translateShown(state, namespace, isState ? text : null, interruptsIn(given ?? null))
@@ -332,11 +331,6 @@ function toolEvent(event: string, fields: Readonly<Record<string, Json | undefin
     default:
       return null
   }
-}
-
-function interruptsIn(values: Json): { id: string; value: Json }[] {
-  const list = Array.isArray(values) ? values.filter(isObject) : []
-  return list.flatMap(({ id, value = null }) => (typeof id === 'string' ? [{ id, value }] : []))
 }
 
 const translateCustom: Translate = (state, { namespace, json }) => {

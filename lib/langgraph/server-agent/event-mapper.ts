@@ -5,8 +5,9 @@
 import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { MessageLimits } from '../../conversation/chunk.ts'
+import { INTERRUPTS, interruptsIn } from '../../conversation/interrupts.ts'
 import { type Interrupt, type Json, type JsonObject, type Message, isObject } from '../../base/types.ts'
-import { objectOr, objectsIn, textOr, textsIn } from '../../base/json.ts'
+import { objectOr, textOr, textsIn } from '../../base/json.ts'
 import {
   AgentError,
   type AgentInput,
@@ -21,7 +22,6 @@ import { readMessage, isSameMessage } from '../graph/message.ts'
 import { Conversation } from '../graph/conversation.ts'
 import { isHidden, type Listener } from '../graph/message-streams.ts'
 
-const INTERRUPT = '__interrupt__'
 /** Modes in which a subgraph's parts are frames. */
 const FRAMED = ['messages', 'values', 'updates', 'custom', ...DETAILS] as const
 type FramedMode = (typeof FRAMED)[number]
@@ -172,7 +172,7 @@ export class GraphEventMapper implements Listener {
   #onUpdates(updates: JsonObject): void {
     if (this.#withUpdates) this.#frame('updates', [], updates)
     for (const [node, update] of Object.entries(updates)) {
-      if (node === INTERRUPT) {
+      if (node === INTERRUPTS) {
         this.#hasAsked = true
         this.#onInterrupts(update)
       } else this.#nodes.add(node)
@@ -185,7 +185,7 @@ export class GraphEventMapper implements Listener {
     if (found.length === 0) this.#isAtBreakpoint = true
   }
 
-  #onState({ [INTERRUPT]: interrupts, ...values }: JsonObject): void {
+  #onState({ [INTERRUPTS]: interrupts, ...values }: JsonObject): void {
     if (interrupts !== undefined) this.#onInterrupts(interrupts)
     if (interrupts !== undefined && Object.keys(values).length === 0) return
     this.#onValues(values)
@@ -290,14 +290,6 @@ function isOfOwnNode(namespace: readonly string[], data: Json): boolean {
   const [task = ''] = namespace
   const [, metadata] = Array.isArray(data) ? data : []
   return namespace.length === 1 && !isHidden(namespace) && objectOr(metadata).langgraph_checkpoint_ns === task
-}
-
-/** Interrupts in a list; versions differ in the name of the id. */
-export function interruptsIn(given: Json | undefined): Interrupt[] {
-  return objectsIn(given).flatMap(({ id, interrupt_id, value }) => {
-    const name = textOr(id) ?? textOr(interrupt_id)
-    return name === null ? [] : [{ id: name, value: value ?? null }]
-  })
 }
 
 function failureIn(data: Json): AgentError {

@@ -6,7 +6,7 @@ import { cutTo, type Json, type JsonObject, isObject } from '../../base/types.ts
 import { ConnectionLost, IdleTimeout, isOk, ResponseBody } from '../../agent/http/post.ts'
 import { type PeerFailures, RetryableError } from '../../agent/http/failures.ts'
 import { objectOr, objectsIn, textOr, textsIn, parseJson } from '../../base/json.ts'
-import { interruptsIn } from './event-mapper.ts'
+import { interruptsIn } from '../../conversation/interrupts.ts'
 import type { GraphInput, GraphState, Part } from './graph.ts'
 import { RetryWindow, type Requests } from './requests.ts'
 import { EventStream } from '../../agent/http/event-stream.ts'

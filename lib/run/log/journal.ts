@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Caller, AgentRecord } from '../../agent/runtime.ts'
 import type { NewEvent } from '../../store/store.ts'
-import type { OpenCall } from '../../thread/interrupts.ts'
+import type { OpenCall } from '../../conversation/interrupts.ts'
 import {
   type AiMessage,
   type EventCategory,

@@ -1,9 +1,9 @@
 // The state of a thread as one run changes it. Changes are collected until a step is closed: then they become a
 // checkpoint for the store, and a values frame that refers to it.
 import type { Op } from '../../store/store.ts'
-import { checkpointId } from '../../thread/ids.ts'
+import { checkpointId } from '../../thread/thread.ts'
 import type { InputMessage } from '../../conversation/message.ts'
-import { INTERRUPTS, interruptsIn, type OpenCall, openCallsIn } from '../../thread/interrupts.ts'
+import { INTERRUPTS, interruptsIn, type OpenCall, openCallsIn } from '../../conversation/interrupts.ts'
 import { State } from '../../thread/state.ts'
 import { type Interrupt, type Json, type JsonObject, type Run, timestamp } from '../../base/types.ts'
 import { bit, Kind } from './frame.ts'

@@ -1,5 +1,6 @@
 // Graph checkpoints as rows of both databases: heads in the order written, values once per version, and pending writes.
 import {
+  compareWrites,
   bodyNames,
   channelOf,
   type ChannelVersion,
@@ -135,7 +136,7 @@ function inForce(rows: readonly WriteRow[]): GraphTaskWrite[] {
     const place = `${write.idx} ${write.task_id}`
     if (write.idx < 0 || !byPlace.has(place)) byPlace.set(place, write)
   }
-  return [...byPlace.values()].sort(inOrder)
+  return [...byPlace.values()].sort(compareWrites)
 }
 
 /** Rows of a thread whose column has one of these values. */
@@ -154,13 +155,6 @@ function* among<Found>(
     found.push(...(yield* ask<Found>(sql, threadId, ...some)))
   }
   return found
-}
-
-/** The order in which LangGraph applies writes, whatever was written first. */
-function inOrder(one: GraphTaskWrite, other: GraphTaskWrite): number {
-  if (one.task_path !== other.task_path) return one.task_path < other.task_path ? -1 : 1
-  if (one.task_id !== other.task_id) return one.task_id < other.task_id ? -1 : 1
-  return one.idx - other.idx
 }
 
 /** By namespace, because an index has each namespace's newest at its end. */

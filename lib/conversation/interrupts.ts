@@ -1,22 +1,26 @@
 // Interrupts: questions with which a run has ended. The thread waits for its user until a run with `command.resume` continues.
 // They are a channel of the state, shown to clients as tasks and interrupts, and in streams as `__interrupt__`.
-import type { StoredCheckpoint } from '../store/store.ts'
-import { type Interrupt, type Json, type Message, type ToolCall, isObject } from '../base/types.ts'
+import { objectsIn, textOr } from '../base/json.ts'
+import type { Interrupt, Json, Message, ToolCall } from '../base/types.ts'
 
+/** The member of a state, an update or a frame that has them. */
 export const INTERRUPTS = '__interrupt__'
 
-export function interruptsIn(channel: Json | undefined): Interrupt[] {
-  return Array.isArray(channel) ? channel.flatMap(readInterrupt) : []
+/** Interrupts in a list, of a state, a frame or a LangGraph server, whose versions differ in the name of the id. */
+export function interruptsIn(given: Json | undefined): Interrupt[] {
+  return objectsIn(given).flatMap(({ id, interrupt_id, value }) => {
+    const name = textOr(id) ?? textOr(interrupt_id)
+    return name === null ? [] : [{ id: name, value: value ?? null }]
+  })
 }
 
-export function interruptsOf(stored: Pick<StoredCheckpoint, 'channelBodies'>): Interrupt[] {
+/** Those of a stored state. */
+export function interruptsOf(stored: {
+  readonly channelBodies: readonly { readonly name: string; readonly json: string }[]
+}): Interrupt[] {
   const body = stored.channelBodies.find(({ name }) => name === INTERRUPTS)
   // Bodies are only ever made from JSON.
   return body ? interruptsIn(JSON.parse(body.json) as Json) : []
-}
-
-function readInterrupt(item: Json): Interrupt[] {
-  return isObject(item) && typeof item.id === 'string' ? [{ id: item.id, value: item.value ?? null }] : []
 }
 
 /** An open tool call. `asked`: id of the question message in place of its result. */
