@@ -1,6 +1,6 @@
 // colloquy config show: the configuration as it counts, without its secrets.
 import { stringify } from 'yaml'
-import { shownConfig } from '../lib/config/masked.ts'
+import { shownConfig } from '../lib/config/config.ts'
 import { type Command, configOf, INSTALLATION, INSTALLATION_HELP, JSON_HELP, parse } from './command.ts'
 
 export const showConfig: Command = {

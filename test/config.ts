@@ -3,9 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ConfigError, type ConfigSource, loadConfig, unusedOptions } from '../lib/config/config.ts'
+import { ConfigError, type ConfigSource, loadConfig, unusedOptions, shownConfig } from '../lib/config/config.ts'
 import { READ } from '../lib/config/environment.ts'
-import { masked } from '../lib/config/masked.ts'
 
 type Given = Omit<ConfigSource, 'cwd' | 'file'> & { readonly yaml?: string }
 
@@ -523,7 +522,7 @@ models: [{ name: a, model: m, api_key: SENTINEL, base_url: "https://SENTINEL@m.e
 agent: { runtime: langgraph, url: "http://h:1", api_key: SENTINEL, headers: { x-a: SENTINEL } }
 webhooks: { secret: SENTINEL }
 run_events: { backend: { module: ./e.js, options: { dsn: SENTINEL } } }`
-  const shown = JSON.stringify(masked(load(t, { yaml })))
+  const shown = JSON.stringify(shownConfig(load(t, { yaml })))
   t.notMatch(shown, /SENTINEL/i)
   t.match(shown, /postgres:\/\/u:\*\*\*@db\/chat/)
   t.match(shown, /a\.example/)

@@ -13,7 +13,7 @@ import { readPosition } from '../run/log/frame.ts'
 import { isVisible } from '../base/scope.ts'
 import type { StreamWriter } from '../base/stream-writer.ts'
 import { isInFlight, type JsonObject, type Run } from '../base/types.ts'
-import { finalValuesOf } from './final-values.ts'
+import { finalValuesOf } from './run-view.ts'
 import {
   endsByLeaving,
   filterQuery,

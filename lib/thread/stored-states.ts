@@ -16,7 +16,7 @@ import type { CheckpointHead, CheckpointReads, HistoryPage, Store, StoredCheckpo
 import { hasMembers } from '../base/json.ts'
 import { type JsonObject, timestamp, type Json, isObject } from '../base/types.ts'
 import { decorated, headView, historyView, messageIds, stateView, waitingIn } from './checkpoint.ts'
-import { checkpointId } from './ids.ts'
+import { checkpointId } from './thread.ts'
 import { MessageInvalid, readMessages } from '../conversation/message.ts'
 import { isInternal, State, storedJson, streamedJson } from './state.ts'
 import { displayName } from './title.ts'

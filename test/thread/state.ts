@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import type { StoredCheckpoint } from '../../lib/store/store.ts'
-import { checkpointId } from '../../lib/thread/ids.ts'
+import { checkpointId } from '../../lib/thread/thread.ts'
 import { MessageInvalid, readMessages as readAll } from '../../lib/conversation/message.ts'
 import { idOfText } from '../../lib/thread/state.ts'
 import { inRanges } from '../../lib/conversation/state.ts'

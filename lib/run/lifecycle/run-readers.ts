@@ -7,7 +7,6 @@ import type { CloseReason, OpenStream, Place, ReaderHooks, Streams } from '../de
 import { type StreamRequest, ThreadJoiner, type ThreadRequest, ThreadsJoiner } from '../delivery/thread-joiner.ts'
 import type { OpenedRun, ThreadRuns } from '../delivery/thread-reader.ts'
 import { filterOf } from '../log/filter.ts'
-import { EndedLogs } from '../log/ended-logs.ts'
 import { RunLog } from '../log/run-log.ts'
 import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
 import type { Position } from '../log/frame.ts'
@@ -17,6 +16,40 @@ import type { RunActor } from './actor.ts'
 import { Poller } from '../../base/poller.ts'
 import { warnUnexpected } from '../../base/errors.ts'
 import { PeerInterests } from '../cluster/peer-subscriptions.ts'
+
+// ----------------------------------------------------------------------------------------------------
+
+/** The logs of ended runs, as long as somebody reads them: who comes meanwhile shares what was read of the store, and translated, for others. */
+class EndedLogs {
+  readonly #store: LogStore
+  /** By run. Weak: nothing is kept for a run that nobody reads any more. */
+  readonly #logs = new Map<string, WeakRef<RunLog>>()
+  readonly #collected = new FinalizationRegistry<string>((runId) => {
+    if (!this.#logs.get(runId)?.deref()) this.#logs.delete(runId)
+  })
+
+  constructor(store: LogStore) {
+    this.#store = store
+  }
+
+  /** @param run its row as it is now */
+  async of(run: Run): Promise<RunLog> {
+    const known = this.#known(run)
+    if (known) return known
+    const log = await RunLog.ended(run, this.#store)
+    // Somebody else may have been first.
+    const others = this.#known(run)
+    if (others) return others
+    this.#logs.set(run.run_id, new WeakRef(log))
+    this.#collected.register(log, run.run_id)
+    return log
+  }
+
+  #known({ run_id, updated_at, last_cursor }: Run): RunLog | undefined {
+    const log = this.#logs.get(run_id)?.deref()
+    return log?.run.updated_at === updated_at && log.run.last_cursor === last_cursor ? log : undefined
+  }
+}
 
 // ----------------------------------------------------------------------------------------------------
 // Readers that wait for the next run of a thread. Runs admitted here wake them at once. Other processes are told which threads are
