@@ -34,6 +34,21 @@ t.test('the README is for a stranger: at most 200 lines', async (t) => {
   t.ok(readFileSync(join(ROOT, 'README.md'), 'utf8').split('\n').length <= 201)
 })
 
+t.test('the README says of each package what it is for', async (t) => {
+  const declared = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Record<
+    string,
+    Record<string, string>
+  >
+  const kinds = ['dependencies', 'optionalDependencies', 'peerDependencies', 'devDependencies']
+  // A second version of a package has a name of its own.
+  const packages = kinds.flatMap((kind) =>
+    Object.entries(declared[kind] ?? {}).map(([name, version]) => /^npm:(.+)@/.exec(version)?.[1] ?? name)
+  )
+  const table = readFileSync(join(ROOT, 'README.md'), 'utf8').split('## Dependencies')[1] ?? ''
+  const untold = packages.filter((name) => !table.includes(`\`${name}\``) && !name.startsWith('@types/'))
+  t.strictSame(untold, [])
+})
+
 t.test('no link of a document leads nowhere', async (t) => {
   for (const file of await documents()) {
     const text = readFileSync(join(ROOT, file), 'utf8')
