@@ -283,8 +283,9 @@ t.test(
     t.notOk(paths.has('PATCH /threads/owned') || paths.has('PATCH /threads/shared'))
     t.ok(paths.has('PATCH /threads/old-7') && paths.has('PATCH /threads/old-500'), 'one that fails stops no other')
     await until(() => site.logged.some(([, fields]) => at(fields, 'threads') === 501), 'it is told how many there were')
-    const warnings = site.logged.filter(([level]) => level === 'warn')
-    t.match(warnings, [['warn', { thread_id: 'old-7', err: { message: /status 403/ } }, /could not be given an owner/]])
+    // A machine with much else to do has others.
+    const warnings = site.logged.filter(([, , words]) => /could not be given an owner/.test(String(words)))
+    t.match(warnings, [['warn', { thread_id: 'old-7', err: { message: /status 403/ } }]])
     t.equal(warnings.length, 1, 'one for the thread that was refused, and no other')
   }
 )
