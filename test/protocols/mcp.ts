@@ -128,6 +128,40 @@ for (const mode of ['legacy', { pin: STATELESS }] as const)
     }
   )
 
+for (const mode of ['legacy', { pin: STATELESS }] as const)
+  t.test(
+    `a run of another client is followed, and leaving does not give it up (${JSON.stringify(mode)})`,
+    async (t) => {
+      const { site, person, token } = await open(t)
+      const client = await connect(t, site.url, token, mode)
+      const thread = await person.thread()
+      const row = await person.run(thread, '/demo rate=40 deltas=80 reasoning tool=current_time')
+      const run = row.split('/').at(-1)!
+      const follow = (id: unknown, onprogress: (one: { message?: string }) => void, signal?: AbortSignal) =>
+        client.callTool({ name: 'lead_agent', arguments: {}, _meta: { 'colloquy/run': id } } as never, {
+          onprogress,
+          ...(signal && { signal })
+        })
+      const leaving = new AbortController()
+      await t.rejects(follow(run, () => leaving.abort(), leaving.signal))
+      let told = ''
+      const result = await follow(run, ({ message = '' }) => {
+        told += message
+      })
+      t.equal(told, (await answersOf(person, thread)).join(''), 'from its beginning, each piece once')
+      t.match(result, { structuredContent: { thread_id: thread, run_id: run, status: 'completed' } })
+      t.equal(listIn((await person.get(`/api/threads/${thread}/runs`)).body).length, 1, 'it begins none')
+      const other = await signIn(site, 'other')
+      const foreign = await other.run(await other.thread(), 'hello')
+      for (const id of [foreign.split('/').at(-1)!, 'no-run', '', 7, 'x'.repeat(10_000)])
+        await t.rejects(
+          follow(id, () => {}),
+          { code: -32602 },
+          String(id).slice(0, 40)
+        )
+    }
+  )
+
 t.test('a client that can show no form is told the question, and its next message answers it', async (t) => {
   const { site, token } = await open(t)
   const client = await connect(t, site.url, token, 'legacy')

@@ -37,6 +37,8 @@ const RUNS_MAX = 1_000
 const SERVER = { name: 'colloquy', version: VERSION }
 const SERVER_META = { 'io.modelcontextprotocol/serverInfo': SERVER }
 const TASK_CAPABILITY = { list: {}, cancel: {}, requests: { tools: { call: {} } } }
+/** Member of a call's `_meta`: the run it follows, whoever has begun it and over which protocol. */
+const FOLLOWED = 'colloquy/run'
 /** Members of a run's metadata: the request that has started it, and that it was started as a task. */
 const REQUEST = 'mcp_request'
 const AS_TASK = 'mcp_task'
@@ -122,6 +124,8 @@ export class McpMethods {
   async #callTool(spoken: Spoken): Answered {
     const { call, id, params, speaker } = spoken
     const { task: asTask } = params
+    const followed = isObject(params._meta) ? params._meta[FOLLOWED] : undefined
+    if (followed !== undefined) return this.#follow(spoken, followed)
     if (asTask !== undefined && !speaker.isStateless) return this.#startTask(spoken)
     try {
       return await this.#holding(call, async () => {
@@ -177,7 +181,8 @@ export class McpMethods {
 
   #view(stream: StreamOf, { first, answered }: Task, run: Run): TaskView {
     const { encode, isLast } = new McpEncoding(stream, first.ordinal, answered)
-    return { run, after: null, encode, isLast, isCreator: stream.isStateless }
+    // Who follows what is there already leaves nothing behind by leaving.
+    return { run, after: null, encode, isLast, isCreator: stream.isStateless && !stream.isOfTask }
   }
 
   #holding(call: UserCall, view: () => Promise<TaskView>): Promise<typeof HANDLED> {
@@ -213,8 +218,14 @@ export class McpMethods {
     return 'inputRequests' in given ? { ...shown, inputRequests: given.inputRequests } : { ...shown, result: given }
   }
 
-  async #taskResult(spoken: Spoken): Answered {
-    const task = await this.#task(spoken)
+  /** A call that begins nothing: the only stream that 2026-07-28 has for a run of another client, since it has no `tasks/result`. */
+  async #follow(spoken: Spoken, run: Json): Answered {
+    if (typeof run !== 'string') throw new RpcError(INVALID_PARAMS, `params._meta.${FOLLOWED} must be a text`)
+    return this.#taskResult(spoken, run)
+  }
+
+  async #taskResult(spoken: Spoken, taskId: Json | undefined = spoken.params.taskId): Answered {
+    const task = await this.#task(spoken, taskId)
     return this.#holding(spoken.call, async () => {
       const stream = streamOf(spoken, task.first.run_id, true)
       return { ...this.#view(stream, task, task.last), first: positionEvent(task.last.run_id, null, stream) }
@@ -248,7 +259,7 @@ export class McpMethods {
     return success(id, { tasks: tasks.map(viewOf) })
   }
 
-  async #task({ call, params: { taskId } }: Spoken): Promise<Task> {
+  async #task({ call, params }: Spoken, taskId: Json | undefined = params.taskId): Promise<Task> {
     if (typeof taskId !== 'string') throw new RpcError(INVALID_PARAMS, 'params.taskId must be a text')
     return this.#tasks.get(call, taskId)
   }
