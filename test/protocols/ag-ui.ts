@@ -116,7 +116,8 @@ t.test('what cannot be read is refused by name', async (t) => {
     [{ runId: 'a' }, /threadId/],
     [inputOf('b', 'c', { protocolVersion: '9.0' }), /protocolVersion/],
     [inputOf('b', 'c', { forwardedProps: { durability: 'never' } }), /durability/],
-    [inputOf('b', 'c', { messages: [{ content: 'x' }] }), /role/]
+    [inputOf('b', 'c', { messages: [{ content: 'x' }] }), /role/],
+    [inputOf('b', 'c', { messages: [{ role: 'bard', content: 'x' }] }), /role/]
   ]
   for (const [body, named] of bodies) t.match(await person.post(PATH, body), { status: 422, text: named })
   t.equal((await run(person, 'b', 'd', { resume: [{ interruptId: 'x', status: 'resolved' }] })).status, 409)

@@ -214,6 +214,10 @@ t.test('what is unknown or cannot be honoured is refused in its own form, by nam
   ]
   for (const [body, status, param] of refused)
     t.match(await client.ask('POST', '/v1/responses', body), { status, body: { error: { param, message: /./ } } })
+  for (const path of ['/v1/responses', '/v1/chat/completions'])
+    t.match(await client.ask('POST', path, { nonsense: 1 }), {
+      body: { error: { code: 'unknown_parameter', param: 'nonsense', message: /Unknown parameter: 'nonsense'/ } }
+    })
   t.match(await client.ask('POST', '/v1/chat/completions', { messages: [{ role: 'user', content: 'x' }], n: 2 }), {
     status: 400,
     body: { error: { param: 'n', type: 'invalid_request_error' } }

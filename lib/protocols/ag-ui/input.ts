@@ -10,6 +10,8 @@ import { answeredWith, decided, isReview, resumeOf } from '../reviews.ts'
 import { NAME_MAX } from '../threads.ts'
 import { type Dialect, RUN_NAME, THREAD_NAME } from './translate.ts'
 
+/** Of a message, in both dialects. */
+const ROLES = ['user', 'assistant', 'tool', 'system', 'developer', 'activity', 'reasoning']
 const MESSAGES_MAX = 10_000
 const ITEMS_MAX = 1000
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(NAME_MAX))
@@ -79,8 +81,8 @@ export function runBodyOf(given: RunInput, situation: Situation): JsonObject {
 
 /** Those behind the agent's last answer: what stands before is in the thread. */
 function newMessages(messages: readonly JsonObject[]): readonly JsonObject[] {
-  const unknown = messages.findIndex(({ role }) => typeof role !== 'string')
-  if (unknown >= 0) throw refused(['messages', unknown, 'role'], 'a message has a role')
+  const unknown = messages.findIndex(({ role }) => typeof role !== 'string' || !ROLES.includes(role))
+  if (unknown >= 0) throw refused(['messages', unknown, 'role'], `a message has a role: ${ROLES.join(', ')}`)
   return messages.slice(messages.findLastIndex(({ role }) => role === 'assistant') + 1)
 }
 

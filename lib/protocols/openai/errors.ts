@@ -28,6 +28,12 @@ const ABSENT: Readonly<Record<string, string>> = {
   thread_not_found: 'There is no conversation with this id'
 }
 
+/** What is wrong with a field. */
+const FIELD_CODES: Readonly<Record<string, string>> = {
+  missing: 'missing_required_parameter',
+  extra_forbidden: 'unknown_parameter'
+}
+
 /** What its clients make an error of. */
 interface ErrorBody {
   readonly message: string
@@ -53,9 +59,8 @@ export function errorOf(failure: Failure): ErrorBody {
     if (first?.type === 'json_invalid')
       return { message: `The body is no JSON: ${first.ctx?.error}`, type, param: null, code: null }
     const param = first ? pathOf(first.loc.slice(1)) : null
-    const isMissing = first?.type === 'missing'
     const said = first ? `${first.msg.replace(/^Value error, /, '')}${param ? ` (${param})` : ''}` : message
-    return { message: said, type, param, code: isMissing ? 'missing_required_parameter' : 'invalid_value' }
+    return { message: said, type, param, code: FIELD_CODES[first?.type ?? ''] ?? 'invalid_value' }
   }
   const known = Object.hasOwn(CODES, own) ? CODES[own]! : { code: own, param: null }
   return { message: ABSENT[own] ?? message, type, ...known }

@@ -1,5 +1,7 @@
 // The fields of a request: those that are read, those that are accepted and change nothing, those that are refused and why. Anything else is
 // refused by its name. README.md lists them.
+import { Invalid } from '../../base/errors.ts'
+import { issue } from '../../http/schema.ts'
 import { refusedValue } from '../../routes/input.ts'
 import type { Json, JsonObject } from '../../base/types.ts'
 
@@ -78,10 +80,14 @@ export function checkFields(body: JsonObject, { read, ignored, refused }: Fields
   for (const [name, value] of Object.entries(body)) {
     if (read.includes(name) || ignored.includes(name)) continue
     const rule = Object.hasOwn(refused, name) ? refused[name]! : null
-    if (!rule) throw refusedValue(['body', name.slice(0, 100)], `Unknown parameter: '${name.slice(0, 100)}'`)
+    if (!rule) throw unknown(name.slice(0, 100))
     const isHarmless = rule.unless.some((one) => JSON.stringify(one) === JSON.stringify(value))
     if (!isHarmless) throw refusedValue(['body', name], `Unsupported parameter: '${name}': ${rule.why}`)
   }
+}
+
+function unknown(name: string): Invalid {
+  return new Invalid([{ ...issue('extra_forbidden', ['body', name]), msg: `Unknown parameter: '${name}'` }])
 }
 
 /** What a response tells again of its request. */

@@ -41,6 +41,13 @@ export async function comingBack(isOver: () => boolean, comeBack: () => Promise<
   if (!isOver()) throw new Error(`it did not come back: ${String(why)}`)
 }
 
+/** The text at a path of what a library has decoded; '' where there is none. */
+export function wordAt(value: unknown, ...path: string[]): string {
+  let found: unknown = value
+  for (const name of path) found = (found as Record<string, unknown> | null | undefined)?.[name]
+  return found === undefined ? '' : String(found)
+}
+
 /** A result as the state has it, whether it is a text or JSON. */
 export function textOfResult(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value)

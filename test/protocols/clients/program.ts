@@ -1,9 +1,11 @@
 // A client library in a process of its own, on the version of Node that it wants: says what it is told to say, and answers what it shows.
 import { packagesIn } from '../../fixtures/npm.ts'
+import { a2a, a2aHttp } from './a2a.ts'
 import { agent, copilotKit, exactAgent } from './ag-ui.ts'
 import { chat, chat6, exactChat, exactChat6, socketChat } from './ai-sdk.ts'
 import { agents, openResponses } from './by-id.ts'
 import type { Client, ClientMaker, Shown } from './client.ts'
+import { mcp, mcpStateless } from './mcp.ts'
 import { responses } from './openai.ts'
 import { tanStack } from './tanstack.ts'
 
@@ -19,7 +21,11 @@ export const CLIENTS: Readonly<Record<string, ClientMaker>> = {
   'AG-UI, connecting': agent,
   'AG-UI, exact': exactAgent,
   CopilotKit: copilotKit,
-  'TanStack AI': tanStack
+  'TanStack AI': tanStack,
+  'MCP 2025-11-25': mcp,
+  'MCP 2026-07-28': mcpStateless,
+  'A2A, JSON-RPC': a2a,
+  'A2A, HTTP+JSON': a2aHttp
 }
 
 export type Order =
