@@ -155,6 +155,17 @@ t.test(
   }
 )
 
+t.test('the first call of a factory may take as long as a start, and no other', options, async (t) => {
+  const agent = { python_blocked_ms: 1000 }
+  const { person } = await pythonSite(t, pythonFolder(t, { slow: './small.py:slow' }), { agent })
+  const run = async (sleep: number) => {
+    const asked = { assistant_id: 'slow', input: { messages: [] }, context: { sleep } }
+    return (await person.post('/api/runs/wait', asked)).body
+  }
+  t.match(await run(0), { answer: 'quiet' })
+  t.match(await run(20), { __error__: { error: 'GraphProcessLost', message: /for 1000 ms/ } })
+})
+
 t.test('channels of its own, and words of graphs it calls for itself, are not told', options, async (t) => {
   const graphs = { private: './small.py:private', delegating: './small.py:delegating' }
   const { client } = await pythonSite(t, pythonFolder(t, graphs))

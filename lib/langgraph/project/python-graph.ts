@@ -77,7 +77,7 @@ export class PythonGraph implements CompiledGraph {
     stores: Stores
   ): Promise<PythonGraph> {
     const context = executionRuntime?.context ?? null
-    const made = await process.call<MadeGraph>('make', id, config, accessContext, context, null)
+    const made = await process.make<MadeGraph>(id, config, accessContext, context, null)
     return new PythonGraph(process, made, streams, stores)
   }
 
