@@ -19,6 +19,7 @@ import { logins } from './logins.ts'
 import { loopDelay } from './loop-delay.ts'
 import { manyRuns } from './many-runs.ts'
 import type { Options } from './options.ts'
+import { page } from './page.ts'
 import { pages } from './pages.ts'
 import { protocol } from './protocol.ts'
 import { proxy } from './proxy.ts'
@@ -56,7 +57,7 @@ const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
 }
 
 /** Not part of all: they need what may not be there, or measure no time. */
-const MORE: typeof BENCHES = { proxy, python, ways }
+const MORE: typeof BENCHES = { page, proxy, python, ways }
 
 const REPEATS = 3
 const CHART = 'bench/chart.svg'
@@ -100,6 +101,7 @@ export async function main(args: string[]): Promise<void> {
       joiners: { type: 'string' },
       store: { type: 'string' },
       nginx: { type: 'string' },
+      beside: { type: 'string' },
       out: { type: 'string' },
       profile: { type: 'string' },
       chart: { type: 'string' }
@@ -117,7 +119,8 @@ export async function main(args: string[]): Promise<void> {
     repeats,
     joiners: values.joiners === undefined ? null : Number(values.joiners),
     store: values.store ?? null,
-    ...(values.nginx && { nginx: values.nginx })
+    ...(values.nginx && { nginx: values.nginx }),
+    ...(values.beside && { beside: values.beside })
   })
   conclude(entries, values.chart)
 }

@@ -10,4 +10,6 @@ export interface Options {
   readonly store: string | null
   /** The program, for the bench of proxies. */
   readonly nginx?: string
+  /** Another checkout, which is built, for the bench of the page. */
+  readonly beside?: string
 }

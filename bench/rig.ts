@@ -1,6 +1,7 @@
 // Server, model and readers of one measurement, each a process of its own, and what the bench asks of them.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Script } from './agent.ts'
 import type { FloorOptions } from './floors.ts'
@@ -48,9 +49,10 @@ export class Server {
     this.database = database
   }
 
-  static async #start(order: Command): Promise<Server> {
+  static async #start(order: Command, folder?: string): Promise<Server> {
     const execArgv = profiles === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profiles}`]
-    const child = fork(file('./server.js'), { execArgv })
+    const program = folder === undefined ? file('./server.js') : join(folder, 'dist', 'bench', 'server.js')
+    const child = fork(program, { execArgv })
     child.send(order)
     const gone = new AbortController()
     child.once('exit', () => gone.abort(new Error('the server under the bench has ended')))
@@ -59,9 +61,13 @@ export class Server {
     return new Server(child, started)
   }
 
-  /** The gateway, with one account signed in. `asksModel`: its own agent, and the model of the configuration. */
-  static async gateway(config: Config = {}, asksModel = false): Promise<Server> {
-    const server = await Server.#start({ type: 'gateway', config: unlimited(config), asksModel })
+  /**
+   * The gateway, with one account signed in.
+   * @param asksModel its own agent, and the model of the configuration
+   * @param folder of another checkout, which is built: its gateway
+   */
+  static async gateway(config: Config = {}, asksModel = false, folder?: string): Promise<Server> {
+    const server = await Server.#start({ type: 'gateway', config: unlimited(config), asksModel }, folder)
     await server.#signIn()
     return server
   }
