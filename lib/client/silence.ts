@@ -51,10 +51,19 @@ export class Watchdog {
   /** Something has arrived; from now on it may be silent for `ms`. */
   restart(ms = this.#ms): void {
     if (this.#abort.signal.aborted) return
+    const isSame = ms === this.#ms
     this.#ms = ms
     this.#restartedAt = performance.now()
-    clearTimeout(this.#timer)
-    if (ms !== null) this.#timer = setTimeout(() => this.giveUp(new Silence('The connection is silent')), ms)
+    // One that runs looks again when it is due: pieces come by the hundred a second, and none of them makes a timer.
+    if (isSame && this.#timer !== undefined) return
+    this.#stopTimer()
+    if (ms !== null) this.#timer = setTimeout(() => this.#look(ms), ms)
+  }
+
+  #look(ms: number): void {
+    const left = ms - this.silentMs
+    if (left <= 0) return this.giveUp(new Silence('The connection is silent'))
+    this.#timer = setTimeout(() => this.#look(ms), left)
   }
 
   /** The text of a response: each piece of it has arrived. */
@@ -76,7 +85,11 @@ export class Watchdog {
   }
 
   stop(): void {
-    clearTimeout(this.#timer)
+    this.#stopTimer()
     this.#parent?.removeEventListener('abort', this.#onParent)
+  }
+  #stopTimer(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
   }
 }

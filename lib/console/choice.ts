@@ -1,4 +1,4 @@
-// What a message is for: the model and the assistant that its writer has chosen.
+// What a message is for: the model, the assistant and the skills that its writer has chosen.
 import { computed, signal } from '@preact/signals'
 import { call } from './api.ts'
 import { html } from './html.ts'
@@ -9,6 +9,8 @@ export interface Choice {
   readonly assistant: string | null
   /** How much the model is to think; null: as it does. */
   readonly effort: string | null
+  /** Names of those that the agent is to have; none: as it does. */
+  readonly skills?: readonly string[]
 }
 
 interface Option {
@@ -31,9 +33,16 @@ interface Assistant {
   readonly description?: string | null
 }
 
+export interface Skill {
+  readonly name: string
+  readonly description: string
+  readonly enabled: boolean
+}
+
 const MODEL_KEY = 'colloquy.model'
 const ASSISTANT_KEY = 'colloquy.assistant'
 const EFFORT_KEY = 'colloquy.effort'
+const SKILLS_KEY = 'colloquy.skills'
 /** Assistants to choose from. */
 const LISTED = 100
 
@@ -42,6 +51,14 @@ const assistants = signal<readonly Option[]>([])
 const model = signal(localStorage.getItem(MODEL_KEY))
 const assistant = signal(localStorage.getItem(ASSISTANT_KEY))
 const effort = signal(localStorage.getItem(EFFORT_KEY))
+export const skills = signal<readonly Skill[]>([])
+/** Their names have no spaces. */
+const picked = signal(localStorage.getItem(SKILLS_KEY)?.split(' ') ?? [])
+export const pickedSkills = computed(() =>
+  skills.value.map(({ name }) => name).filter((name) => picked.value.includes(name))
+)
+/** Whether they are being chosen. */
+export const isPicking = signal(false)
 let isAsked = false
 
 /** Chosen, and still there: without a choice the installation decides. */
@@ -58,13 +75,26 @@ const efforts = (): readonly Option[] =>
 export const choice = computed<Choice>(() => ({
   model: chosenOf(models.value, model.value),
   assistant: chosenOf(assistants.value, assistant.value),
-  effort: (canThink.value && effort.value) || null
+  effort: (canThink.value && effort.value) || null,
+  skills: pickedSkills.value
 }))
 
 /** The choice as members of a new run. */
-export function membersOf({ model, assistant, effort }: Choice): object {
-  const context = { ...(model && { model_name: model }), ...(effort && { reasoning_effort: effort }) }
-  return { ...((model || effort) && { context }), ...(assistant && { assistant_id: assistant }) }
+export function membersOf({ model, assistant, effort, skills = [] }: Choice): object {
+  const isNarrow = skills.length > 0
+  const context = {
+    ...(model && { model_name: model }),
+    ...(effort && { reasoning_effort: effort }),
+    ...(isNarrow && { skills })
+  }
+  return { ...((model || effort || isNarrow) && { context }), ...(assistant && { assistant_id: assistant }) }
+}
+
+/** Has the agent have a skill from the next message on, or no longer; the first one takes away those that are not chosen. */
+export function pickSkill(name: string, isPicked: boolean): void {
+  const others = picked.value.filter((one) => one !== name)
+  picked.value = isPicked ? [...others, name] : others
+  localStorage.setItem(SKILLS_KEY, picked.value.join(' '))
 }
 
 /** Asks once what there is to choose from. */
@@ -81,6 +111,9 @@ export function loadChoices(): void {
       description: description ?? null,
       thinks
     }))
+  }, missing)
+  call<{ skills: Skill[] }>('GET', '/api/skills').then(({ skills: all }) => {
+    skills.value = all.filter(({ enabled }) => enabled)
   }, missing)
   call<Assistant[]>('POST', '/api/assistants/search', { limit: LISTED }).then((all) => {
     assistants.value = all.map(({ assistant_id, name, description }) => ({
@@ -127,6 +160,12 @@ export function Choices() {
       localStorage.setItem(EFFORT_KEY, id)
       effort.value = id
     }} />`
+  }
+  ${
+    skills.value.length > 0 &&
+    html`<button type="button" class="pick" title="Which skills the agent has" onClick=${() => {
+      isPicking.value = true
+    }}>Skills ${pickedSkills.value.length || ''}</button>`
   }
   ${models.value.length === 1 && html`<small class="model">${only!.name}</small>`}`
 }

@@ -1,8 +1,9 @@
 // The composer: text, files, what to ask, and a stop button while a run is active.
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { Choices, choice, loadChoices } from './choice.ts'
+import { Choices, choice, isPicking, loadChoices } from './choice.ts'
 import type { Conversation } from './conversation.ts'
 import { html, Icon } from './html.ts'
+import { Later } from './later.ts'
 import type { Attached } from './records.ts'
 import { isAway } from './session.ts'
 import { keepDraft, keptDraft } from './tab-storage.ts'
@@ -11,6 +12,7 @@ import { notifyFailure } from './toast.ts'
 import type { Uploads } from './uploads.ts'
 import { t } from './words.ts'
 
+const skills = () => import('./skills.ts')
 const draftKey = (threadId: string) => `colloquy.draft.${threadId}`
 
 interface ComposerProps {
@@ -150,5 +152,6 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
           : html`<button class="round" aria-label="Send" title="Send (Enter)" disabled=${isEmpty || isWaiting || uploads.isBusy}><${Icon} name="send" /></button>`
       }
     </div>
-  </form>`
+  </form>
+  ${isPicking.value && html`<${Later} load=${skills} props=${{}} />`}`
 }

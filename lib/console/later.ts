@@ -8,9 +8,11 @@ interface LaterProps {
   /** Always the same function for the same view. */
   readonly load: () => Promise<{ readonly View: unknown }>
   readonly props: object
+  /** What stands there until then. */
+  readonly meanwhile?: unknown
 }
 
-export function Later({ load, props }: LaterProps) {
+export function Later({ load, props, meanwhile = null }: LaterProps) {
   const [view, setView] = useState<{ View: FunctionComponent<never> } | null>(null)
   useEffect(() => {
     load().then(
@@ -19,5 +21,5 @@ export function Later({ load, props }: LaterProps) {
       notifyFailure
     )
   }, [load])
-  return view ? html`<${view.View} ...${props} />` : null
+  return view ? html`<${view.View} ...${props} />` : meanwhile
 }

@@ -40,6 +40,9 @@ let refusals = 0
 let refusedUntil = 0
 let heartbeatMs = 5000
 let silence: ReturnType<typeof setTimeout> | undefined
+let heardAt = 0
+/** Frames of the run that have come and are not passed on yet: those of one message go together. */
+let passing = ''
 /** Ends the wait for the connection that is being opened. */
 let giveUp: (() => void) | null = null
 
@@ -145,7 +148,9 @@ function connect(): Promise<boolean> {
     giveUp = () => resolve(false)
     mine.onmessage = ({ data }) => {
       if (socket !== mine) return
+      heardAt = performance.now()
       for (const block of String(data).split(/(?<=\n\n)/)) take(block)
+      passOn()
       if (isOpen) return
       isOpen = true
       refusals = 0
@@ -181,6 +186,7 @@ function again(ms: number): void {
 /** Lets go of it: who follows a run comes back with its position. */
 function drop(why: string): void {
   clearTimeout(silence)
+  passing = ''
   giveUp?.()
   const [was, followed] = [socket, run]
   socket = null
@@ -202,18 +208,31 @@ function close(one: WebSocket | null): void {
   setTimeout(() => one.close(), OPENING_MS)
 }
 
+/** Looks whether it is silent for too long: a timer a frame would cost more than the frame. */
+function watch(): void {
+  clearTimeout(silence)
+  const look = () => {
+    const left = heardAt + heartbeatMs * 1.5 - performance.now()
+    if (left > 0) silence = setTimeout(look, left)
+    else {
+      drop('The connection is silent')
+      again(0)
+    }
+  }
+  look()
+}
+
 /** An event, or a heartbeat. */
 function take(block: string): void {
-  clearTimeout(silence)
-  silence = setTimeout(() => {
-    drop('The connection is silent')
-    again(0)
-  }, heartbeatMs * 1.5)
   const [, event] = /^event: (.+)$/m.exec(block) ?? []
   const [, data = 'null'] = /^data: (.*)$/m.exec(block) ?? []
-  if (event === 'open') heartbeatMs = JSON.parse(data).heartbeat_ms
-  else if (event === 'thread') notify(JSON.parse(data).thread_id)
-  else if (event !== 'run' && event !== 'begun') pass(block, data)
+  if (event === 'open') {
+    heartbeatMs = JSON.parse(data).heartbeat_ms
+    watch()
+  } else if (event === 'thread') {
+    passOn()
+    notify(JSON.parse(data).thread_id)
+  } else if (event !== 'run' && event !== 'begun') pass(block, data)
 }
 
 /** Passes a frame of the run on, with the id it has in the run's own stream. */
@@ -223,10 +242,16 @@ function pass(block: string, data: string): void {
   if (id && !id.startsWith(`${run.runId}:`)) return
   const isDone = block.startsWith('event: metadata\n') && JSON.parse(data).status === 'run_done'
   if (id && !isDone) run.position = id.slice(run.runId.length + 1)
-  run.controller.enqueue(encoder.encode(isDone ? 'event: end\ndata: null\n\n' : block.replace(/^id: .+?:/m, 'id: ')))
+  passing += isDone ? 'event: end\ndata: null\n\n' : block.replace(/^id: .+?:/m, 'id: ')
   if (!isDone) return
+  passOn()
   run.controller.close()
   run = null
+}
+
+function passOn(): void {
+  if (passing) run?.controller?.enqueue(encoder.encode(passing))
+  passing = ''
 }
 
 function notify(threadId: string | null): void {

@@ -5,9 +5,11 @@ import { awayWords, type Mark } from './away.ts'
 import { fileUrl } from './files.ts'
 import { GrowingMarkdown, rich } from './growing-markdown.ts'
 import { html } from './html.ts'
+import { Later } from './later.ts'
 import { codeHtml, formulaHtml, richness } from './rich.ts'
-import { Diagram } from './sandbox.ts'
 import { notify } from './toast.ts'
+
+const diagram = () => import('./sandbox.ts').then(({ Diagram: View }) => ({ View }))
 
 rich.code = codeHtml
 rich.formula = formulaHtml
@@ -61,7 +63,7 @@ export function Markdown({ text, threadId, left }: MarkdownProps) {
     const isLeft = left && i === leftAt
     const block = html`<div key=${i} class=${isLeft ? 'block left-off' : 'block'} data-left=${isLeft ? awayWords(left.words) : undefined} dir="auto" dangerouslySetInnerHTML=${{ __html: clean }} />`
     return given.startsWith('<div class="code" data-diagram')
-      ? html`<${Diagram} key=${`d${i}`} source=${codeIn(clean)}>${block}<//>`
+      ? html`<${Later} key=${`d${i}`} load=${diagram} props=${{ source: codeIn(clean), children: block }} meanwhile=${block} />`
       : block
   })}</div>`
 }

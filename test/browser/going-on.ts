@@ -9,6 +9,7 @@ import { freePort } from '../fixtures/free-port.ts'
 import { asked, at, listIn, openSite, textIn, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 import { IS_LONG } from '../fixtures/size.ts'
+import { within } from '../fixtures/until.ts'
 
 // Answers are watched while they are given, at the pace of a reader: three of these tests at a time.
 t.jobs = 3
@@ -87,6 +88,9 @@ browserTest(
     t.ok(text.length > 50 && demoText(100_000).startsWith(text))
     t.strictSame([await visitor.lastAnswer(), await other.lastAnswer()], [text, text])
     await person.run(threadId, '/demo deltas=100 rate=50 size=7')
+    await within(t, 1000, 'a run of the API is seen', () =>
+      Promise.all([visitor.hasWords('w00000'), other.hasWords('w00000')])
+    )
     await Promise.all([visitor.hasWords('w00099'), other.hasWords('w00099')])
     t.equal(await other.page.locator('.message').count(), 6)
   }
@@ -106,15 +110,20 @@ browserTest(
     await visitor.hasWords('w0010')
     proxy.reset()
     await visitor.hasWords('w0060')
-    proxy.down()
-    await visitor.page
-      .locator('.lost')
-      .getByText(/trying again in \d+ s|Trying again/)
-      .waitFor()
+    await within(t, 1000, 'the loss is told', async () => {
+      proxy.down()
+      await visitor.page
+        .locator('.lost')
+        .getByText(/trying again in \d+ s|Trying again/)
+        .waitFor()
+    })
     // Until some tries have failed: what it then takes to come back is longer than a blip.
     const before = proxy.connections
     await until(() => proxy.connections > before + 1, 'further tries')
-    proxy.up()
+    await within(t, 1000, 'it is back', async () => {
+      proxy.up()
+      await visitor.page.locator('.lost').waitFor({ state: 'detached' })
+    })
     await visitor.answered()
     t.equal(await visitor.lastAnswer(), demoText(deltas))
     t.equal(await visitor.page.locator('.lost').count(), 0)
@@ -147,9 +156,11 @@ browserTest('eight tabs over plain HTTP, each with a long answer, all go on', as
   }
 })
 
-/** The page over a network that can swallow everything; heartbeats come twice a second. */
+const HEARTBEAT_MS = 500
+
+/** The page over a network that can swallow everything. */
 async function overProxy(t: Test) {
-  const site = await openSite(t, { config: { streams: { heartbeat_ms: 500 } } })
+  const site = await openSite(t, { config: { streams: { heartbeat_ms: HEARTBEAT_MS } } })
   const person = await account(site.url, 'ada@example.com')
   const proxy = await openProxy(t, site.url)
   const visitor = await visit(t, proxy.url, { person })
@@ -163,10 +174,14 @@ browserTest('a network that swallows everything is said, and left by "Try now"; 
   await visitor.say('/demo deltas=400 rate=50')
   await visitor.hasWords('w0010')
   proxy.swallow()
-  await visitor.page.locator('.lost').getByText('The connection is lost. The answer goes on without it').waitFor()
+  await within(t, 1.5 * HEARTBEAT_MS, 'the loss is told', () =>
+    visitor.page.locator('.lost').getByText('The connection is lost. The answer goes on without it').waitFor()
+  )
   proxy.up()
-  await tryNow(visitor)
-  await visitor.page.locator('.lost').waitFor({ state: 'detached' })
+  await within(t, 10_000, 'it is back', async () => {
+    await tryNow(visitor)
+    await visitor.page.locator('.lost').waitFor({ state: 'detached' })
+  })
   await visitor.answered()
   t.equal(await visitor.lastAnswer(), demoText(400))
 })
@@ -281,7 +296,10 @@ browserTest('stop ends the run and keeps what was said; it can be asked again', 
   await visitor.open()
   await visitor.say('/demo deltas=100000 rate=50')
   await visitor.hasWords('w0005')
-  await visitor.page.keyboard.press('Escape')
+  await within(t, 300, 'stopped', async () => {
+    await visitor.page.keyboard.press('Escape')
+    await visitor.page.locator('[aria-label=Send]').waitFor()
+  })
   await visitor.answered()
   const threadId = await visitor.threadId()
   const runs = (await person.get(`/api/threads/${threadId}/runs`)).body

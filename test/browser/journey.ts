@@ -1,8 +1,11 @@
 // Steps of the page's journey that no other suite looks at: a first message, models that fail, what is pasted, files, plans, settings.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { ScriptedAgent, aCall, type Stage } from '../fixtures/agent.ts'
+import { isAccessible } from '../fixtures/axe.ts'
 import { account, browserTest, threadSaying, visit } from '../fixtures/browser.ts'
 import { freePort } from '../fixtures/free-port.ts'
-import { asked, at, listIn, openSite, PASSWORD, Person, until } from '../fixtures/gateway.ts'
+import { asked, at, homeOf, listIn, openSite, PASSWORD, Person, until } from '../fixtures/gateway.ts'
 import { type Script, scripted, startModel } from '../fixtures/model.ts'
 import { openCompany } from '../fixtures/provider.ts'
 import { isReadable, WIDE_TABLE } from '../fixtures/wide-table.ts'
@@ -399,6 +402,48 @@ browserTest('a model is chosen by what it is for, and how much it thinks; a thum
   const [run] = listIn((await person.get(`/api/threads/${await visitor.threadId()}/runs`)).body)
   const path = `/api/threads/${await visitor.threadId()}/runs/${String(at(run, 'run_id'))}/feedback`
   t.match((await person.get(path)).body, [{ rating: 1, comment: 'To the point' }])
+})
+
+browserTest('the skills that the agent has are chosen, each by what it is for, and stay chosen', async (t) => {
+  const model = await startModel()
+  t.teardown(() => model.stop())
+  const path = homeOf(t)
+  for (const name of ['charts', 'letters', 'sums']) {
+    mkdirSync(join(path, name))
+    writeFileSync(join(path, name, 'SKILL.md'), `---\nname: ${name}\ndescription: For ${name} alone\n---\nDo it well.`)
+  }
+  const models = [{ name: 'm', provider: 'openai', base_url: model.baseUrl, api_key: 'k', model: 'm' }]
+  const site = await openSite(t, { config: { models, skills: { path } } })
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  await visitor.open()
+  const ask = async (n: number) => {
+    await visitor.say(scripted({ text: `Answer ${n}` }))
+    await visitor.hasWords(`Answer ${n}`)
+    await visitor.answered()
+    const { messages } = model.requests.find(({ body }) => JSON.stringify(body).includes(`Answer ${n}`))!
+    return [...JSON.stringify(messages).matchAll(/- (\w+): For/g)].map(([, name]) => name)
+  }
+  const skills = page.getByRole('button', { name: 'Skills' })
+  await skills.waitFor()
+  t.same(await ask(1), ['charts', 'letters', 'sums'], 'without a choice all of them')
+  await skills.press('Enter')
+  await isAccessible(t, visitor, 'skills')
+  await page.getByText('For letters alone').waitFor()
+  await page.getByLabel('letters').press('Space')
+  await page.getByLabel('sums').press('Space')
+  await page.keyboard.press('Escape')
+  await until(
+    async () => /Skills 2/.test(await page.evaluate<string>('document.activeElement.textContent')),
+    'the focus'
+  )
+  t.same(await ask(2), ['letters', 'sums'])
+  await page.reload()
+  await page.getByRole('button', { name: 'Skills 2' }).press('Enter')
+  await page.getByLabel('sums').press('Space')
+  await page.keyboard.press('Escape')
+  await page.getByRole('button', { name: 'Skills 1' }).waitFor()
+  t.same(await ask(3), ['letters'])
 })
 
 browserTest('who belongs to the company signs in there, and is back where the door was', async (t) => {

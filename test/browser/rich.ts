@@ -1,8 +1,11 @@
-// An answer fit to read: code, formulas, footnotes, sources, files and their versions, in Chromium.
+// An answer fit to read: diagrams, code, formulas, footnotes, sources, files and their versions, in Chromium.
+import { join } from 'node:path'
 import type { Json } from '../../lib/base/types.ts'
 import { isAccessible } from '../fixtures/axe.ts'
 import { account, browserTest, threadSaying, visit, words } from '../fixtures/browser.ts'
+import { startChild } from '../fixtures/child.ts'
 import { openSite } from '../fixtures/gateway.ts'
+import { packagesOf } from '../fixtures/npm.ts'
 
 browserTest(
   'code is coloured, wrapped, saved and copied; its libraries come with the first that needs them',
@@ -142,5 +145,44 @@ browserTest(
     await page.getByRole('button', { name: 'Older version' }).click()
     await page.locator('.panel code').getByText('red').first().waitFor()
     await isAccessible(t, visitor, 'a file')
+  }
+)
+
+const DIAGRAM =
+  'Above.\n\n```mermaid\nflowchart LR\n  storks --> Africa\n```\n\n```mermaid\nflowchart LR\n  storks --> [[[\n```'
+
+browserTest('a diagram stays as it was written where its library is not installed', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  await visitor.open(`#/t/${await threadSaying(person, DIAGRAM)}`)
+  await visitor.loaded('/console/diagrams.js')
+  await visitor.page.locator('.message.ai code').getByText('storks --> Africa').waitFor()
+  t.equal(await visitor.page.locator('iframe').count(), 0)
+})
+
+browserTest(
+  'diagrams are drawn in the sandbox by the library that is installed; a mistake is said there',
+  async (t) => {
+    const packages = await packagesOf('browser/diagrams')
+    if ('reason' in packages) return void t.comment(packages.reason)
+    // As it is found beside the gateway, without a change of the installation that other suites run in.
+    const child = await startChild(t, { env: { NODE_PATH: join(packages.folder, 'node_modules') } })
+    const person = await account(child.url, 'ada@example.com')
+    const visitor = await visit(t, child.url, { person })
+    const { page } = visitor
+    await visitor.open(`#/t/${await threadSaying(person, DIAGRAM)}`)
+    const drawn = page.frameLocator('iframe.diagram >> nth=0')
+    await drawn.locator('svg').getByText('Africa').waitFor()
+    await page
+      .frameLocator('iframe.diagram >> nth=1')
+      .getByText(/Parse error/)
+      .first()
+      .waitFor()
+    t.equal(await page.locator('iframe.diagram').first().getAttribute('sandbox'), 'allow-scripts')
+    t.equal(await drawn.locator('body').evaluate('self.origin'), 'null', 'it reaches nothing of the page')
+    await page.locator('figure.drawn summary').first().press('Enter')
+    await page.locator('figure.drawn code').first().getByText('storks --> Africa').waitFor()
+    await isAccessible(t, visitor, 'a diagram')
   }
 )

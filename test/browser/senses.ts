@@ -230,31 +230,32 @@ browserTest('from the list the composer is three stops away, and arrows lead thr
   await hasFocus(visitor, 'composer')
 })
 
-browserTest('on a phone the drawer has the focus while it is open, and Escape closes it', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person, context: { viewport: { width: 375, height: 700 } } })
-  const { page } = visitor
-  await visitor.open()
-  await visitor.say('/demo deltas=100000 rate=20')
-  await page.locator('[aria-label=Stop]').waitFor()
-  await page.getByRole('button', { name: 'Conversations', exact: true }).press('Enter')
-  await hasFocus(visitor, 'New conversation')
-  for (let n = 0; n < 12; n++) {
-    await page.keyboard.press('Tab')
-    t.equal(
-      await page.evaluate("!document.activeElement.closest('main, .top')"),
-      true,
-      'the page behind is out of reach'
-    )
-  }
-  await page.keyboard.press('Escape')
-  await until(() => page.locator('.side').isHidden(), 'the drawer is closed')
-  await hasFocus(visitor, 'Conversations')
-  t.equal(await page.locator('[aria-label=Stop]').count(), 1, 'the answer goes on')
-  await page.keyboard.press('Escape')
-  await visitor.answered()
-})
+for (const width of [375, 320])
+  browserTest(`at ${width} px the drawer has the focus while it is open, and Escape closes it`, async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const visitor = await visit(t, site.url, { person, context: { viewport: { width, height: 700 } } })
+    const { page } = visitor
+    await visitor.open()
+    await visitor.say('/demo deltas=100000 rate=20')
+    await page.locator('[aria-label=Stop]').waitFor()
+    await page.getByRole('button', { name: 'Conversations', exact: true }).press('Enter')
+    await hasFocus(visitor, 'New conversation')
+    for (let n = 0; n < 12; n++) {
+      await page.keyboard.press('Tab')
+      t.equal(
+        await page.evaluate("!document.activeElement.closest('main, .top')"),
+        true,
+        'the page behind is out of reach'
+      )
+    }
+    await page.keyboard.press('Escape')
+    await until(() => page.locator('.side').isHidden(), 'the drawer is closed')
+    await hasFocus(visitor, 'Conversations')
+    t.equal(await page.locator('[aria-label=Stop]').count(), 1, 'the answer goes on')
+    await page.keyboard.press('Escape')
+    await visitor.answered()
+  })
 
 browserTest(
   'with keys alone: a menu opens, is walked through and closes, and the focus returns to where it was',

@@ -9,6 +9,7 @@ import t from 'tap'
 import { type Command, helpOf } from '../../bin/command.ts'
 import { type Said, startChild } from '../fixtures/child.ts'
 import { homeOf, until } from '../fixtures/gateway.ts'
+import { within } from '../fixtures/until.ts'
 
 const PROGRAM = fileURLToPath(new URL('../../bin/colloquy.js', import.meta.url))
 const BIN = new URL('../../bin/', import.meta.url)
@@ -94,7 +95,7 @@ t.test('the demo says at once where it is and who may sign in, and then how far 
     out += String(bytes)
   })
   const closed = once(child, 'close')
-  await until(() => out.includes('Ctrl+C'), 'the address')
+  await within(t, 2000, 'the address is said', () => until(() => out.includes('Ctrl+C'), 'the address'))
   const [, url] = /listening on (\S+)\nSign in as demo@example.com with \S+\n/.exec(out) ?? []
   t.notMatch(out, /5 of 5/, 'the conversations are not waited for')
   t.equal((await fetch(`${url}/health`)).status, 200)
