@@ -33,7 +33,7 @@ interface Assistant {
   readonly description?: string | null
 }
 
-export interface Skill {
+interface Skill {
   readonly name: string
   readonly description: string
   readonly enabled: boolean
