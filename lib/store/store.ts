@@ -171,13 +171,3 @@ export interface ModuleOptions {
 export type OpenEventStore = (options: ModuleOptions) => Promise<EventStore>
 /** Export of a module named by `database.backend: { module }`: `export const openStore: OpenStore = ...`. */
 export type OpenStore = (options: ModuleOptions) => Promise<Store>
-
-/** How the program that keeps the rows is, for whoever looks after it: `colloquy doctor`. */
-export interface Condition {
-  /** With its version. */
-  readonly engine: string
-  /** Statements that wait for locks of others. */
-  readonly waiting: number
-  /** Ids of the homes of live processes. */
-  readonly homes: readonly string[]
-}

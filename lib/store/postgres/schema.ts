@@ -23,7 +23,7 @@ import {
   STEPS
 } from './migrator.ts'
 import { inDatabase, readUrl } from './url.ts'
-import type { Condition } from '../store.ts'
+import type { Condition } from '../condition.ts'
 
 /** A table that is there while a copy is made into the database. */
 export const UNFINISHED = 'unfinished_copy'

@@ -14,7 +14,7 @@ import {
   versionIn
 } from '../sql/migrations.ts'
 import { addIndexFunction } from './search.ts'
-import type { Condition } from '../store.ts'
+import type { Condition } from '../condition.ts'
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url)
 
