@@ -1,4 +1,5 @@
 // A state of a thread as clients read it, whoever keeps it: with the fields of LangGraph's clients and, flat beside them, those of others.
+import type { GraphTaskWrite } from './state.ts'
 import type { Json, JsonObject } from '../base/types.ts'
 
 /** What a state is shown with, besides its values. */
@@ -72,4 +73,11 @@ function taskView({ id, name, path, interrupts, error, result, checkpoint, state
 /** `{"values": <text>, ...}` for the rest of the members and a JSON text. */
 export function withValues(values: string, fields: JsonObject): string {
   return `{"values":${values},${JSON.stringify(fields).slice(1)}`
+}
+
+/** The order in which LangGraph applies writes, whatever was written first. */
+export function compareWrites(one: GraphTaskWrite, other: GraphTaskWrite): number {
+  if (one.task_path !== other.task_path) return one.task_path < other.task_path ? -1 : 1
+  if (one.task_id !== other.task_id) return one.task_id < other.task_id ? -1 : 1
+  return one.idx - other.idx
 }

@@ -184,10 +184,3 @@ export function partsOf(version: ChannelVersion | undefined, bodies: ReadonlyMap
     return body ? [{ no: partNumber(name), data: body.data }] : []
   })
 }
-
-/** The order in which LangGraph applies writes, whatever was written first. */
-export function compareWrites(one: GraphTaskWrite, other: GraphTaskWrite): number {
-  if (one.task_path !== other.task_path) return one.task_path < other.task_path ? -1 : 1
-  if (one.task_id !== other.task_id) return one.task_id < other.task_id ? -1 : 1
-  return one.idx - other.idx
-}

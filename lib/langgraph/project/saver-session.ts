@@ -1,7 +1,7 @@
 // What LangGraph's checkpointer reads from and writes to: the session of a run, of an update, or of nobody.
+import { compareWrites } from '../../conversation/checkpoint.ts'
 import type { StateWrite } from '../../agent/runtime.ts'
 import {
-  compareWrites,
   bodiesByName,
   type Body,
   bodyNames,

@@ -1,6 +1,6 @@
 // Graph checkpoints as rows of both databases: heads in the order written, values once per version, and pending writes.
+import { compareWrites } from '../../conversation/checkpoint.ts'
 import {
-  compareWrites,
   bodyNames,
   channelOf,
   type ChannelVersion,
