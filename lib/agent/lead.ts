@@ -1,15 +1,14 @@
 // The lead agent: asks the model, runs the tools it calls, and asks again, until an answer calls no tools.
 import { setImmediate as turn } from 'node:timers/promises'
-import type { AiMessage, Interrupt, Json, JsonObject, Message } from '../base/types.ts'
-import { type Beginning, beginningOf } from './beginning.ts'
+import type { AiMessage, Interrupt, Json, JsonObject, Message, ToolCall } from '../base/types.ts'
 import { toChat } from './chat.ts'
 import { clientInstructionsIn, clientToolsIn, modelSettingsIn, responseFormatIn } from './client-context.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 import type { CallIds, Model, Models } from './model.ts'
-import { ContinuedModel, type Half, halfMessage } from './continued.ts'
+import { ContinuedModel, type Half, halfMessage, halfOf } from './continued.ts'
 import { callModel } from './model-call.ts'
 import type { Reporting } from './observer.ts'
-import { AgentError, type AgentInput, type ListedAgent, type Sink } from './runtime.ts'
+import { AgentError, type AgentInput, type EarlierAttempts, type ListedAgent, type Sink } from './runtime.ts'
 import { byName, type Tool, type ToolSource, wantedTools } from './tool.ts'
 import { ToolUse } from './tool-use.ts'
 import { type Leaving, Work } from './work.ts'
@@ -298,4 +297,62 @@ function checkAnswer(message: AiMessage): void {
   const names = message.invalid_tool_calls.map(({ name }) => `"${name}"`).join(', ')
   const text = `The model made an invalid call of ${names}: ${reason}`
   throw new AgentError('InvalidToolCall', text, wasCut ? 'model_length_capped' : null)
+}
+
+// --------------------------------------------- where it begins: at its run's input, or where an earlier attempt was cut off
+
+interface Beginning {
+  readonly messages: readonly Message[]
+  readonly channels: Readonly<Record<string, Json>>
+  /** The run has asked its user. */
+  readonly isAsking: boolean
+  /** Questions of the previous run that its user has answered, and no attempt has passed on. */
+  readonly questions: readonly Interrupt[]
+  /** Calls to be made before the model is asked. */
+  readonly openCalls: readonly ToolCall[]
+  /** Those of them that had begun when their process ended. */
+  readonly begunCalls: ReadonlySet<string>
+  /** The broken answer that is continued. */
+  readonly half: Half | null
+  /** The final answer: only what follows it is left to do. */
+  readonly answer: AiMessage | null
+  /** Model calls that were answered. */
+  readonly modelCalls: number
+}
+
+function beginningOf(input: AgentInput): Beginning {
+  if (input.earlier) return afterCut(input, input.earlier)
+  const { messages, channels, resume, interrupts, openCalls, continues } = input
+  return {
+    messages,
+    channels,
+    isAsking: false,
+    questions: resume ? interrupts : [],
+    openCalls: resume ? openCalls : [],
+    begunCalls: new Set(),
+    half: continues ? halfOf(messages) : null,
+    answer: null,
+    modelCalls: 0
+  }
+}
+
+function afterCut(input: AgentInput, earlier: EarlierAttempts): Beginning {
+  const { messages, channels, isAsking, openCalls, begunCalls } = earlier
+  const before = new Map(input.messages.map((message) => [message.id, JSON.stringify(message)]))
+  // One that was continued has kept its id.
+  const replies = messages.filter((one) => one.type === 'ai' && before.get(one.id) !== JSON.stringify(one))
+  const last = messages.at(-1)
+  const half = earlier.half && { ...earlier.half, isShown: true }
+  const isOver = !half && last?.type === 'ai' && last.tool_calls.length === 0 && replies.includes(last)
+  return {
+    messages,
+    channels,
+    isAsking,
+    questions: input.resume && replies.length === 0 ? input.interrupts : [],
+    openCalls,
+    begunCalls: new Set(begunCalls),
+    half: half ?? (input.continues && replies.length === 0 ? halfOf(messages) : null),
+    answer: isOver ? last : null,
+    modelCalls: replies.length
+  }
 }
