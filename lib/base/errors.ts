@@ -120,7 +120,7 @@ const TABLE = {
   model_unknown: [400, "Model '{name}' is not in the configured model allowlist"],
   model_not_found: [404, "Model '{name}' not found"],
   too_many_streams: [429, 'Too many open streams. Close one and try again.'],
-  too_many_suggestions: [429, 'Suggestions are being made already. Wait for them.'],
+  too_many_questions: [429, 'A model is being asked for you already. Wait for its answer.'],
   // The last day or month of a quota is over at {reset}.
   quota_runs: [429, 'You have started {max} runs today, which is your quota. Try again from {reset} on.'],
   quota_tokens: [429, 'You have used {max} tokens or more today, which is your quota. Try again from {reset} on.'],

@@ -1,6 +1,8 @@
 // Assembles the agent: models, tools, tool servers, middlewares, memory and skills. The part of gateway.ts that knows
 // what an agent consists of.
 import { ofHeap } from '../base/budget.ts'
+import { fail } from '../base/errors.ts'
+import { KeyedMutex, MutexBusy } from '../base/keyed-mutex.ts'
 import { completeOnce as askOnce } from '../agent/model-call.ts'
 import { demoModels } from '../agent/demo.ts'
 import { createAgent } from '../agent/lead.ts'
@@ -25,9 +27,8 @@ import { createServerAgent } from '../langgraph/server-agent/agent.ts'
 import { buildUi, type UiFiles } from '../langgraph/project/ui-files.ts'
 import type { AgentObserver, Reporting } from '../agent/observer.ts'
 import type { Agent, ModelInfo } from '../agent/runtime.ts'
-import { setupAgentTool } from '../agent/tools.ts'
 import type { Personas } from '../thread/personas.ts'
-import { builtInTools } from '../agent/tools.ts'
+import { builtInTools, setupAgentTool } from '../agent/tools.ts'
 import type { Config } from '../config/config.ts'
 import { toolServerSeal } from '../auth/seal.ts'
 import { Extensions } from '../files/extensions.ts'
@@ -51,7 +52,7 @@ import type { Store } from '../store/store.ts'
 import { loadAgent } from './agent-module.ts'
 import type { Reloadable } from './reload.ts'
 import { objectOr } from '../base/json.ts'
-import { timestamp } from '../base/types.ts'
+import { type JsonObject, timestamp } from '../base/types.ts'
 
 interface AgentServices {
   readonly agent: Agent
@@ -59,7 +60,7 @@ interface AgentServices {
   readonly rules: AccessRules | null
   /** The operator's own routes; null: none. */
   readonly app: CustomApp | null
-  readonly services: Pick<Services, 'memories' | 'skills' | 'extensions' | 'toolServers' | 'completeOnce' | 'ui'>
+  readonly services: Pick<Services, 'memories' | 'skills' | 'extensions' | 'toolServers' | 'ask' | 'ui'>
   /**
    * Connects to the configured tool servers in the background.
    * @throws Error when their file cannot be read
@@ -156,7 +157,7 @@ export async function composeAgent({
     rules: front.rules,
     app,
     models: () => (config.models.length === 0 ? null : models.all.map(({ info }) => info)),
-    services: { memories, skills, extensions, toolServers, completeOnce, ui: ui && (() => ui) },
+    services: { memories, skills, extensions, toolServers, ask: inTurns(completeOnce), ui: ui && (() => ui) },
     start: async () => {
       if (own && config.agent.watch) unwatch = watchGraphs(place, () => front.reload().then(() => own.reload()), log)
       // In the background: the agent's server may be slow, or down. Its graphs are known by when somebody names one.
@@ -256,11 +257,27 @@ async function agentOf({ agent }: Config, lead: () => Agent, ports: GraphPorts):
   return createServerAgent({ url: url ?? '', ...options, ...answerLimits(agent), rejoins })
 }
 
-function completeOnceOf(models: Models, reporting: Reporting): Services['completeOnce'] {
+type CompleteOnce = (messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal) => Promise<string>
+
+function completeOnceOf(models: Models, reporting: Reporting): CompleteOnce {
   return async (messages, modelName, signal) => {
     const model = models.named(modelName)
     if (!model) throw new Error(`There is no model "${modelName}"`)
     return askOnce(model, messages, signal, reporting)
+  }
+}
+
+/** Model calls outside runs that users wait for, at once. */
+const TURNS = { all: 16, each: 1, waitingEach: 4 }
+
+function inTurns(completeOnce: CompleteOnce): Services['ask'] {
+  const turns = new KeyedMutex(TURNS)
+  return async (userId, messages, modelName, signal) => {
+    try {
+      return await turns.run(userId, () => completeOnce(messages, modelName, signal), signal)
+    } catch (error) {
+      throw error instanceof MutexBusy ? fail('too_many_questions', null, { 'Retry-After': '5' }) : error
+    }
   }
 }
 
@@ -310,7 +327,7 @@ function middlewaresOf(config: Config, { memories, queue, skills, workspace, log
   ]
 }
 
-function memoryOptions({ memory }: Config, completeOnce: Services['completeOnce'], log: Log): MemoryQueueOptions {
+function memoryOptions({ memory }: Config, completeOnce: CompleteOnce, log: Log): MemoryQueueOptions {
   return {
     debounceMs: memory.debounce_seconds * 1000,
     maxFacts: memory.max_facts,

@@ -1,7 +1,7 @@
 // Compacts a thread: old messages are replaced by a summary, for the model only. What users see stays.
 import * as v from 'valibot'
 import { coveredBy, lengthOf, SUMMARY_TEXT, SUMMARY_UNTIL, summaryPlan } from '../agent/summary.ts'
-import { Refused } from '../base/errors.ts'
+import { Failure, Refused } from '../base/errors.ts'
 import { isObject, type Json, type Message } from '../base/types.ts'
 import { type Route, route, type UserCall } from '../http/route.ts'
 import { objectOf } from '../http/schema.ts'
@@ -24,9 +24,9 @@ type Body = v.InferOutput<typeof compactBody>
 export function compactRoutes({
   config,
   states,
-  completeOnce,
+  ask,
   log
-}: Pick<Services, 'config' | 'states' | 'completeOnce' | 'log'>): Route[] {
+}: Pick<Services, 'config' | 'states' | 'ask' | 'log'>): Route[] {
   const { enabled, keep_messages, model_name } = config.summarization
 
   const compact = async ({ params, body, user }: UserCall<Body>) => {
@@ -42,8 +42,9 @@ export function compactRoutes({
     const plan = summaryPlan(messages, covered, keep, values[SUMMARY_TEXT])
     if (plan === null) return reply(threadId, messages, covered, null)
     const model = body.model_name ?? model_name
-    const summary = await completeOnce(plan.question, model, AbortSignal.timeout(TIMEOUT_MS)).catch(
+    const summary = await ask(user.id, plan.question, model, AbortSignal.timeout(TIMEOUT_MS)).catch(
       (error: unknown) => {
+        if (error instanceof Failure) throw error
         log.warn({ err: error, thread_id: threadId }, 'a thread could not be summarised: the model failed')
         return ''
       }
@@ -76,7 +77,7 @@ export function compactRoutes({
           total_tokens: int
         })
       ),
-      refusals: [404, 409, 500],
+      refusals: [404, 409, 429, 500],
       body: compactBody,
       bodyOptional: true,
       handler: compact

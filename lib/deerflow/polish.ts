@@ -1,6 +1,6 @@
 // Polishes a draft: one model call outside any run, which writes nothing.
 import * as v from 'valibot'
-import { Refused } from '../base/errors.ts'
+import { Failure, Refused } from '../base/errors.ts'
 import { type Route, route, type UserCall } from '../http/route.ts'
 import { objectOf } from '../http/schema.ts'
 import { one, shaped, text, yesNo } from '../routes/answers.ts'
@@ -16,14 +16,10 @@ const polishBody = objectOf({
 const TASK = `Rewrite the draft of a message to an assistant so that it is clear and complete. Keep its language, its meaning, names, numbers,
 code and links. Answer with the rewritten message alone.`
 
-export function polishRoutes({
-  config,
-  completeOnce,
-  log
-}: Pick<Services, 'config' | 'completeOnce' | 'log'>): Route[] {
+export function polishRoutes({ config, ask, log }: Pick<Services, 'config' | 'ask' | 'log'>): Route[] {
   const { enabled, max_chars, model_name } = config.input_polish
 
-  const polish = async ({ body }: UserCall<v.InferOutput<typeof polishBody>>) => {
+  const polish = async ({ body, user }: UserCall<v.InferOutput<typeof polishBody>>) => {
     if (!enabled) throw new Refused(404, 'Polishing is switched off')
     const draft = body.text.trim()
     if (draft === '' || draft.length > max_chars) throw new Refused(400, `A draft has 1 to ${max_chars} characters`)
@@ -32,7 +28,8 @@ export function polishRoutes({
       { role: 'system', content: TASK + language },
       { role: 'user', content: draft }
     ]
-    const answer = await completeOnce(messages, model_name, AbortSignal.timeout(TIMEOUT_MS)).catch((error: unknown) => {
+    const answer = await ask(user.id, messages, model_name, AbortSignal.timeout(TIMEOUT_MS)).catch((error: unknown) => {
+      if (error instanceof Failure) throw error
       log.warn({ err: error }, 'a draft could not be polished: the model failed')
       return ''
     })
@@ -50,7 +47,7 @@ export function polishRoutes({
       rule: null,
       summary: 'Rewrites a draft',
       answers: one(shaped({ rewritten_text: text, changed: yesNo })),
-      refusals: [400, 404, 503],
+      refusals: [400, 404, 429, 503],
       body: polishBody,
       handler: polish
     })

@@ -77,8 +77,12 @@ export interface Services {
   /** Which models and agents are for some groups alone. */
   readonly access: GroupAccess
   readonly log: Log
-  /** One model call outside any run; `modelName` null: the first model. Rejects if it fails or the name is unknown. */
-  completeOnce(messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>
+  /**
+   * One model call outside any run, when it is this user's turn; `modelName` null: the first model. Rejects if it fails or the name is
+   * unknown.
+   * @throws Failure too_many_questions
+   */
+  ask(userId: string, messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>
   /** Removes a thread's files; without an owner, those of all users. True if there were any. */
   removeFiles(threadId: string, owner: string | null): Promise<boolean>
   /** Whether a grant is still valid; checked again while a response stays open. */

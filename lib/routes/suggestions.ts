@@ -1,7 +1,6 @@
 // Suggested follow-up questions. Best effort: on any failure there are none [contract 6.3].
 import * as v from 'valibot'
-import { fail } from '../base/errors.ts'
-import { KeyedMutex, MutexBusy } from '../base/keyed-mutex.ts'
+import { Failure } from '../base/errors.ts'
 import { type Reply, type Route, route, type UserCall } from '../http/route.ts'
 import { integer, listOf, objectOf } from '../http/schema.ts'
 import { arrayOf, int, one, shaped, text, yesNo } from './answers.ts'
@@ -13,8 +12,6 @@ const MESSAGE_CHARS = 2_000
 const MESSAGES = 20
 const MESSAGES_MAX = 1_000
 const TIMEOUT_MS = 20_000
-/** Concurrent model calls outside runs. */
-const TURNS = { all: 16, each: 1, waitingEach: 4 }
 /** Clients send the end of a conversation with complete answers. */
 const BODY_BYTES = 1024 * 1024
 
@@ -28,17 +25,11 @@ const Body = objectOf({
 })
 type Body = v.InferOutput<typeof Body>
 
-export function suggestionRoutes({
-  config,
-  completeOnce,
-  log
-}: Pick<Services, 'config' | 'completeOnce' | 'log'>): Route[] {
+export function suggestionRoutes({ config, ask, log }: Pick<Services, 'config' | 'ask' | 'log'>): Route[] {
   const { enabled, max_suggestions, model_name } = config.suggestions
 
   const isDemo = config.models.length === 0 && config.agent.runtime === 'lead'
   const starters = config.console.starters.length > 0 || !isDemo ? config.console.starters : DEMO_STARTERS
-
-  const turns = new KeyedMutex(TURNS)
 
   const suggest = async ({ body, user }: UserCall<Body>): Promise<Reply> => {
     if (!enabled || body.messages.length === 0) return { json: { suggestions: [] } }
@@ -46,10 +37,10 @@ export function suggestionRoutes({
     try {
       const messages = [{ role: 'user', content: question(body, n) }]
       const signal = AbortSignal.timeout(TIMEOUT_MS)
-      const text = await turns.run(user.id, () => completeOnce(messages, body.model_name ?? model_name, signal), signal)
+      const text = await ask(user.id, messages, body.model_name ?? model_name, signal)
       return { json: { suggestions: read(text, n) } }
     } catch (error) {
-      if (error instanceof MutexBusy) throw fail('too_many_suggestions', null, { 'Retry-After': '5' })
+      if (error instanceof Failure) throw error
       log.warn({ err: error }, 'suggestions are left out: the model failed')
       return { json: { suggestions: [] } }
     }

@@ -198,6 +198,40 @@ t.test('a draft is polished by a model call that leaves nothing behind', async (
   t.equal((await off.person.post('/api/input-polish', { text: 'x' })).status, 404)
 })
 
+t.test(
+  'model calls outside runs take turns: one at a time for a user, a few wait, the next is told when to come again',
+  async (t) => {
+    const { person, site, model, say, path } = await open(t, { summarization: { enabled: true, keep_messages: 1 } })
+    await say('one')
+    await say('two')
+    const draft = scripted({ text: 'Late.', gate: 'turns', gateAfter: 0 })
+    const statuses: number[] = []
+    const polish = async () => statuses.push((await person.post('/api/input-polish', { text: draft })).status)
+    const all = Array.from({ length: 8 }, polish)
+    await until(() => statuses.length === 3, 'one is asked, four wait, and three are refused')
+    t.strictSame(statuses, [429, 429, 429])
+    const body = { messages: [{ role: 'user', content: 'Hello' }] }
+    for (const [route, sent] of Object.entries({
+      '/api/input-polish': { text: 'Hello' },
+      [`${path}/suggestions`]: body,
+      [`${path}/compact`]: {}
+    })) {
+      const refused = await person.post(route, sent)
+      t.match(refused, { status: 429, body: { detail: /being asked for you already/ } }, route)
+      t.ok(refused.headers.has('retry-after'), 'and when')
+    }
+    const other = await signIn(site)
+    t.equal(
+      (await other.post('/api/input-polish', { text: scripted({ text: 'At once.' }) })).status,
+      200,
+      'nobody else waits'
+    )
+    model.release('turns')
+    await Promise.all(all)
+    t.strictSame(statuses.slice(3), [200, 200, 200, 200, 200])
+  }
+)
+
 t.test('an edited artifact is saved if nobody has changed it meanwhile', async (t) => {
   const scene = await open(t)
   const { person, path, site, thread } = scene
