@@ -17,8 +17,8 @@ export const agent = section({
   // The interpreter of Python graphs: a command, or a path relative to langgraph.json. null: VIRTUAL_ENV, else .venv beside
   // langgraph.json, else uv's where there is a uv.lock, else python3.
   python: nullable(),
-  // Longest time in ms that a Python graph may block its process; then the process is ended, with the runs in it. 0: for ever.
-  // Without it one blocked node holds up all runs of its project.
+  // Longest time in ms that a Python graph may block its process (the first call of a factory has three minutes); then the process is ended,
+  // with the runs in it. 0: for ever. Without it one blocked node holds up all runs of its project.
   python_blocked_ms: whole(30_000, 0, DAY_MS),
   // Memory of the process of Python graphs in MB: from 90 % on it takes no new runs, above it is ended. 0: any.
   // Without it one graph takes all memory of the machine.
