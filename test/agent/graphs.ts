@@ -1,7 +1,10 @@
 // Graphs in this process on LangGraph's own machinery: what LangGraph's development server answers, ours does. The names of the tests
 // are the lines of the list of gaps.
 import { join } from 'node:path'
+import { emptyCheckpoint, MemorySaver } from '@langchain/langgraph-checkpoint'
 import t, { type Test } from 'tap'
+import { createSaver, SESSION } from '../../lib/langgraph/project/saver.ts'
+import { PartNumbers, type SaverSession } from '../../lib/langgraph/project/saver-session.ts'
 import type { JsonObject } from '../../lib/base/types.ts'
 import { at, listIn, openSite, type Options, signIn, until, textIn } from '../fixtures/gateway.ts'
 import { newName, urlOf } from '../fixtures/postgres.ts'
@@ -65,6 +68,29 @@ const PYTHON: Language = {
     throw: { __error__: { error: 'BaseException', message: /no error at all/ } }
   }
 }
+
+t.test('what a graph asks for after its run is over is not found, kept nowhere, and rejects nothing', async (t) => {
+  const kept: object[] = []
+  const reads = { load: async () => null, list: async () => [], nextPart: async () => 0 }
+  const numbers = new PartNumbers(reads)
+  const sessions = new Map<string, SaverSession>([
+    ['run', { ...reads, runId: 'run', numbers, keep: (write) => void kept.push(write) }]
+  ])
+  // What is asked here of LangGraph's checkpointers.
+  const saver = createSaver({ BaseCheckpointSaver: MemorySaver }, sessions, reads) as MemorySaver
+  const config = { configurable: { thread_id: 'thread', checkpoint_ns: '', checkpoint_id: '1', [SESSION]: 'run' } }
+  const store = async () => {
+    await saver.putWrites(config, [['a', 1]], 'task')
+    return saver.put(config, emptyCheckpoint(), { source: 'loop', step: 1, parents: {} })
+  }
+  await store()
+  t.equal(kept.length, 2)
+  sessions.clear()
+  t.match(await store(), { configurable: { thread_id: 'thread', [SESSION]: 'run' } })
+  t.equal(await saver.getTuple(config), undefined)
+  for await (const found of saver.list(config)) t.fail(JSON.stringify(found))
+  t.equal(kept.length, 2)
+})
 
 for (const [version, isolation] of WAYS)
   t.test(`LangGraph ${version}, isolation ${isolation}`, async (t) => {
@@ -664,7 +690,7 @@ async function inputsOf(t: Test, site: GraphSite): Promise<void> {
   })
 }
 
-async function faultsOf(t: Test, site: GraphSite, { oddities }: Language): Promise<void> {
+async function faultsOf(t: Test, site: GraphSite, { oddities, isPython }: Language): Promise<void> {
   const { client } = site
   const odd = async (what: string) =>
     client.runs.wait(await newThread(site), 'odd', { input: { what }, raiseError: false })
@@ -681,6 +707,13 @@ async function faultsOf(t: Test, site: GraphSite, { oddities }: Language): Promi
     for (const [what, told] of Object.entries(oddities)) t.match(await odd(what), told, what)
     t.match(await odd('fine'), { what: 'fine' }, 'the server goes on')
   })
+
+  if (!isPython)
+    await t.test('a graph that goes on after its run has failed brings down no other', async (t) => {
+      const beside = odd('wait')
+      t.match(await odd('after'), { __error__: { message: /circular/i } })
+      t.match(await beside, { odd: 'waited' })
+    })
 
   await t.test('what a graph tells after its end is heard by nobody', async (t) => {
     const thread = await newThread(site)

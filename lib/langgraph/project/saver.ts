@@ -61,12 +61,14 @@ export function createSaver(
   return new (class Saver extends library.BaseCheckpointSaver {
     async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
       const { threadId, ns, checkpointId } = checkpointPlace(config)
-      const stored = await sessionOf(config).load(threadId, ns, checkpointId)
+      const stored = await sessionOf(config)?.load(threadId, ns, checkpointId)
       return stored ? tupleOf(this.serde, stored, config) : undefined
     }
 
     async *list(config: RunnableConfig, options: ListOptions = {}): AsyncGenerator<CheckpointTuple> {
       const { threadId, checkpointId } = checkpointPlace(config)
+      const session = sessionOf(config)
+      if (!session) return
       const ns = config.configurable?.checkpoint_ns
       const before = options.before?.configurable?.checkpoint_id
       const asked = {
@@ -77,7 +79,7 @@ export function createSaver(
         before: typeof before === 'string' ? before : null,
         filter: options.filter ?? null
       }
-      for await (const stored of checkpointsOf(sessionOf(config), asked)) yield tupleOf(this.serde, stored, config)
+      for await (const stored of checkpointsOf(session, asked)) yield tupleOf(this.serde, stored, config)
     }
 
     async put(
@@ -100,7 +102,7 @@ export function createSaver(
           isNew(channel) ? await dumped(this.serde, channel_values[channel]) : null
         ]
       )
-      await keepCheckpoint(sessionOf(config), {
+      const written = {
         threadId,
         ns,
         checkpointId: checkpoint.id,
@@ -108,7 +110,9 @@ export function createSaver(
         checkpoint: JSON.stringify(rest),
         metadata: JSON.stringify({ ...ownIn(config), ...metadata }),
         channels: await Promise.all(channels)
-      })
+      }
+      const session = sessionOf(config)
+      if (session) await keepCheckpoint(session, written)
       // Updates continue with this config, in the same session.
       const named = config.configurable?.[SESSION]
       return {
@@ -131,9 +135,11 @@ export function createSaver(
         channel,
         ...(await dumped(this.serde, value))
       }))
+      const dumpedAll = await Promise.all(saved)
       const session = sessionOf(config)
+      if (!session) return
       const place = { thread_id: threadId, ns, checkpoint_id: checkpointId, run_id: session.runId }
-      await session.keep({ name: 'graph.write', ...place, writes: await Promise.all(saved) })
+      await session.keep({ name: 'graph.write', ...place, writes: dumpedAll })
     }
 
     /** Checkpoints are deleted with their thread. */
@@ -146,9 +152,13 @@ export function createSaver(
     }
   })()
 
-  function sessionOf({ configurable }: RunnableConfig): SaverSession {
+  /**
+   * null: its run is over. LangGraph goes on for a moment with a run that was cut, and awaits nothing of that: what it then asks for is not
+   * found, and what it stores is kept nowhere. To reject would end the process, or the thread, with all other runs in it.
+   */
+  function sessionOf({ configurable }: RunnableConfig): SaverSession | null {
     const id = configurable?.[SESSION]
-    return sessionFor(sessions, reads, typeof id === 'string' ? id : null)
+    return typeof id === 'string' ? (sessions.get(id) ?? null) : sessionFor(sessions, reads, null)
   }
 }
 
