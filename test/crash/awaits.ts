@@ -23,7 +23,7 @@ import { IS_FAST, sized } from '../fixtures/size.ts'
 /** What works off the jobs, and what their deeds pass. */
 const FILES = [
   'jobs/runner',
-  'jobs/cron-runs',
+  'jobs/crons',
   'jobs/removals',
   'jobs/webhooks',
   'jobs/departures',
