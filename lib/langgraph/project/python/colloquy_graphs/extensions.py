@@ -75,7 +75,11 @@ def _own_messages():
     Which messages a stream without subgraphs would have: one with them has those of graphs too that a node calls with a thread of their
     own, without a namespace.
     """
-    from langgraph.pregel._messages import StreamMessagesHandler
+    try:
+        from langgraph.pregel._messages import StreamMessagesHandler
+    except ImportError:
+        # It is LangGraph's own, and may move: better words too many than none.
+        return _All()
 
     class OwnMessages(StreamMessagesHandler):
         def __init__(self) -> None:
