@@ -14,7 +14,7 @@ const config = { streams: { event_bytes: EVENT_BYTES } }
 const { person } = await graphSite(t, { graphs: { ...PLAIN, below: HOOKED.below! }, config })
 const CHAT = '/api/ai/chat'
 /** What a protocol reads by the id of a run is that run; but some read the whole thread, and some the task that a run is of. */
-const OF_THREADS = ['AG-UI 0.0.59', 'CopilotKit']
+const OF_THREADS = ['AG-UI 1.0.0 by connecting', 'AG-UI 0.0.59', 'CopilotKit']
 const OF_TASKS = ['A2A', 'A2A over HTTP+JSON', 'MCP 2025-11-25', 'MCP 2026-07-28']
 /** Of the newest run alone, unless that went on in the message of another. */
 const OF_MESSAGES = ['AI SDK', 'AI SDK by its WebSocket']
