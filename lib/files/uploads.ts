@@ -13,6 +13,21 @@ interface ListedUpload extends Upload {
   readonly modified: number
 }
 
+/** Bytes of one user's requests, while there are some. */
+interface Arrivals {
+  requests: number
+  /** Not published yet. */
+  arriving: number
+  /** Of requests that have ended meanwhile: who has counted the user's files before that has not seen them. */
+  published: number
+}
+
+interface Quota {
+  /** False: so many bytes more are too many. */
+  take(bytes: number): boolean
+  release(isPublished: boolean): void
+}
+
 /** No request takes this long: older drafts were left by a crash. */
 const STALE_MS = 60 * 60 * 1000
 
@@ -20,8 +35,8 @@ export class Uploads {
   readonly #limits: UploadLimits
   readonly #paths: Paths
   readonly #documents: Documents | null
-  /** Incoming bytes by user. */
-  readonly #arriving = new Map<string, number>()
+  /** By user. */
+  readonly #arrivals = new Map<string, Arrivals>()
 
   /** @param documents extracts text of documents; null: they get no Markdown copies */
   constructor(paths: Paths, limits: UploadLimits, documents: Documents | null = null) {
@@ -54,36 +69,52 @@ export class Uploads {
     const folder = join(incoming, randomUUID())
     await removeStale(incoming)
     const quota = await this.#quota(userId)
-    await mkdir(folder, { recursive: true })
+    let isPublished = false
     try {
+      await mkdir(folder, { recursive: true })
       const receiver = new UploadReceiver(source, folder, this.limits, quota.take)
       const drafts = await receiver.read()
       // Before publishing, because nobody can change them yet.
       const texts = (await this.#documents?.texts(drafts, userId ?? threadId)) ?? []
       return await this.#paths.writing(threadId, userId, async () => {
         await check()
-        return publish(drafts, texts, receiver.skipped, await this.#paths.makeUploads(threadId, userId))
+        const received = await publish(drafts, texts, receiver.skipped, await this.#paths.makeUploads(threadId, userId))
+        isPublished = true
+        return received
       })
     } finally {
-      quota.release()
+      quota.release(isPublished)
       await rm(folder, { recursive: true, force: true })
     }
   }
 
   /** The user's remaining quota, which stored files and concurrent uploads reduce. */
-  async #quota(userId: string | undefined): Promise<{ take(bytes: number): boolean; release(): void }> {
+  async #quota(userId: string | undefined): Promise<Quota> {
     const { user_bytes: max } = this.limits
     if (max === 0 || userId === undefined) return { take: () => true, release: () => {} }
-    const stored = await this.#paths.uploadedBytes(userId)
+    const of = this.#arrivals.get(userId) ?? { requests: 0, arriving: 0, published: 0 }
+    this.#arrivals.set(userId, of)
+    of.requests++
+    const before = of.published
     let mine = 0
-    const add = (bytes: number) => {
-      mine += bytes
-      const all = (this.#arriving.get(userId) ?? 0) + bytes
-      if (all > 0) this.#arriving.set(userId, all)
-      else this.#arriving.delete(userId)
-      return all
+    const release = (isPublished: boolean) => {
+      of.arriving -= mine
+      if (isPublished) of.published += mine
+      if (--of.requests === 0) this.#arrivals.delete(userId)
     }
-    return { take: (bytes) => stored + add(bytes) <= max, release: () => void add(-mine) }
+    try {
+      const stored = await this.#paths.uploadedBytes(userId)
+      const take = (bytes: number) => {
+        mine += bytes
+        of.arriving += bytes
+        // What was published while files were counted may count twice: too little is let in then, never too much.
+        return stored + of.published - before + of.arriving <= max
+      }
+      return { take, release }
+    } catch (error) {
+      release(false)
+      throw error
+    }
   }
 
   /**

@@ -388,3 +388,32 @@ t.test('ids that cannot be part of a path are refused before anything is written
   t.equal(await problemOf(uploads.remove('..', USER, 'a.txt')), 'bad_id')
   t.strictSame(await files(), [])
 })
+
+t.test('what is published while the files of a user are counted counts as well', async (t) => {
+  const { paths, send, files } = open(t, { user_bytes: 100 })
+  const count = paths.uploadedBytes.bind(paths)
+  // The first request has counted nothing, and goes on when the second one has ended.
+  let goOn = () => {}
+  const held = new Promise<void>((resolve) => {
+    goOn = resolve
+  })
+  let begun = () => {}
+  const isCounting = new Promise<void>((resolve) => {
+    begun = resolve
+  })
+  paths.uploadedBytes = async (user) => {
+    paths.uploadedBytes = count
+    const bytes = await count(user)
+    begun()
+    await held
+    return bytes
+  }
+  const first = problemOf(send(['a.bin', Buffer.alloc(60)]))
+  await isCounting
+  await send(['b.bin', Buffer.alloc(60)])
+  goOn()
+  t.equal(await first, 'over_quota')
+  t.strictSame(await files(), ['b.bin'])
+  await send(['c.bin', Buffer.alloc(40)])
+  t.equal(await problemOf(send(['d.bin', Buffer.alloc(1)])), 'over_quota')
+})
