@@ -38,7 +38,7 @@ export const addHold: Command = {
     if (reason === null) throw new UsageError('--reason is needed')
     const target = await targetOf(config, values)
     if (target === null) throw new UsageError('One of --user and --thread is needed')
-    const { holdView, withHolds } = await import('../lib/operator/people.ts')
+    const { holdView, withHolds } = await import('../lib/operator/holds.ts')
     const hold = await withHolds(config, (holds, by) => holds.add(target.kind, target.id, reason, by))
     print(values.json, hold.hold_id, holdView(hold))
   }
@@ -54,7 +54,7 @@ export const listHolds: Command = {
     const { values } = parse(args, { ...INSTALLATION, ...JSON_OPTION, ...ABOUT })
     const config = configOf(values)
     const target = await targetOf(config, values)
-    const { holdView, withHolds } = await import('../lib/operator/people.ts')
+    const { holdView, withHolds } = await import('../lib/operator/holds.ts')
     await withHolds(config, async (holds) => {
       const found = allOf((page) => holds.list({ ...(target && { target: target.id }), ...page }))
       for await (const hold of found) print(values.json, lineOf(hold), holdView(hold))
@@ -78,7 +78,7 @@ export const removeHold: Command = {
     const [id, ...more] = positionals
     if (id === undefined || more.length > 0) throw new UsageError('One HOLD is needed')
     const reason = await reasonOf(values.reason)
-    const { holdView, withHolds } = await import('../lib/operator/people.ts')
+    const { holdView, withHolds } = await import('../lib/operator/holds.ts')
     const hold = await withHolds(configOf(values), (holds, by) => holds.remove(id, reason, by))
     print(values.json, `${hold.kind} ${hold.target} has one hold less`, holdView(hold))
   }
@@ -91,7 +91,7 @@ function lineOf({ hold_id, kind, target, created_at, created_by, reason }: Hold)
 /** null: none is given. @throws UsageError when it is too long */
 async function reasonOf(given: string | undefined): Promise<string | null> {
   const reason = given?.trim() ?? ''
-  const { REASON_MAX } = await import('../lib/operator/people.ts')
+  const { REASON_MAX } = await import('../lib/operator/holds.ts')
   if (reason.length > REASON_MAX) throw new UsageError(`--reason has at most ${REASON_MAX} characters`)
   return reason === '' ? null : reason
 }

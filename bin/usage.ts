@@ -33,7 +33,7 @@ export const showUsage: Command = {
     const own = { since: text, until: text, by: text, user: text, agent: text, model: text, csv: flag, json: flag }
     const { values } = parse(args, { ...INSTALLATION, ...own })
     if (values.csv && values.json) throw new UsageError('One of --csv and --json')
-    const { isDay, listUsage, usageCsv, usageKeys } = await import('../lib/operator/people.ts')
+    const { isDay, listUsage, usageCsv, usageKeys } = await import('../lib/operator/usage.ts')
     for (const name of ['since', 'until'] as const)
       if (values[name] !== undefined && !isDay(values[name]))
         throw new UsageError(`--${name} must be a day, as 2026-01-31`)

@@ -1,10 +1,10 @@
 // Loads the operator's own files (an agent or a graph) into this process. A problem is one sentence that names the
 // file, and the line if known.
-import { codeOf } from '../base/errors.ts'
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import { dirname, extname, join } from 'node:path'
+import { codeOf } from '../base/errors.ts'
 import { withTimeout } from '../base/waiting.ts'
 
 // ----------------------------------------------------------------------------------------------------

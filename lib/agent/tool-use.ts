@@ -1,6 +1,6 @@
 // Makes the tool calls of an answer, one after the other, and those that an earlier attempt at the run has left open.
-import { messageOf } from '../base/errors.ts'
 import { randomUUID } from 'node:crypto'
+import { messageOf } from '../base/errors.ts'
 import { cutTo, type Message, type ToolCall, type ToolMessage } from '../base/types.ts'
 import { inSpan } from '../base/tracing.ts'
 import { unlessAborted } from '../base/waiting.ts'

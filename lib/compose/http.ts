@@ -1,4 +1,4 @@
-// Assembles the HTTP servers, for clients and, on a port of its own, for metrics; joins their tables of routes, and has them listen.
+// Assembles the HTTP servers of a configuration, from the tables of their routes to the addresses on which they listen.
 import type { ProjectSettings } from '../langgraph/project/config-file.ts'
 import type { AccessPolicy } from '../langgraph/project/access-policy.ts'
 import type { Credentials } from '../auth/credentials.ts'

@@ -1,10 +1,10 @@
 // The configuration: read once at start, where problems are reported as sentences. config/options.ts lists every
 // option, with its default and what goes wrong without it.
-import { codeOf } from '../base/errors.ts'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import * as v from 'valibot'
 import { LineCounter, parseDocument } from 'yaml'
+import { codeOf } from '../base/errors.ts'
 import { absolute, type Env, type Flags, isTree, override, unusedVariables, withVariables } from './environment.ts'
 import { checkKeys, pathsOf, Wrong } from './keys.ts'
 import type { ModuleOption } from './kinds.ts'

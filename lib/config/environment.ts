@@ -1,9 +1,9 @@
 // The environment: variables named in the file, and variables and flags that override it.
-import { codeOf } from '../base/errors.ts'
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { resolve } from 'node:path'
 import { parseDocument } from 'yaml'
+import { codeOf } from '../base/errors.ts'
 
 // --------------------------------------------------------- Options by name as a file has them, before validation
 

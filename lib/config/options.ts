@@ -15,10 +15,8 @@ import {
   url,
   whole
 } from './kinds.ts'
-import { agent } from './agent.ts'
-import { model } from './agent.ts'
-import { quotas } from './users.ts'
-import { oidc } from './users.ts'
+import { agent, model } from './agent.ts'
+import { quotas, oidc } from './users.ts'
 
 const DAY_MS = 86_400_000
 const MIB = 1024 * 1024

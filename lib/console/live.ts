@@ -208,7 +208,10 @@ function close(one: WebSocket | null): void {
   setTimeout(() => one.close(), OPENING_MS)
 }
 
-/** Looks whether it is silent for too long: a timer a frame would cost more than the frame. */
+/**
+ * Looks whether it is silent for too long: a timer a frame would cost more than the frame. The client's own Watchdog aborts requests, and
+ * is no part of what `colloquy/client` exports.
+ */
 function watch(): void {
   clearTimeout(silence)
   const look = () => {

@@ -9,8 +9,7 @@ import { Toasts } from './toast.ts'
 import { useEffect } from 'preact/hooks'
 import { link } from './api.ts'
 import { Later } from './later.ts'
-import { keepWords, loadWords } from './words.ts'
-import { t } from './words.ts'
+import { keepWords, loadWords, t } from './words.ts'
 
 function Page() {
   return html`<${View} />

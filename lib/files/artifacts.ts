@@ -1,9 +1,9 @@
 // Artifacts: opens files of a thread for reading, with the headers a browser may get [needs N18].
-import { codeOf } from '../base/errors.ts'
 import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import type { FileHandle } from 'node:fs/promises'
 import { basename, extname, sep } from 'node:path'
+import { codeOf } from '../base/errors.ts'
 import { type ArchiveLimits, ArchiveError, openMember } from './archive.ts'
 import { KeyedMutex } from '../base/keyed-mutex.ts'
 import { kindOf, nullIfMissing, openToRead, PathError, type Paths } from './paths.ts'

@@ -1,10 +1,10 @@
 // Extracts text from untrusted documents. Each is read in a process of its own with limits on time and memory, so that
 // a malicious document cannot harm ours.
-import { messageOf } from '../base/errors.ts'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { setMaxListeners } from 'node:events'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { messageOf } from '../base/errors.ts'
 import { KeyedMutex } from '../base/keyed-mutex.ts'
 
 export type DocumentKind = 'pdf' | 'docx' | 'pptx' | 'xlsx'

@@ -1,9 +1,9 @@
 // A line that a home makes once and keeps, as its secret and its id: for its owner alone, and the same for processes that start at once.
-import { codeOf } from '../base/errors.ts'
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { chmod, copyFile, link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { codeOf } from '../base/errors.ts'
 
 /**
  * The line in this file; without one `make` makes it.

@@ -5,11 +5,11 @@
 //   <home>/threads/<thread_id>/...                       without a user: the layout from before users had folders
 //
 // Agents and clients see `/mnt/user-data/...`; real paths are never shown, not even in errors.
-import { codeOf } from '../base/errors.ts'
 import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
 import { cp, type FileHandle, lstat, mkdir, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
 import { join, resolve, sep } from 'node:path'
+import { codeOf } from '../base/errors.ts'
 
 /** The user-data folder as agents and clients see it. */
 export const VIRTUAL_ROOT = '/mnt/user-data'

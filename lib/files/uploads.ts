@@ -78,9 +78,9 @@ export class Uploads {
       const texts = (await this.#documents?.texts(drafts, userId ?? threadId)) ?? []
       return await this.#paths.writing(threadId, userId, async () => {
         await check()
-        const received = await publish(drafts, texts, receiver.skipped, await this.#paths.makeUploads(threadId, userId))
+        // Some of it may be, when that fails.
         isPublished = true
-        return received
+        return publish(drafts, texts, receiver.skipped, await this.#paths.makeUploads(threadId, userId))
       })
     } finally {
       quota.release(isPublished)

@@ -1,7 +1,6 @@
 // Request schemas: valibot parts for bodies and queries, and how valibot's issues become the entries of a 422.
 import * as v from 'valibot'
-import type { Issue } from '../base/errors.ts'
-import { Invalid } from '../base/errors.ts'
+import { type Issue, Invalid } from '../base/errors.ts'
 import { isObject, type Json, type JsonObject } from '../base/types.ts'
 
 /** Where a rejected value came from: the first element of `loc`. */

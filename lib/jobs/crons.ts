@@ -1,4 +1,4 @@
-// Crons: when the turns of their schedules are due (five fields, to the minute, in a time zone), and what a turn does.
+// Crons: the turns of their schedules, five fields to the minute in a time zone, each of which starts one run.
 import { Cron as Expression } from 'croner'
 import { type Cron, type Timestamp, timestamp, type Run } from '../base/types.ts'
 import type { Job, Op, Store, Writer } from '../store/store.ts'

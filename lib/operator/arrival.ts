@@ -1,8 +1,8 @@
 // What a request is when it has passed the operator's proxies: `doctor` asks the public URL, and is itself whom they pass it on to.
-import { codeOf } from '../base/errors.ts'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import { codeOf } from '../base/errors.ts'
 import { Networks, plainAddress } from '../base/networks.ts'
 import type { Config } from '../config/config.ts'
 

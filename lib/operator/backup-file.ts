@@ -1,5 +1,4 @@
 // The file of a backup: a ZIP archive with the database as a SQLite file, the files of the home, and last a list of what is in it.
-import { codeOf, messageOf } from '../base/errors.ts'
 import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { mkdir, open } from 'node:fs/promises'
@@ -8,10 +7,10 @@ import { PassThrough, Readable, Transform } from 'node:stream'
 import { text as textOf } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import * as v from 'valibot'
+import { codeOf, messageOf } from '../base/errors.ts'
 import { filesBelow } from '../files/paths.ts'
 import type { TableSum } from '../store/copy.ts'
-import { openPromise } from 'yauzl'
-import type { ZipFile as Archive } from 'yauzl'
+import { openPromise, type ZipFile as Archive } from 'yauzl'
 
 const FORMAT = 1
 const LIST = 'manifest.json'

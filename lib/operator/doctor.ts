@@ -1,10 +1,10 @@
 // colloquy doctor: looks at an installation from the machine that it is on, and says what is wrong and how to mend it. It changes nothing.
-import { messageOf, codeOf } from '../base/errors.ts'
 import { constants, existsSync, readFileSync } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { delimiter, resolve } from 'node:path'
 import { getHeapStatistics } from 'node:v8'
+import { messageOf, codeOf } from '../base/errors.ts'
 import { type Config, unusedOptions } from '../config/config.ts'
 import { isLoopbackName } from '../http/entry.ts'
 import { toolServerSeal } from '../auth/seal.ts'

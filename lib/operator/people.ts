@@ -1,5 +1,5 @@
-// What the command line does with people: their accounts, what they have used, what is held of theirs and who did what, as the routes of
-// administrators do, with the operator as actor in the audit log.
+// What `colloquy user` does: invitations, roles, sessions, export and deletion, as by the routes of administrators, with the operator as
+// actor in the audit log.
 import { createWriteStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
 import { exportOf } from '../auth/account-export.ts'
@@ -17,8 +17,6 @@ import { scopedStore, scopedWriter } from '../store/scoped.ts'
 import type { AuditSearch, Store, Writer } from '../store/store.ts'
 import type { AuditEntry, User } from '../base/accounts.ts'
 import { auditOf, beside, tokensOf } from './operator.ts'
-import { Holds } from '../auth/holds.ts'
-import { type UsageQuery, type UsageReport, usageReport } from '../thread/usage.ts'
 
 const PASSWORD_MIN = 8
 const DAY_MS = 86_400_000
@@ -117,34 +115,5 @@ export function listAudit(
   return beside(config, ({ audit }) => audit.list({ ...search, ...about }))
 }
 
-/**
- * Works with the holds of an installation, also beside a running server, which asks for them each time that something is to be deleted.
- * @throws Error when there is no SQL database, and Failures of Holds
- */
-export function withHolds<T>(config: Config, work: (holds: Holds, by: Actor) => Promise<T>): Promise<T> {
-  return beside(config, (store, writer) => work(new Holds({ store, writer, audit: auditOf(writer) }), OPERATOR))
-}
-
-/**
- * What runs have taken.
- * @param user address, id or name of an account; null: of everybody
- * @throws Error when there is no SQL database, or no such account
- */
-export async function listUsage(
-  config: Config,
-  query: Omit<UsageQuery, 'limit' | 'offset'>,
-  user: string | null
-): Promise<UsageReport> {
-  const id = user === null ? null : await idOf(config, user)
-  const all = { ...query, limit: Number.MAX_SAFE_INTEGER, offset: 0 }
-  return beside(config, ({ usage }) => usageReport(usage, all, id, config.usage.currency))
-}
-
-async function idOf(config: Config, user: string): Promise<string> {
-  return (await withPeople(config, (people) => people.find(user))).id
-}
-
-export { type Actor, AUDIT_ACTIONS } from '../auth/audit.ts'
-export { holdView, REASON_MAX } from '../auth/holds.ts'
 export { type People, sessionIdOf } from '../auth/people.ts'
-export { isDay, usageCsv, usageKeys } from '../thread/usage.ts'
+export { type Actor, AUDIT_ACTIONS } from '../auth/audit.ts'

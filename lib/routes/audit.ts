@@ -1,8 +1,7 @@
 // The audit, for administrators and auditors.
 import * as v from 'valibot'
 import { AUDIT_ACTIONS, userName } from '../auth/audit.ts'
-import type { Call } from '../http/route.ts'
-import { type Route, route } from '../http/route.ts'
+import { type Call, type Route, route } from '../http/route.ts'
 import { objectOf, queryInteger } from '../http/schema.ts'
 import { timestamp } from '../base/types.ts'
 import { arrayOf, one, ref, shaped, yesNo } from './answers.ts'

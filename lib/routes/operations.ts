@@ -1,5 +1,4 @@
-// What the command line does with an installation, for administrators of one that serves: doctor, config show, prune, backup,
-// migrate --plan, and a new look at the configuration.
+// What the command line does with an installation, for administrators of one that serves: doctor, config show, prune, backup, migrate --plan.
 import type { Readable } from 'node:stream'
 import * as v from 'valibot'
 import { type Actor, actorOf } from '../auth/audit.ts'
@@ -21,7 +20,6 @@ import {
   text,
   yesNo
 } from './answers.ts'
-import type { Services } from './services.ts'
 
 /** Secrets stay here, and who wishes for them is told so. */
 const backupBody = closedObject({ with_secrets: v.optional(v.literal(false), false) })
@@ -124,24 +122,4 @@ function untilGone({ res }: Call): AbortSignal {
   const gone = new AbortController()
   res.once('close', () => gone.abort())
   return gone.signal
-}
-
-/** Reads the configuration again. */
-export function reloadRoutes({ reload }: Pick<Services, 'reload'>): Route[] {
-  const texts = arrayOf(text)
-  return [
-    route({
-      method: 'POST',
-      path: '/api/v1/admin/reload',
-      admin: true,
-      permission: 'admin:users',
-      summary: 'Read the configuration again, on every process; administrators only',
-      answers: one(
-        shaped({ processes: arrayOf(shaped({ process: text, taken: texts, left: texts, problems: texts })) })
-      ),
-      refusals: [422],
-      rule: null,
-      handler: async (call) => ({ json: { processes: await reload(actorOf(call)) } })
-    })
-  ]
 }

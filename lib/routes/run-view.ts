@@ -1,4 +1,4 @@
-// A run as sent to clients, the one that a path names, and what a run has answered.
+// Runs as clients see them: the one that a path names, its view, its final values.
 import { fail } from '../base/errors.ts'
 import type { JsonObject, Run } from '../base/types.ts'
 import type { Call } from '../http/route.ts'

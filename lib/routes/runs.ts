@@ -13,7 +13,7 @@ import { readPosition } from '../run/log/frame.ts'
 import { isVisible } from '../base/scope.ts'
 import type { StreamWriter } from '../base/stream-writer.ts'
 import { isInFlight, type JsonObject, type Run } from '../base/types.ts'
-import { finalValuesOf } from './run-view.ts'
+import { finalValuesOf, runOf, runView } from './run-view.ts'
 import {
   endsByLeaving,
   filterQuery,
@@ -38,7 +38,6 @@ import {
 } from './answers.ts'
 import { startingRun } from './authorization.ts'
 import { pick } from './page.ts'
-import { runOf, runView } from './run-view.ts'
 import { alreadyEnded, orderOf, type RunBody, runBody, startStateless, statelessOrder } from './run-request.ts'
 import type { Services } from './services.ts'
 import { waitForEnd } from './wait.ts'

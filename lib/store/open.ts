@@ -6,8 +6,8 @@
 // | db                | the database's own, warns | the database's own              |
 // | jsonl             | beside it, in files that no restart knows | beside it, in files |
 // | a module          | beside it                 | beside it                       |
-import { messageOf } from '../base/errors.ts'
 import { existsSync } from 'node:fs'
+import { messageOf } from '../base/errors.ts'
 import { isServed } from '../files/home.ts'
 import { openJsonlEvents } from './jsonl/events.ts'
 import { openMemoryEvents } from './memory/event-store.ts'
@@ -18,9 +18,8 @@ import type { CopiedTable, CopySource, CopyTarget } from './copy.ts'
 import type { PartTarget } from './copy-part.ts'
 import { openSqlitePart, openSqliteSource, openSqliteTarget } from './sqlite/copy.ts'
 import { logSlowStatements } from './slow-statements.ts'
-import { sqliteCondition } from './sqlite/schema.ts'
+import { sqliteCondition, planOf as planOfFile } from './sqlite/schema.ts'
 import { openSqliteStore, pruneFile } from './sqlite/open.ts'
-import { planOf as planOfFile } from './sqlite/schema.ts'
 import { isSlow, type Migrated, type OnProgress, type SchemaPlan } from './sql/migrations.ts'
 import type { EventStore, Store, Warn, ModuleOptions } from './store.ts'
 import { pathToFileURL } from 'node:url'

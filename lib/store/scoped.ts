@@ -1,7 +1,6 @@
 // Resolves the user of a call once, in front of the store: what a store implements always gets a user or null [Auth 4, Auth 7].
 import { type Owner, ownerOf, type UserArg } from '../base/scope.ts'
-import type { Op, OpName, OwnedOp, Result, Store, Writer } from './store.ts'
-import { OWNED_OPS } from './store.ts'
+import { type Op, type OpName, type OwnedOp, type Result, type Store, type Writer, OWNED_OPS } from './store.ts'
 
 /** Which argument of a read is its user; null: it takes none. */
 type UserAt<F> = F extends (...args: infer P) => unknown

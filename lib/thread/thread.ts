@@ -1,4 +1,4 @@
-// A new thread with its first checkpoint, and the ids of checkpoints, which sort by time.
+// A new thread: the checkpoint that it begins with, whose id sorts by time, as those of all that follow.
 import { withoutReserved } from '../base/reserved.ts'
 import type { JsonObject, Thread, Timestamp } from '../base/types.ts'
 import type { CheckpointWrite } from '../store/store.ts'

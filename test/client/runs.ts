@@ -1,7 +1,6 @@
 // Runs as LangGraph's clients use them: what they expect differently, with every version of the client.
 import t from 'tap'
-import type { Agent } from '../../lib/agent/runtime.ts'
-import { AgentError } from '../../lib/agent/runtime.ts'
+import { type Agent, AgentError } from '../../lib/agent/runtime.ts'
 import { demoModels, demoWord } from '../../lib/agent/demo.ts'
 import { createAgent } from '../../lib/agent/lead.ts'
 import { asked, at, homeOf, listIn, openSite, signIn, textIn, until } from '../fixtures/gateway.ts'

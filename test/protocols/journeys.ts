@@ -159,8 +159,8 @@ for (const name of NAMES)
     })
     await same(t, onA, killed, KILLED)
     const thread = await cut(onA, 'cut after the kill')
-    t.comment(`${3 * CUTS - proxy.cutsLeft} cuts, ${proxy.connections} connections`)
-    t.ok(proxy.connections > 3 * CUTS - 10, `${proxy.connections} connections`)
+    const cuts = 3 * CUTS - proxy.cutsLeft
+    t.ok(cuts >= 100, `${cuts} cuts, ${proxy.connections} connections`)
 
     await a.stop()
     const next = await startChild(t, { home, config, aheadMs: DAY_MS })

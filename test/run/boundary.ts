@@ -2,8 +2,7 @@
 // readers are told, and the next run of its thread goes on [design 4, rule 11].
 import t from 'tap'
 import { isInFlight } from '../../lib/base/types.ts'
-import type { Stage } from '../fixtures/agent.ts'
-import { aCall, anAnswer, aResult, response } from '../fixtures/agent.ts'
+import { type Stage, aCall, anAnswer, aResult, response } from '../fixtures/agent.ts'
 import { begun, finish, isOver, Room } from '../fixtures/room.ts'
 import { until } from '../fixtures/until.ts'
 

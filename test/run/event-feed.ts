@@ -1,6 +1,6 @@
 // What protocol v2 makes of a run's log is made once, for readers of one moment and for those a little behind.
 import t from 'tap'
-import { sseEncoding, webSocketEncoding } from '../../lib/langgraph/protocol/feed.ts'
+import { sseEncoding, webSocketEncoding } from '../../lib/langgraph/protocol/encoding.ts'
 import { type Encoding, EventFeed } from '../../lib/langgraph/protocol/feed.ts'
 import { eventFilter } from '../../lib/langgraph/protocol/subscription.ts'
 import { steady, Subscriptions } from '../../lib/langgraph/protocol/subscriptions.ts'

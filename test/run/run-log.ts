@@ -1,8 +1,7 @@
 // The log of a run: one encoding for all, nothing forgotten before its commit, bounded behind it.
 import t from 'tap'
-import { Kind } from '../../lib/run/log/frame.ts'
+import { Kind, newEpoch } from '../../lib/run/log/frame.ts'
 import { filterOf } from '../../lib/run/log/filter.ts'
-import { newEpoch } from '../../lib/run/log/frame.ts'
 import type { RunLog } from '../../lib/run/log/run-log.ts'
 import { framesOf, frameRangesOf } from '../../lib/run/log/segment.ts'
 import { aLog, appendState, commit, sliceFrom, stateJson, textFrom } from '../fixtures/run-log.ts'

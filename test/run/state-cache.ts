@@ -1,11 +1,9 @@
 // The states that runs leave: the next one goes on from memory, and never from something that is not the newest any more.
 import t from 'tap'
 import { StateCache } from '../../lib/run/state-cache.ts'
-import { savedState } from '../../lib/thread/state.ts'
+import { savedState, State } from '../../lib/thread/state.ts'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
-import { checkpointId } from '../../lib/thread/thread.ts'
-import { State } from '../../lib/thread/state.ts'
-import { newThread } from '../../lib/thread/thread.ts'
+import { checkpointId, newThread } from '../../lib/thread/thread.ts'
 import { type HumanMessage, timestamp } from '../../lib/base/types.ts'
 import { write } from '../contract/harness.ts'
 import { finish, messagesOf, Room } from '../fixtures/room.ts'

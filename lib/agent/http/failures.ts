@@ -1,7 +1,7 @@
 // Failures of model and graph servers as errors for the user. They quote the server's message, but no keys or addresses.
-import { codeOf } from '../../base/errors.ts'
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { codeOf } from '../../base/errors.ts'
 import { backoffMs } from '../../base/waiting.ts'
 import { cutTo, isObject, type Json } from '../../base/types.ts'
 import { parseJson } from '../../base/json.ts'

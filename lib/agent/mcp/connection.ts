@@ -1,7 +1,7 @@
 // The connection to one tool server: opened in the background and reopened when it breaks.
-import { messageOf } from '../../base/errors.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CallToolResult, Client, Tool as McpTool, Transport } from '@modelcontextprotocol/client'
+import { messageOf } from '../../base/errors.ts'
 import { backoffMs, unlessAborted, withTimeout } from '../../base/waiting.ts'
 import type { JsonObject } from '../../base/types.ts'
 import type { Egress } from './egress.ts'

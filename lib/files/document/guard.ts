@@ -1,9 +1,9 @@
 // Entry point of the process that reads one untrusted document, so that a crash, such as a failed large allocation, does not
 // end ours. Its main thread only watches the reader. Arguments: path, kind, bytes of memory. Prints the text and exits with 0,
 // or prints the reason of a failure.
-import { messageOf } from '../../base/errors.ts'
 import { writeSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
+import { messageOf } from '../../base/errors.ts'
 import type { ReaderAnswer } from './reader.ts'
 
 const WATCH_MS = 20

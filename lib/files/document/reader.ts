@@ -1,7 +1,7 @@
 // The worker thread that reads one document and posts its text.
-import { messageOf } from '../../base/errors.ts'
 import { readFile } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
+import { messageOf } from '../../base/errors.ts'
 import { DocumentText, TextFull } from './text.ts'
 import type { DocumentKind } from '../documents.ts'
 import { addSlides, addWord, addWorkbook } from './office.ts'

@@ -13,7 +13,7 @@ import {
 import { parseJson } from '../../http/body.ts'
 import { check, integer, jsonObject, objectOf } from '../../http/schema.ts'
 import { acceptWebSocket, type TextSocket } from '../../http/web-socket.ts'
-import { sseEncoding } from '../protocol/feed.ts'
+import { sseEncoding } from '../protocol/encoding.ts'
 import { epochIn, frameAt, seqIn, seqOf } from '../protocol/event.ts'
 import { EventFeed } from '../protocol/feed.ts'
 import { replayedEvents } from '../protocol/replay.ts'

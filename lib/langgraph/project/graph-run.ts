@@ -2,8 +2,7 @@
 // graph keeps its own state; messages also become records, for events and counts.
 import { INTERRUPTS } from '../../conversation/interrupts.ts'
 import { actingFor, callerOfRun } from '../../base/loopback.ts'
-import type { Json, JsonObject } from '../../base/types.ts'
-import { isObject } from '../../base/types.ts'
+import { type Json, type JsonObject, isObject } from '../../base/types.ts'
 import { objectOr, textOr, textsIn } from '../../base/json.ts'
 import { AgentError, type AgentInput, type FrameMode, type Sink } from '../../agent/runtime.ts'
 import { stampOf } from '../graph/config.ts'

@@ -1,6 +1,6 @@
 // Thread states of in-process graphs: LangGraph's snapshots under the field names of our API.
-import { messageOf } from '../../base/errors.ts'
 import { setTimeout as pause } from 'node:timers/promises'
+import { messageOf } from '../../base/errors.ts'
 import { backoffMs } from '../../base/waiting.ts'
 import { KeyedMutex } from '../../base/keyed-mutex.ts'
 import { type Json, type JsonObject, isObject } from '../../base/types.ts'

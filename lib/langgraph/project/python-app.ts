@@ -1,6 +1,5 @@
 // The app of a Python project, as custom-app.ts asks apps: requests go over a pipe to its process, and bodies come and go in parts.
-import type { FetchApp } from './custom-app.ts'
-import { PLACE } from './custom-app.ts'
+import { type FetchApp, PLACE } from './custom-app.ts'
 import type { PythonRoutes } from './python-process.ts'
 
 /** What an app needs of its process. */

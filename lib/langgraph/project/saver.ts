@@ -128,18 +128,19 @@ export function createSaver(
     async putWrites(config: RunnableConfig, writes: [string, unknown][], taskId: string, taskPath = ''): Promise<void> {
       const { threadId, ns, checkpointId } = checkpointPlace(config)
       if (checkpointId === null) throw new Error('The configuration of task writes names no checkpoint_id')
-      const saved = writes.map(async ([channel, value], at) => ({
-        task_id: taskId,
-        task_path: taskPath,
-        idx: PLACES[channel] ?? at,
-        channel,
-        ...(await dumped(this.serde, value))
-      }))
-      const dumpedAll = await Promise.all(saved)
+      const saved = await Promise.all(
+        writes.map(async ([channel, value], at) => ({
+          task_id: taskId,
+          task_path: taskPath,
+          idx: PLACES[channel] ?? at,
+          channel,
+          ...(await dumped(this.serde, value))
+        }))
+      )
       const session = sessionOf(config)
       if (!session) return
       const place = { thread_id: threadId, ns, checkpoint_id: checkpointId, run_id: session.runId }
-      await session.keep({ name: 'graph.write', ...place, writes: dumpedAll })
+      await session.keep({ name: 'graph.write', ...place, writes: saved })
     }
 
     /** Checkpoints are deleted with their thread. */

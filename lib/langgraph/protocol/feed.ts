@@ -1,10 +1,9 @@
-// One run for one reader of protocol v2, and its events as bytes: for an event stream, and for a WebSocket.
+// One run for one reader of protocol v2.
 import { type Selection as AnySelection, TranslatedFeed, type Encoding as AnyEncoding } from '../../protocols/feed.ts'
 import type { RunLog } from '../../run/log/run-log.ts'
 import type { Run } from '../../base/types.ts'
 import { type ProtocolEvent, seqOf } from './event.ts'
 import { type RunState, TRANSLATION } from './translate.ts'
-import { textFrames } from '../../http/web-socket.ts'
 
 export type Encoding = AnyEncoding<ProtocolEvent>
 export type Selection = AnySelection<ProtocolEvent>
@@ -23,16 +22,4 @@ export class EventFeed extends TranslatedFeed<RunState, ProtocolEvent> {
   get seq(): number {
     return (this.hasEnded ? seqOf(this.#ordinal + 1, 0, 0) : seqOf(this.#ordinal, this.at, 0)) - 1
   }
-}
-
-export const sseEncoding: Encoding = {
-  bytes: (events) => {
-    let text = ''
-    for (const { id, method, json } of events) text += `id: ${id}\nevent: ${method}\ndata: ${json}\n\n`
-    return Buffer.from(text)
-  }
-}
-
-export const webSocketEncoding: Encoding = {
-  bytes: (events) => textFrames(events.map(({ json }) => json))
 }

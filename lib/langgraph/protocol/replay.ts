@@ -1,7 +1,7 @@
 // Counts the events a new subscription is sent from before it: `replayed_events` in its answer.
 import { piecesOf } from '../../protocols/feed.ts'
 import type { RunFeed, ThreadRuns } from '../../run/delivery/thread-reader.ts'
-import { webSocketEncoding } from './feed.ts'
+import { webSocketEncoding } from './encoding.ts'
 import { frameAt } from './event.ts'
 import { EventFeed } from './feed.ts'
 import type { SubscriptionParams } from './subscription.ts'

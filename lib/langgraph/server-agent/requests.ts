@@ -1,7 +1,7 @@
 // Requests to a LangGraph server, with retries and errors.
-import { codeOf } from '../../base/errors.ts'
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { codeOf } from '../../base/errors.ts'
 import type { Json } from '../../base/types.ts'
 import { parseJson, wellFormedJson } from '../../base/json.ts'
 import { EVENT_CHARACTERS } from '../../agent/http/event-stream.ts'

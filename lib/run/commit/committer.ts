@@ -7,8 +7,17 @@
 import { Failure } from '../../base/errors.ts'
 import { withoutUser } from '../../base/scope.ts'
 import { inSpan, spans } from '../../base/tracing.ts'
-import type { Group, Op, OpName, OpOf, Outcome, Result, Writer } from '../../store/store.ts'
-import { refusal, StoreUnavailable } from '../../store/store.ts'
+import {
+  type Group,
+  type Op,
+  type OpName,
+  type OpOf,
+  type Outcome,
+  type Result,
+  type Writer,
+  refusal,
+  StoreUnavailable
+} from '../../store/store.ts'
 import { type Entry, oneByOne, Outage, PING, refuse, unavailable, WriteRefused } from './outage.ts'
 import { type CommitterOptions, DEFAULTS, type Source } from './ports.ts'
 

@@ -1,9 +1,8 @@
 // A snapshot: the state of a run as one frame. It holds the thread state and the messages in progress at its position,
 // so that a new reader needs only what follows, however long the run is [needs N22, N23].
 import type { JsonObject, Run } from '../../base/types.ts'
-import { rowBounds } from './frame.ts'
+import { rowBounds, cursorText, frameText } from './frame.ts'
 import type { RunLog } from './run-log.ts'
-import { cursorText, frameText } from './frame.ts'
 
 export interface Snapshot {
   readonly bytes: Buffer

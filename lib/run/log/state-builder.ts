@@ -4,11 +4,10 @@ import type { Op } from '../../store/store.ts'
 import { checkpointId } from '../../thread/thread.ts'
 import type { InputMessage } from '../../conversation/message.ts'
 import { INTERRUPTS, interruptsIn, type OpenCall, openCallsIn } from '../../conversation/interrupts.ts'
-import { State } from '../../thread/state.ts'
+import { State, type SavedState } from '../../thread/state.ts'
 import { type Interrupt, type Json, type JsonObject, type Run, timestamp } from '../../base/types.ts'
 import { bit, Kind } from './frame.ts'
 import type { RunLog } from './run-log.ts'
-import type { SavedState } from '../../thread/state.ts'
 
 /** One text in a state's list. */
 const POINTER_BYTES = 8

@@ -9,9 +9,9 @@
 //
 // Files are written but not synced: as with SQLite's synchronous NORMAL, a crash of the process loses nothing that was answered, and a
 // power failure may lose the last moments.
-import { codeOf } from '../../base/errors.ts'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { codeOf } from '../../base/errors.ts'
 import { grouped } from '../event-query.ts'
 import { type EventQuery, type EventRecord, type EventStore, StoreUnavailable, type Warn } from '../store.ts'
 import { allDone, ThreadFiles } from './thread-files.ts'

@@ -1,7 +1,7 @@
 // The files of one thread, and which of their lines a query is about.
-import { codeOf } from '../../base/errors.ts'
 import { readdir, rm, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { codeOf } from '../../base/errors.ts'
 import { firstFrom, grouped, selectEvents } from '../event-query.ts'
 import type { EventQuery, EventRecord, Warn } from '../store.ts'
 import { type Descriptors, type Line, RunFile } from './run-file.ts'

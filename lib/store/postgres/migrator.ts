@@ -3,9 +3,9 @@
 //
 // The row of a step says which programs may read and write after it. Each batch of a backfill is a transaction together with the key that
 // it has reached, so a process that is killed loses one batch.
-import { messageOf } from '../../base/errors.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
+import { messageOf } from '../../base/errors.ts'
 import { Poller } from '../../base/poller.ts'
 import { type Migration, type MigrationProgress, migrationsIn, type OnProgress } from '../sql/migrations.ts'
 import type { PgConnection } from './pg-connection.ts'

@@ -1,6 +1,6 @@
 // The schema: prepares a database for this program, or refuses it.
-import { messageOf } from '../../base/errors.ts'
 import postgres from 'postgres'
+import { messageOf } from '../../base/errors.ts'
 import {
   type Migrated,
   migratedBy,

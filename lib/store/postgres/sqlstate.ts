@@ -1,8 +1,8 @@
 // Classifies errors by SQLSTATE. Only errors about data or program limits concern a single group, which is then
 // refused. Everything else (a restarting server, a lock, a full disk, a renamed table, a revoked right, a damaged
 // index) says nothing about the data: the same write may be retried later.
-import { codeOf } from '../../base/errors.ts'
 import postgres from 'postgres'
+import { codeOf } from '../../base/errors.ts'
 import { StoreUnavailable } from '../store.ts'
 
 /** Invalid data, constraints, and values too large or too complex: SQLSTATE classes. */

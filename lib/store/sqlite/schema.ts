@@ -1,7 +1,7 @@
 // Migrations: brings a database file to this program's schema step by step, or refuses it.
-import { messageOf, codeOf } from '../../base/errors.ts'
 import type Database from 'better-sqlite3'
 import { existsSync, statSync } from 'node:fs'
+import { messageOf, codeOf } from '../../base/errors.ts'
 import { Sqlite } from '../../base/sqlite-driver.ts'
 import {
   type Migrated,

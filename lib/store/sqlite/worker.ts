@@ -1,7 +1,7 @@
 // The one thread that writes the database. Each batch is one transaction; its groups get savepoints when one is refused.
-import { messageOf } from '../../base/errors.ts'
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
+import { messageOf } from '../../base/errors.ts'
 import { Sqlite } from '../../base/sqlite-driver.ts'
 import { timestamp } from '../../base/types.ts'
 import { refusal } from '../ports/ops.ts'
