@@ -15,8 +15,10 @@ import {
   url,
   whole
 } from './kinds.ts'
-import { agent, model } from './agent.ts'
-import { quotas, oidc } from './users.ts'
+import { agent } from './agent.ts'
+import { model } from './model.ts'
+import { quotas } from './quotas.ts'
+import { oidc } from './sign-in.ts'
 
 const DAY_MS = 86_400_000
 const MIB = 1024 * 1024

@@ -18,7 +18,8 @@ import type { CopiedTable, CopySource, CopyTarget } from './copy.ts'
 import type { PartTarget } from './copy-part.ts'
 import { openSqlitePart, openSqliteSource, openSqliteTarget } from './sqlite/copy.ts'
 import { logSlowStatements } from './slow-statements.ts'
-import { sqliteCondition, planOf as planOfFile } from './sqlite/schema.ts'
+import { sqliteCondition } from './sqlite/condition.ts'
+import { planOf as planOfFile } from './sqlite/schema.ts'
 import { openSqliteStore, pruneFile } from './sqlite/open.ts'
 import { isSlow, type Migrated, type OnProgress, type SchemaPlan } from './sql/migrations.ts'
 import type { EventStore, Store, Warn, ModuleOptions } from './store.ts'
@@ -132,7 +133,7 @@ const NO_SCHEMA = 'only SQLite files and PostgreSQL databases have a schema that
 
 /** null: there is nothing to look at. @throws Error when it does not answer */
 export async function conditionOf({ backend, sqlite_path, postgres_url }: DatabaseOptions): Promise<Condition | null> {
-  if (backend === 'postgres') return (await import('./postgres/schema.ts')).postgresCondition(postgres_url!)
+  if (backend === 'postgres') return (await import('./postgres/condition.ts')).postgresCondition(postgres_url!)
   return backend === 'sqlite' && existsSync(sqlite_path) ? sqliteCondition(sqlite_path) : null
 }
 

@@ -23,7 +23,6 @@ import {
   STEPS
 } from './migrator.ts'
 import { inDatabase, readUrl } from './url.ts'
-import type { Condition } from '../condition.ts'
 
 /** A table that is there while a copy is made into the database. */
 export const UNFINISHED = 'unfinished_copy'
@@ -289,21 +288,4 @@ function reasonOf(error: unknown): string {
 
 function is(error: unknown, code: string): boolean {
   return error instanceof postgres.PostgresError && error.code === code
-}
-
-const LOCKS = `SELECT current_setting('server_version') AS version,
-  (SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock') AS waiting`
-const HOMES = `SELECT DISTINCT identity->>'home' AS home FROM writers
-  WHERE lease_until > clock_timestamp() AND identity->>'home' IS NOT NULL`
-
-/** How the server is, for the doctor: who waits for locks, and the homes of the processes on the database. @throws Error when it does not answer */
-export async function postgresCondition(url: string): Promise<Condition> {
-  const connection = await PgConnection.open(url)
-  try {
-    const [row] = await connection.rows<{ version: string; waiting: number }>(LOCKS)
-    const homes = await connection.rows<{ home: string }>(HOMES)
-    return { engine: `PostgreSQL ${row!.version}`, waiting: row!.waiting, homes: homes.map(({ home }) => home) }
-  } finally {
-    await connection.close()
-  }
 }

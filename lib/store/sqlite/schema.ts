@@ -1,7 +1,7 @@
 // Migrations: brings a database file to this program's schema step by step, or refuses it.
 import type Database from 'better-sqlite3'
 import { existsSync, statSync } from 'node:fs'
-import { messageOf, codeOf } from '../../base/errors.ts'
+import { messageOf } from '../../base/errors.ts'
 import { Sqlite } from '../../base/sqlite-driver.ts'
 import {
   type Migrated,
@@ -14,7 +14,6 @@ import {
   versionIn
 } from '../sql/migrations.ts'
 import { addIndexFunction } from './search.ts'
-import type { Condition } from '../condition.ts'
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url)
 
@@ -140,30 +139,4 @@ function refuseForeign(db: Database.Database): void {
       ? `The database was created before user isolation: ${unowned.join(', ')} without user_id. ${use}`
       : `The database has ${found.join(', ')}, and was created by another program. ${use}`
   )
-}
-
-// ----------------------------------------------------------------------------------- how the file is, for the doctor
-
-/** No transaction of ours takes as long. */
-const LOCK_MS = 2000
-
-/** The version of the library, and whether somebody holds on to the writer's lock. @throws Error when the file cannot be read and written */
-export function sqliteCondition(file: string): Condition {
-  const db = new Sqlite(file, { timeout: LOCK_MS, fileMustExist: true })
-  try {
-    const version = String(db.prepare('SELECT sqlite_version()').pluck().get())
-    return { engine: `SQLite ${version}`, waiting: isLocked(db) ? 1 : 0, homes: [] }
-  } finally {
-    db.close()
-  }
-}
-
-function isLocked(db: InstanceType<typeof Sqlite>): boolean {
-  try {
-    db.exec('BEGIN IMMEDIATE; ROLLBACK')
-    return false
-  } catch (error) {
-    if (codeOf(error) === 'SQLITE_BUSY') return true
-    throw error
-  }
 }
