@@ -9,6 +9,7 @@ import { ConfigurableHeaders } from '../../lib/langgraph/api/configurable-header
 import { PERMISSIONS } from '../../lib/base/accounts.ts'
 import { at, listIn, openSite, type Site, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { graphSite, graphsFolder } from '../fixtures/graphs.ts'
+import { inEitherLanguage } from '../fixtures/python-graphs.ts'
 
 const APP = { http: { app: './app.mjs:app' } }
 const OPEN = { http: { app: './app.mjs:app', enable_custom_route_auth: false } }
@@ -189,16 +190,14 @@ t.test('of a project that names a route in two forms, what is said of either is 
   }
 })
 
-t.test(
-  'components for pages are bundled by the tool beside the project, and told as its own server tells them',
-  async (t) => {
-    const folder = graphsFolder(t, 'newest', { agent: 'graph' }, { ui: { agent: './ui.tsx', 'two.0': './ui.tsx' } })
-    const tool = join(folder, 'node_modules', '@langchain', 'langgraph-ui')
-    mkdirSync(tool)
-    writeFileSync(join(tool, 'package.json'), '{"name":"@langchain/langgraph-ui","type":"module","main":"./index.mjs"}')
-    writeFileSync(
-      join(tool, 'index.mjs'),
-      `import { mkdirSync, writeFileSync } from 'node:fs'
+/** A tool that puts a component of its own in the place of LangGraph's. */
+function bundler(folder: string): void {
+  const tool = join(folder, 'node_modules', '@langchain', 'langgraph-ui')
+  mkdirSync(tool, { recursive: true })
+  writeFileSync(join(tool, 'package.json'), '{"name":"@langchain/langgraph-ui","type":"module","main":"./index.mjs"}')
+  writeFileSync(
+    join(tool, 'index.mjs'),
+    `import { mkdirSync, writeFileSync } from 'node:fs'
      export async function build({ output, defs, cwd }) {
        for (const [name, path] of Object.entries(defs)) {
          mkdirSync(output + '/public/' + name, { recursive: true })
@@ -206,12 +205,17 @@ t.test(
          writeFileSync(output + '/public/' + name + '/entrypoint.css', 'p { color: red }')
        }
      }`
-    )
-    const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } })
-    const person = await signIn(site)
+  )
+}
+
+inEitherLanguage(
+  'components for pages are bundled by the tool beside the project, and told as its own server tells them',
+  ['graph'],
+  { ui: { graph: './ui.tsx', 'two.0': './ui.tsx' } },
+  async (t, { site, person, folder }) => {
     const { host } = new URL(site.url)
     for (const [prefix, graph, id] of [
-      ['', 'agent', 'agent'],
+      ['', 'graph', 'graph'],
       ['/api', 'two.0', 'two_0']
     ] as const) {
       const { text } = await person.post(`${prefix}/ui/${graph}`, { name: "it's" })
@@ -225,16 +229,21 @@ t.test(
       t.equal(await script.text(), `// ./ui.tsx of ${folder}`)
     }
     t.equal((await person.post('/ui/other', { name: 'x' })).status, 404)
-    t.equal(await status(site, '/ui/agent/other.js'), 404)
-    t.equal(await status(site, '/ui/agent', { method: 'POST', body: '{}' }), 403)
-  }
+    t.equal(await status(site, '/ui/graph/other.js'), 404)
+    t.equal(await status(site, '/ui/graph', { method: 'POST', body: '{}' }), 403)
+  },
+  bundler
 )
 
-t.test('without that tool it is said that components are not served', async (t) => {
-  const { person, site } = await graphSite(t, { settings: { ui: { agent: './ui.tsx' } } })
-  t.equal((await person.post('/ui/agent', { name: 'x' })).status, 404)
-  t.ok(site.logged.some(([level, , text]) => level === 'warn' && /components of langgraph.json/.test(String(text))))
-})
+inEitherLanguage(
+  'without that tool it is said that components are not served',
+  ['graph'],
+  { ui: { graph: './ui.tsx' } },
+  async (t, { person, site }) => {
+    t.equal((await person.post('/ui/graph', { name: 'x' })).status, 404)
+    t.ok(site.logged.some(([level, , text]) => level === 'warn' && /components of langgraph.json/.test(String(text))))
+  }
+)
 
 t.test(
   'a mistake in a route of the project is its request’s, and one that is told a giant body is not read',
@@ -290,93 +299,122 @@ t.test('a project may open its routes to everybody', async (t) => {
   t.equal(await status(plain, '/health'), 200)
 })
 
-t.test('parts that the project turns off are not there, and its origins may call', async (t) => {
-  const http = { disable_store: true, disable_runs: true, cors: { allow_origins: ['https://pages.example'] } }
-  const { person, site } = await graphSite(t, { settings: { http } })
-  const thread = await person.thread()
-  t.equal((await person.post('/store/items/search')).status, 404)
-  t.equal((await person.post(`/threads/${thread}/runs`, { input: {} })).status, 404)
-  t.equal((await person.post('/runs/wait', { input: {} })).status, 404)
-  t.equal((await person.get(`/threads/${thread}`)).status, 200)
-  const answer = await fetch(`${site.url}/health`, { headers: { origin: 'https://pages.example' } })
-  t.equal(answer.headers.get('access-control-allow-origin'), 'https://pages.example')
-})
+const PARTS_OFF = {
+  http: { disable_store: true, disable_runs: true, cors: { allow_origins: ['https://pages.example'] } }
+}
 
-t.test('items are kept as long as the project says, and what it asks for in vain is said', async (t) => {
-  const settings = {
-    store: { index: { embed: 'openai:text-embedding-3-small', dims: 8 }, ttl: { default_ttl: 0.01 } },
-    dependencies: ['.']
+inEitherLanguage(
+  'parts that the project turns off are not there, and its origins may call',
+  ['graph'],
+  PARTS_OFF,
+  async (t, { person, site }) => {
+    const thread = await person.thread()
+    t.equal((await person.post('/store/items/search')).status, 404)
+    t.equal((await person.post(`/threads/${thread}/runs`, { input: {} })).status, 404)
+    t.equal((await person.post('/runs/wait', { input: {} })).status, 404)
+    t.equal((await person.get(`/threads/${thread}`)).status, 200)
+    const answer = await fetch(`${site.url}/health`, { headers: { origin: 'https://pages.example' } })
+    t.equal(answer.headers.get('access-control-allow-origin'), 'https://pages.example')
   }
-  const { client, site } = await graphSite(t, { settings })
-  await client.store.putItem(['notes'], 'a', { text: 'one' })
-  await client.store.putItem(['notes'], 'b', { text: 'two' }, { ttl: 60 })
-  await until(
-    async () => {
-      const { items } = await client.store.searchItems(['notes'])
-      return items.length === 1 && items[0]!.key === 'b'
-    },
-    'the item without a time of its own to go',
-    30_000
-  )
-  const said = site.logged.map(([, fields]) => String(at(fields, 'what')))
-  t.ok(said.some((text) => text.startsWith('store.index:')))
-  t.ok(said.some((text) => text.startsWith('store.ttl.refresh_on_read:')))
-})
+)
 
-t.test('a graph is told which thread, run, assistant and graph it is for, and not what the caller says', async (t) => {
-  const { person } = await graphSite(t, { graphs: { described: 'described' } })
-  const thread = await person.thread()
-  const names = ['thread_id', 'run_id', 'assistant_id', 'graph_id']
-  const metadata = { ...Object.fromEntries(names.map((name) => [name, 'forged'])), own: 'yes' }
-  const asked = { assistant_id: 'described', input: { steps: [] }, metadata, config: { metadata } }
-  const { body } = await person.post(`/api/threads/${thread}/runs/wait`, asked)
-  const told = JSON.parse(String(listIn(body, 'steps')[0]))
-  const [run] = listIn((await person.get(`/api/threads/${thread}/runs`)).body)
-  const ids = { run_id: at(run, 'run_id'), assistant_id: at(run, 'assistant_id') }
-  t.match(told, { thread_id: thread, ...ids, graph_id: 'described', own: 'yes' })
-  t.notMatch(JSON.stringify(told), /forged/)
-})
+const FORGETFUL = {
+  store: { index: { embed: 'openai:text-embedding-3-small', dims: 8 }, ttl: { default_ttl: 0.01 } },
+  dependencies: ['.']
+}
 
-t.test('a thread whose metadata names a graph that is gone has the state of the one that ran', async (t) => {
-  const { person } = await graphSite(t)
-  const { body } = await person.post('/api/threads', { metadata: { graph_id: 'gone' } })
-  const path = `/api/threads/${textIn(body, 'thread_id')}`
-  const asked = { assistant_id: 'agent', input: { messages: [{ role: 'user', content: 'foo' }] } }
-  t.equal(listIn((await person.post(`${path}/runs/wait`, asked)).body, 'messages').length, 4)
-  t.equal(listIn((await person.get(`${path}/state`)).body, 'values', 'messages').length, 4)
-  // Nor does another that is there take its place.
-  await person.ask('PATCH', path, { body: { metadata: { graph_id: 'asker' } } })
-  t.equal(listIn((await person.get(path)).body, 'values', 'messages').length, 4)
-})
+inEitherLanguage(
+  'items are kept as long as the project says, also those of a graph, and what it asks for in vain is said',
+  ['keeping'],
+  FORGETFUL,
+  async (t, { client, site }) => {
+    const kept = await client.runs.wait(null, 'keeping', { input: { steps: ['tea'] } })
+    t.ok(listIn(kept, 'steps').includes('last: tea'), 'a graph has what it keeps')
+    await client.store.putItem(['notes'], 'a', { text: 'one' })
+    await client.store.putItem(['notes'], 'b', { text: 'two' }, { ttl: 60 })
+    await until(
+      async () => {
+        const { items } = await client.store.searchItems(['notes'])
+        return items.length === 1 && items[0]!.key === 'b'
+      },
+      'the item without a time of its own to go',
+      30_000
+    )
+    const { items } = await client.store.searchItems(['memories'])
+    t.strictSame(items, [], 'nor is what the graph has kept')
+    const said = site.logged.map(([, fields]) => String(at(fields, 'what')))
+    t.ok(said.some((text) => text.startsWith('store.index:')))
+    t.ok(said.some((text) => text.startsWith('store.ttl.refresh_on_read:')))
+  }
+)
 
-t.test('headers that the project names are told to graphs, credentials and reserved keys never', async (t) => {
-  const settings = { http: { configurable_headers: { include: ['*'], exclude: ['x-private-*', 'Accept*', 'host'] } } }
-  const { site, person } = await graphSite(t, { settings, graphs: { told: 'told' } })
-  const key = textIn((await person.post('/api/v1/auth/tokens', { name: 'told', scopes: PERMISSIONS })).body, 'token')
-  const own = ['thread_id', 'run_id', 'user_id', 'graph_id', 'checkpoint_id', 'langgraph_auth_user', '__proto__']
-  const headers: Record<string, string> = {
-    'x-org': 'tea',
-    'my-own': 'yes',
-    'x-private-key': 'secret',
-    'proxy-authorization': 'secret',
-    'x-service-key': 'secret',
-    'x-tenant-id': 'secret',
-    ...Object.fromEntries(own.map((name) => [name, 'forged'])),
-    'content-type': 'application/json'
+inEitherLanguage(
+  'a graph is told which thread, run, assistant and graph it is for, and not what the caller says',
+  ['described'],
+  {},
+  async (t, { person }) => {
+    const thread = await person.thread()
+    const names = ['thread_id', 'run_id', 'assistant_id', 'graph_id']
+    const metadata = { ...Object.fromEntries(names.map((name) => [name, 'forged'])), own: 'yes' }
+    const asked = { assistant_id: 'described', input: { steps: [] }, metadata, config: { metadata } }
+    const { body } = await person.post(`/api/threads/${thread}/runs/wait`, asked)
+    const told = JSON.parse(String(listIn(body, 'steps')[0]))
+    const [run] = listIn((await person.get(`/api/threads/${thread}/runs`)).body)
+    const ids = { run_id: at(run, 'run_id'), assistant_id: at(run, 'assistant_id') }
+    t.match(told, { thread_id: thread, ...ids, graph_id: 'described', own: 'yes' })
+    t.notMatch(JSON.stringify(told), /forged/)
   }
-  const wait = async (credential: Record<string, string>, body: object): Promise<string[]> => {
-    const given = { method: 'POST', headers: { ...headers, ...credential }, body: JSON.stringify(body) }
-    return listIn(await (await fetch(`${site.url}/runs/wait`, given)).json(), 'steps').map(String)
+)
+
+inEitherLanguage(
+  'a thread whose metadata names a graph that is gone has the state of the one that ran',
+  ['graph', 'asker'],
+  {},
+  async (t, { person }) => {
+    const { body } = await person.post('/api/threads', { metadata: { graph_id: 'gone' } })
+    const path = `/api/threads/${textIn(body, 'thread_id')}`
+    const asked = { assistant_id: 'graph', input: { messages: [{ role: 'user', content: 'foo' }] } }
+    t.equal(listIn((await person.post(`${path}/runs/wait`, asked)).body, 'messages').length, 4)
+    t.equal(listIn((await person.get(`${path}/state`)).body, 'values', 'messages').length, 4)
+    // Nor does another that is there take its place.
+    await person.ask('PATCH', path, { body: { metadata: { graph_id: 'asker' } } })
+    t.equal(listIn((await person.get(path)).body, 'values', 'messages').length, 4)
   }
-  const body = { assistant_id: 'told', input: { steps: [] } }
-  for (const credential of [person.headers(), { 'x-api-key': key }, { authorization: `Bearer ${key}` }]) {
-    const steps = await wait(credential, body)
-    t.ok(steps.includes('x-org: tea') && steps.includes('my-own: yes'), Object.keys(credential).join())
-    t.notMatch(steps.join(), /secret|forged|authorization|cookie|x-api-key|x-csrf|accept|host:/)
+)
+
+const TELLING = { http: { configurable_headers: { include: ['*'], exclude: ['x-private-*', 'Accept*', 'host'] } } }
+
+inEitherLanguage(
+  'headers that the project names are told to graphs, credentials and reserved keys never',
+  ['told'],
+  TELLING,
+  async (t, { site, person }) => {
+    const key = textIn((await person.post('/api/v1/auth/tokens', { name: 'told', scopes: PERMISSIONS })).body, 'token')
+    const own = ['thread_id', 'run_id', 'user_id', 'graph_id', 'checkpoint_id', 'langgraph_auth_user', '__proto__']
+    const headers: Record<string, string> = {
+      'x-org': 'tea',
+      'my-own': 'yes',
+      'x-private-key': 'secret',
+      'proxy-authorization': 'secret',
+      'x-service-key': 'secret',
+      'x-tenant-id': 'secret',
+      ...Object.fromEntries(own.map((name) => [name, 'forged'])),
+      'content-type': 'application/json'
+    }
+    const wait = async (credential: Record<string, string>, body: object): Promise<string[]> => {
+      const given = { method: 'POST', headers: { ...headers, ...credential }, body: JSON.stringify(body) }
+      return listIn(await (await fetch(`${site.url}/runs/wait`, given)).json(), 'steps').map(String)
+    }
+    const body = { assistant_id: 'told', input: { steps: [] } }
+    for (const credential of [person.headers(), { 'x-api-key': key }, { authorization: `Bearer ${key}` }]) {
+      const steps = await wait(credential, body)
+      t.ok(steps.includes('x-org: tea') && steps.includes('my-own: yes'), Object.keys(credential).join())
+      t.notMatch(steps.join(), /secret|forged|authorization|cookie|x-api-key|x-csrf|accept|host:/)
+    }
+    const said = { ...body, config: { configurable: { 'x-org': 'said' } } }
+    t.ok((await wait({ 'x-api-key': key }, said)).includes('x-org: tea'), 'a header counts, as with LangGraph itself')
   }
-  const said = { ...body, config: { configurable: { 'x-org': 'said' } } }
-  t.ok((await wait({ 'x-api-key': key }, said)).includes('x-org: tea'), 'a header counts, as with LangGraph itself')
-})
+)
 
 t.test('headers: a star is any characters, what is excluded is not included, case does not count', (t) => {
   const request = (headers: Record<string, string>) => ({ req: { headers } as IncomingMessage })

@@ -18,9 +18,6 @@ import { PYTHON_MISSING, pythonFiles, pythonSite } from '../fixtures/python-grap
 import { IS_LONG } from '../fixtures/size.ts'
 import { eventsPath, ProtocolClient } from '../fixtures/protocol.ts'
 
-const AUTH = { auth: { path: './auth.mjs:auth', disable_studio_auth: true } }
-/** The same rules in Python. */
-const PYTHON_AUTH = { auth: { path: './auth.py:auth', disable_studio_auth: true } }
 const FOO = { messages: [{ role: 'human', content: 'foo' }] }
 
 /** Somebody whom only the project's own rules know. */
@@ -29,14 +26,35 @@ function caller({ site }: Pick<GraphSite, 'site'>, name: string, ...permissions:
   return new Client({ apiUrl: site.url, apiKey: null, defaultHeaders: { authorization } })
 }
 
-/** A rule that holds in whichever language the project has written its own. */
-function rule(name: string, work: (t: Test, site: GraphSite) => Promise<void>): void {
-  t.test(name, async (t) => work(t, await graphSite(t, { settings: AUTH })))
+/** A rule that holds in whichever language the project has written its own; `rules`: where they are, in a file of each. */
+function rule(
+  name: string,
+  work: (t: Test, site: GraphSite) => Promise<void>,
+  rules = 'auth:auth',
+  graphs?: Readonly<Record<string, string>>
+): void {
+  const config = { streams: { heartbeat_ms: 200 } }
+  const settings = (ending: string) => {
+    const [file, auth] = rules.split(':')
+    return { auth: { path: `./${file}.${ending}:${auth}`, disable_studio_auth: true } }
+  }
+  const more = graphs ? { graphs } : {}
+  t.test(name, async (t) => work(t, await graphSite(t, { settings: settings('mjs'), config, ...more })))
   if (!IS_LONG) return
   t.test(`${name}: in Python`, { skip: PYTHON_MISSING }, async (t) =>
-    work(t, await pythonSite(t, pythonFiles(graphsFolder(t, 'newest', undefined, PYTHON_AUTH))))
+    work(t, await pythonSite(t, pythonFiles(graphsFolder(t, 'newest', graphs, settings('py'))), config))
   )
 }
+
+/** John asks, as X-Person says. */
+const askingAt =
+  ({ site }: GraphSite) =>
+  async (method: string, path: string, body?: object) => {
+    const headers = { 'x-person': 'john', 'content-type': 'application/json' }
+    const answer = await fetch(site.url + path, { method, headers, ...(body && { body: JSON.stringify(body) }) })
+    const text = await answer.text()
+    return { status: answer.status, body: text.startsWith('{') || text.startsWith('[') ? JSON.parse(text) : text }
+  }
 
 const refused = (t: Test, doing: Promise<unknown>, status: number) => t.rejects(doing, new RegExp(`HTTP ${status}`))
 
@@ -137,62 +155,57 @@ rule('a filter holds for what is found, read, changed and removed, and stands in
   t.equal((await john.crons.search({ metadata: { owner: 'somebody' } } as object)).length, 0)
 })
 
-t.test('a filter keeps a thread of one’s own that does not hold it', async (t) => {
-  const folder = graphsFolder(t, 'newest', { agent: 'graph' }, { auth: { path: './project.mjs' } })
-  writeFileSync(
-    join(folder, 'project.mjs'),
-    `import { Auth } from '@langchain/langgraph-sdk/auth'
-     export default new Auth()
-       .authenticate((request) => request.headers.get('x-person'))
-       .on('threads', ({ user, action }) => action === 'create' || { project: { $eq: 'open' } })`
-  )
-  const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } })
-  const client = new Client({ apiUrl: site.url, apiKey: null, defaultHeaders: { 'x-person': 'john' } })
-  const open = await client.threads.create({ metadata: { project: 'open' } })
-  const other = await client.threads.create({ metadata: { project: 'other' } })
-  t.strictSame(
-    (await client.threads.search()).map(({ thread_id }) => thread_id),
-    [open.thread_id]
-  )
-  t.equal(await client.threads.count(), 1)
-  const list = `${site.url}/api/copilotkit/threads?agentId=agent`
-  const listed: unknown = await (await fetch(list, { headers: { 'x-person': 'john' } })).json()
-  t.match(listed, { threads: [{ id: open.thread_id }], nextCursor: null })
-  t.equal(listIn(listed, 'threads').length, 1, 'nor does another protocol list it')
-  const { thread_id } = other
-  const path = `${site.url}/threads/${thread_id}`
-  const headers = { 'x-person': 'john', 'content-type': 'application/json' }
-  const body = (method: string) => (method === 'GET' || method === 'DELETE' ? {} : { body: '{}' })
-  const ways: readonly (readonly [string, string])[] = [
-    ['GET', ''],
-    ['GET', '/state'],
-    ['POST', '/history'],
-    ['POST', '/runs'],
-    ['GET', '/runs'],
-    ['PATCH', ''],
-    ['DELETE', ''],
-    ['GET', '/messages'],
-    ['POST', '/copy']
-  ]
-  for (const [method, more] of ways)
-    t.equal((await fetch(path + more, { method, headers, ...body(method) })).status, 404, method + more)
-  t.equal((await fetch(`${site.url}/threads/${open.thread_id}`, { headers })).status, 200)
-})
+rule(
+  'a filter keeps a thread of one’s own that does not hold it',
+  async (t, { site }) => {
+    const client = new Client({ apiUrl: site.url, apiKey: null, defaultHeaders: { 'x-person': 'john' } })
+    const open = await client.threads.create({ metadata: { project: 'open' } })
+    const other = await client.threads.create({ metadata: { project: 'other' } })
+    t.strictSame(
+      (await client.threads.search()).map(({ thread_id }) => thread_id),
+      [open.thread_id]
+    )
+    t.equal(await client.threads.count(), 1)
+    const list = `${site.url}/api/copilotkit/threads?agentId=agent`
+    const listed: unknown = await (await fetch(list, { headers: { 'x-person': 'john' } })).json()
+    t.match(listed, { threads: [{ id: open.thread_id }], nextCursor: null })
+    t.equal(listIn(listed, 'threads').length, 1, 'nor does another protocol list it')
+    const { thread_id } = other
+    const path = `${site.url}/threads/${thread_id}`
+    const headers = { 'x-person': 'john', 'content-type': 'application/json' }
+    const body = (method: string) => (method === 'GET' || method === 'DELETE' ? {} : { body: '{}' })
+    const ways: readonly (readonly [string, string])[] = [
+      ['GET', ''],
+      ['GET', '/state'],
+      ['POST', '/history'],
+      ['POST', '/runs'],
+      ['GET', '/runs'],
+      ['PATCH', ''],
+      ['DELETE', ''],
+      ['GET', '/messages'],
+      ['POST', '/copy']
+    ]
+    for (const [method, more] of ways)
+      t.equal((await fetch(path + more, { method, headers, ...body(method) })).status, 404, method + more)
+    t.equal((await fetch(`${site.url}/threads/${open.thread_id}`, { headers })).status, 200)
+  },
+  'ruled:open'
+)
 
-t.test('of several rules the nearest is asked', async (t) => {
-  const asked: string[] = []
-  const rule = (name: string) => () => void asked.push(name)
-  const names = ['*', '*:create', 'threads', 'threads:create']
-  const rules = new AuthHandlers({ callbacks: Object.fromEntries(names.map((name) => [name, rule(name)])) })
-  for (const [resource, action] of [
-    ['threads', 'create'],
-    ['threads', 'read'],
-    ['crons', 'create'],
-    ['crons', 'read']
-  ])
-    rules.authorize({ event: '', resource: resource!, action: action!, value: {}, permissions: [], user: {} })
-  t.strictSame(asked, ['threads:create', 'threads', '*:create', '*'])
-})
+rule(
+  'of several rules the nearest is asked',
+  async (t, site) => {
+    const ask = askingAt(site)
+    for (const [path, asked] of [
+      ['/threads', 'threads:create'],
+      ['/threads/search', 'threads'],
+      ['/assistants', '*:create'],
+      ['/assistants/search', '*']
+    ] as const)
+      t.match(await ask('POST', path, { graph_id: 'agent' }), { status: 403, body: { detail: asked } }, path)
+  },
+  'ruled:nearest'
+)
 
 rule('a graph knows who asks as the rules do', async (t, site) => {
   const john = caller(site, 'john', 'me', 'more')
@@ -221,197 +234,163 @@ rule('items lie where the rules put them', async (t, site) => {
   await refused(t, john.store.listNamespaces({ prefix: ['jane'] }), 403)
 })
 
-t.test('a filter holds for items too: by their value, their namespace and their key', async (t) => {
-  const folder = graphsFolder(t, 'newest', { agent: 'graph' }, { auth: { path: './auth-items.mjs' } })
-  writeFileSync(
-    join(folder, 'auth-items.mjs'),
-    `import { Auth } from '@langchain/langgraph-sdk/auth'
-     export default new Auth()
-       .authenticate((request) => ({ identity: 'x', may: request.headers.get('x-may') ?? '' }))
-       .on('store', ({ action, value, user: { may } }) => {
-         if (action === 'put' && value.key === 'moved') Object.assign(value, { key: 'there', value: { ...value.value, by: 'rule' } })
-         if (may === '') return
-         return may.startsWith('in ') ? { namespace: { $contains: may.slice(3) } } : { owner: may }
-       })`
-  )
-  const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } })
-  const as = (may: string) => new Client({ apiUrl: site.url, apiKey: null, defaultHeaders: { 'x-may': may } }).store
-  const [all, one, two] = [as(''), as('one'), as('two')]
-  await one.putItem(['notes'], 'a', { owner: 'one' })
-  await two.putItem(['notes', 'deep'], 'b', { owner: 'two' })
-  await refused(t, one.putItem(['notes'], 'c', { owner: 'two' }), 403)
-  await refused(t, one.putItem(['notes', 'deep'], 'b', { owner: 'one' }), 404)
-  t.match(await one.getItem(['notes'], 'a'), { value: { owner: 'one' } })
-  await refused(t, one.getItem(['notes', 'deep'], 'b'), 404)
-  t.equal(await one.getItem(['notes'], 'none'), null)
-  await refused(t, one.deleteItem(['notes', 'deep'], 'b'), 404)
-  await refused(t, one.deleteItem(['notes'], 'none'), 403)
+rule(
+  'a filter holds for items too: by their value, their namespace and their key',
+  async (t, { site }) => {
+    const as = (may: string) => new Client({ apiUrl: site.url, apiKey: null, defaultHeaders: { 'x-may': may } }).store
+    const [all, one, two] = [as(''), as('one'), as('two')]
+    await one.putItem(['notes'], 'a', { owner: 'one' })
+    await two.putItem(['notes', 'deep'], 'b', { owner: 'two' })
+    await refused(t, one.putItem(['notes'], 'c', { owner: 'two' }), 403)
+    await refused(t, one.putItem(['notes', 'deep'], 'b', { owner: 'one' }), 404)
+    t.match(await one.getItem(['notes'], 'a'), { value: { owner: 'one' } })
+    await refused(t, one.getItem(['notes', 'deep'], 'b'), 404)
+    t.equal(await one.getItem(['notes'], 'none'), null)
+    await refused(t, one.deleteItem(['notes', 'deep'], 'b'), 404)
+    await refused(t, one.deleteItem(['notes'], 'none'), 403)
 
-  const keys = async (store: Client['store'], more: object = {}) =>
-    (await store.searchItems(['notes'], more)).items.map(({ key }) => key)
-  t.strictSame(await keys(one), ['a'])
-  t.strictSame(await keys(two, { filter: { owner: 'one' } }), [])
-  t.strictSame((await keys(all)).sort(), ['a', 'b'])
-  for (let n = 0; n < 5; n++) await (n % 2 ? one : two).putItem(['many'], `n${n}`, { owner: n % 2 ? 'one' : 'two' })
-  const page = await two.searchItems(['many'], { limit: 1, offset: 1 })
-  t.match(page.items, [{ key: 'n2', value: { owner: 'two' } }], 'a page is one of those that it holds for')
+    const keys = async (store: Client['store'], more: object = {}) =>
+      (await store.searchItems(['notes'], more)).items.map(({ key }) => key)
+    t.strictSame(await keys(one), ['a'])
+    t.strictSame(await keys(two, { filter: { owner: 'one' } }), [])
+    t.strictSame((await keys(all)).sort(), ['a', 'b'])
+    for (let n = 0; n < 5; n++) await (n % 2 ? one : two).putItem(['many'], `n${n}`, { owner: n % 2 ? 'one' : 'two' })
+    const page = await two.searchItems(['many'], { limit: 1, offset: 1 })
+    t.match(page.items, [{ key: 'n2', value: { owner: 'two' } }], 'a page is one of those that it holds for')
 
-  const namespaces = async (store: Client['store']) => (await store.listNamespaces({ prefix: ['notes'] })).namespaces
-  t.strictSame(await namespaces(as('in deep')), [['notes', 'deep']])
-  t.strictSame(await namespaces(one), [], 'a namespace has no owner')
-  t.equal((await namespaces(all)).length, 2)
-  await all.putItem(['notes'], 'moved', { text: 'x' })
-  t.match(await all.getItem(['notes'], 'there'), { value: { text: 'x', by: 'rule' } })
-  await two.deleteItem(['notes', 'deep'], 'b')
-  t.equal(await all.getItem(['notes', 'deep'], 'b'), null)
-})
+    const namespaces = async (store: Client['store']) => (await store.listNamespaces({ prefix: ['notes'] })).namespaces
+    t.strictSame(await namespaces(as('in deep')), [['notes', 'deep']])
+    t.strictSame(await namespaces(one), [], 'a namespace has no owner')
+    t.equal((await namespaces(all)).length, 2)
+    await all.putItem(['notes'], 'moved', { text: 'x' })
+    t.match(await all.getItem(['notes'], 'there'), { value: { text: 'x', by: 'rule' } })
+    await two.deleteItem(['notes', 'deep'], 'b')
+    t.equal(await all.getItem(['notes', 'deep'], 'b'), null)
+  },
+  'ruled:items'
+)
 
-/** A project whose rule for each event is the expression after it; a person is who X-Person says. */
-async function ruled(t: Test, rules: Readonly<Record<string, string>>) {
-  const folder = graphsFolder(t, 'newest', { agent: 'graph', asker: 'asker' }, { auth: { path: './ruled.mjs' } })
-  const on = Object.entries(rules).map(([event, rule]) => `.on(${JSON.stringify(event)}, ${rule})`)
-  writeFileSync(
-    join(folder, 'ruled.mjs'),
-    `import { Auth, HTTPException } from '@langchain/langgraph-sdk/auth'
-     export default new Auth().authenticate((request) => request.headers.get('x-person'))${on.join('')}`
-  )
-  const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } })
-  const ask = async (method: string, path: string, body?: object) => {
-    const headers = { 'x-person': 'john', 'content-type': 'application/json' }
-    const answer = await fetch(site.url + path, { method, headers, ...(body && { body: JSON.stringify(body) }) })
-    const text = await answer.text()
-    return { status: answer.status, body: text.startsWith('{') || text.startsWith('[') ? JSON.parse(text) : text }
-  }
-  return { site, ask }
-}
+rule(
+  'threads that go with their assistant are each asked about, before anything is removed',
+  async (t, site) => {
+    const ask = askingAt(site)
+    const assistant = async () => textIn((await ask('POST', '/assistants', { graph_id: 'agent' })).body, 'assistant_id')
+    const thread = async (assistant_id: string, start: string, project: string) => {
+      const thread_id = start + randomUUID().slice(1)
+      await ask('POST', '/threads', { thread_id, metadata: { assistant_id, project } })
+      return thread_id
+    }
+    const isThere = async (id: string) => (await ask('GET', `/threads/${id}`)).status === 200
+    const [one, other] = [await assistant(), await assistant()]
+    const ids = [await thread(one, '1', 'open'), await thread(one, '0', 'open')]
+    t.match(await ask('DELETE', `/assistants/${one}?delete_threads=true`), { status: 403, body: { detail: 'kept' } })
+    t.equal((await ask('GET', `/assistants/${one}`)).status, 200)
+    t.strictSame(await Promise.all(ids.map(isThere)), [true, true], 'nothing is half removed')
+    const [open, hidden] = [await thread(other, '1', 'open'), await thread(other, '1', 'other')]
+    t.equal((await ask('DELETE', `/assistants/${other}?delete_threads=true`)).status, 200)
+    t.strictSame([await isThere(open), await isThere(hidden)], [false, true], 'what a filter hides stays')
+  },
+  'ruled:keeping'
+)
 
-t.test('threads that go with their assistant are each asked about, before anything is removed', async (t) => {
-  const rules = {
-    'threads:delete': `({ value }) => {
-      if (value.thread_id.startsWith('0')) throw new HTTPException(403, { message: 'kept' })
-      return { project: 'open' }
-    }`
-  }
-  const { ask } = await ruled(t, rules)
-  const assistant = async () => textIn((await ask('POST', '/assistants', { graph_id: 'agent' })).body, 'assistant_id')
-  const thread = async (assistant_id: string, start: string, project: string) => {
-    const thread_id = start + randomUUID().slice(1)
-    await ask('POST', '/threads', { thread_id, metadata: { assistant_id, project } })
-    return thread_id
-  }
-  const isThere = async (id: string) => (await ask('GET', `/threads/${id}`)).status === 200
-  const [one, other] = [await assistant(), await assistant()]
-  const ids = [await thread(one, '1', 'open'), await thread(one, '0', 'open')]
-  t.match(await ask('DELETE', `/assistants/${one}?delete_threads=true`), { status: 403, body: { detail: 'kept' } })
-  t.equal((await ask('GET', `/assistants/${one}`)).status, 200)
-  t.strictSame(await Promise.all(ids.map(isThere)), [true, true], 'nothing is half removed')
-  const [open, hidden] = [await thread(other, '1', 'open'), await thread(other, '1', 'other')]
-  t.equal((await ask('DELETE', `/assistants/${other}?delete_threads=true`)).status, 200)
-  t.strictSame([await isThere(open), await isThere(hidden)], [false, true], 'what a filter hides stays')
-})
+rule(
+  'what is made bears the filter of its rule, whatever its maker says',
+  async (t, site) => {
+    const ask = askingAt(site)
+    const metadata = { owner: 'me', teams: ['red'], own: 1 }
+    const borne = { metadata: { owner: 'rule', teams: ['red', 'blue'], own: 1 } }
+    const thread = await ask('POST', '/threads', { metadata })
+    t.match(thread, { status: 200, body: borne })
+    t.match(await ask('POST', '/assistants', { graph_id: 'agent', metadata }), { status: 200, body: borne })
+    t.match(await ask('POST', '/runs/crons', { schedule: '0 0 1 1 *', metadata }), { status: 200, body: borne })
+    const id = textIn(thread.body, 'thread_id')
+    t.match(await ask('POST', `/threads/${id}/copy`), { status: 200, body: borne })
+    const run = await ask('POST', `/threads/${id}/runs`, { assistant_id: 'agent', input: { messages: [] }, metadata })
+    t.match(run, { status: 200, body: { metadata: { owner: 'rule', own: 1 } } })
+  },
+  'ruled:bearing'
+)
 
-t.test('what is made bears the filter of its rule, whatever its maker says', async (t) => {
-  const { ask } = await ruled(t, {
-    '*:create': `() => ({ owner: { $eq: 'rule' }, teams: { $contains: 'blue' } })`,
-    'threads:create_run': `() => ({ owner: 'rule' })`
-  })
-  const metadata = { owner: 'me', teams: ['red'], own: 1 }
-  const borne = { metadata: { owner: 'rule', teams: ['red', 'blue'], own: 1 } }
-  const thread = await ask('POST', '/threads', { metadata })
-  t.match(thread, { status: 200, body: borne })
-  t.match(await ask('POST', '/assistants', { graph_id: 'agent', metadata }), { status: 200, body: borne })
-  t.match(await ask('POST', '/runs/crons', { schedule: '0 0 1 1 *', metadata }), { status: 200, body: borne })
-  const id = textIn(thread.body, 'thread_id')
-  t.match(await ask('POST', `/threads/${id}/copy`), { status: 200, body: borne })
-  const run = await ask('POST', `/threads/${id}/runs`, { assistant_id: 'agent', input: { messages: [] }, metadata })
-  t.match(run, { status: 200, body: { metadata: { owner: 'rule', own: 1 } } })
-})
-
-t.test('a copy is made with what the rule for making says', async (t) => {
-  const { ask } = await ruled(t, {
-    'threads:create': `({ value }) => ('thread_id' in value && value.if_exists === undefined ? { project: 'copies' } : true)`
-  })
-  const { body } = await ask('POST', '/threads', { metadata: { project: 'open' } })
-  t.match(await ask('POST', `/threads/${textIn(body, 'thread_id')}/copy`), {
-    body: { metadata: { project: 'copies' } }
-  })
-})
-
-t.test('an assistant that a filter hides is not shown to who makes it again', async (t) => {
-  const { ask } = await ruled(t, {
-    'assistants:create': `({ value }) => (value.name === 'first' ? true : { project: 'open' })`
-  })
-  const asked = { assistant_id: randomUUID(), graph_id: 'agent', if_exists: 'do_nothing' }
-  t.equal((await ask('POST', '/assistants', { ...asked, name: 'first' })).status, 200)
-  t.equal((await ask('POST', '/assistants', asked)).status, 409)
-})
-
-t.test('a search under a filter finds all items that it holds for, however long they are', async (t) => {
-  const { ask } = await ruled(t, { 'store:search': `() => ({ owner: 'john' })` })
-  const text = 'x'.repeat(60_000)
-  for (let n = 0; n < 150; n++)
-    await ask('PUT', '/store/items', {
-      namespace: ['many'],
-      key: `k${n}`,
-      value: { owner: n % 3 ? 'john' : 'jane', text }
+rule(
+  'a copy is made with what the rule for making says',
+  async (t, site) => {
+    const ask = askingAt(site)
+    const { body } = await ask('POST', '/threads', { metadata: { project: 'open' } })
+    t.match(await ask('POST', `/threads/${textIn(body, 'thread_id')}/copy`), {
+      body: { metadata: { project: 'copies' } }
     })
-  const found = await ask('POST', '/store/items/search', { namespace_prefix: ['many'], limit: 1000 })
-  t.equal(listIn(found.body, 'items').length, 100)
-  const last = await ask('POST', '/store/items/search', { namespace_prefix: ['many'], limit: 5, offset: 97 })
-  t.equal(listIn(last.body, 'items').length, 3)
-})
+  },
+  'ruled:copying'
+)
 
-t.test('who the rules no longer know keeps neither a stream nor a WebSocket, and starts nothing on one', async (t) => {
-  const folder = graphsFolder(t, 'newest', { agent: 'graph' }, { auth: { path: './leaving.mjs' } })
-  writeFileSync(
-    join(folder, 'leaving.mjs'),
-    `import { Auth, HTTPException } from '@langchain/langgraph-sdk/auth'
-     const known = new Set(['john', 'jane'])
-     export default new Auth().authenticate((request) => {
-       const name = request.headers.get('x-person')
-       if (request.url.endsWith('?forget')) known.delete(name)
-       if (!known.has(name)) throw new HTTPException(401, { message: 'gone' })
-       return { identity: 'the same' }
-     })`
-  )
-  const streams = { heartbeat_ms: 200 }
-  const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: folder }, streams } })
-  const head = (name: string) => ({ 'x-person': name, 'content-type': 'application/json' })
-  const made = await fetch(`${site.url}/threads`, { method: 'POST', headers: head('john'), body: '{}' })
-  const thread = textIn(await made.json(), 'thread_id')
-  const socket = async (name: string) => {
-    const ws = new WebSocket(`${site.url.replace('http', 'ws')}${eventsPath(thread)}`, { headers: head(name) })
-    const client = new ProtocolClient(ws)
-    t.teardown(() => client.close())
-    await new Promise((resolve, reject) => ws.once('open', resolve).once('error', reject))
-    return client
-  }
-  const [gone, stays] = [await socket('john'), await socket('jane')]
-  const stream = await fetch(`${site.url}/threads/${thread}/stream`, { headers: head('john') })
-  const ended = stream.text().then(
-    () => 'ended',
-    () => 'reset'
-  )
-  t.equal(
-    (await fetch(`${site.url}/threads?forget`, { method: 'POST', headers: head('john'), body: '{}' })).status,
-    401
-  )
-  void gone.command('run.start', { assistant_id: 'agent', input: { messages: [] } })
-  await until(() => gone.closed !== null, 'its WebSocket is closed')
-  t.equal(gone.closed?.code, 4401)
-  t.equal(await ended, 'reset')
-  const runs = await fetch(`${site.url}/threads/${thread}/runs`, { headers: head('jane') })
-  t.strictSame(await runs.json(), [], 'no run was started on it')
-  // The same user by another credential, which still holds.
-  t.match(await stays.command('state.get'), { type: 'success' })
-})
+rule(
+  'an assistant that a filter hides is not shown to who makes it again',
+  async (t, site) => {
+    const ask = askingAt(site)
+    const asked = { assistant_id: randomUUID(), graph_id: 'agent', if_exists: 'do_nothing' }
+    t.equal((await ask('POST', '/assistants', { ...asked, name: 'first' })).status, 200)
+    t.equal((await ask('POST', '/assistants', asked)).status, 409)
+  },
+  'ruled:hiding'
+)
 
-t.test(
+rule(
+  'a search under a filter finds all items that it holds for, however long they are',
+  async (t, site) => {
+    const ask = askingAt(site)
+    const text = 'x'.repeat(60_000)
+    for (let n = 0; n < 150; n++)
+      await ask('PUT', '/store/items', {
+        namespace: ['many'],
+        key: `k${n}`,
+        value: { owner: n % 3 ? 'john' : 'jane', text }
+      })
+    const found = await ask('POST', '/store/items/search', { namespace_prefix: ['many'], limit: 1000 })
+    t.equal(listIn(found.body, 'items').length, 100)
+    const last = await ask('POST', '/store/items/search', { namespace_prefix: ['many'], limit: 5, offset: 97 })
+    t.equal(listIn(last.body, 'items').length, 3)
+  },
+  'ruled:searching'
+)
+
+rule(
+  'who the rules no longer know keeps neither a stream nor a WebSocket, and starts nothing on one',
+  async (t, { site }) => {
+    const head = (name: string) => ({ 'x-person': name, 'content-type': 'application/json' })
+    const made = await fetch(`${site.url}/threads`, { method: 'POST', headers: head('john'), body: '{}' })
+    const thread = textIn(await made.json(), 'thread_id')
+    const socket = async (name: string) => {
+      const ws = new WebSocket(`${site.url.replace('http', 'ws')}${eventsPath(thread)}`, { headers: head(name) })
+      const client = new ProtocolClient(ws)
+      t.teardown(() => client.close())
+      await new Promise((resolve, reject) => ws.once('open', resolve).once('error', reject))
+      return client
+    }
+    const [gone, stays] = [await socket('john'), await socket('jane')]
+    const stream = await fetch(`${site.url}/threads/${thread}/stream`, { headers: head('john') })
+    const ended = stream.text().then(
+      () => 'ended',
+      () => 'reset'
+    )
+    t.equal(
+      (await fetch(`${site.url}/threads?forget`, { method: 'POST', headers: head('john'), body: '{}' })).status,
+      401
+    )
+    void gone.command('run.start', { assistant_id: 'agent', input: { messages: [] } })
+    await until(() => gone.closed !== null, 'its WebSocket is closed')
+    t.equal(gone.closed?.code, 4401)
+    t.equal(await ended, 'reset')
+    const runs = await fetch(`${site.url}/threads/${thread}/runs`, { headers: head('jane') })
+    t.strictSame(await runs.json(), [], 'no run was started on it')
+    // The same user by another credential, which still holds.
+    t.match(await stays.command('state.get'), { type: 'success' })
+  },
+  'ruled:leaving'
+)
+
+rule(
   'the runs and crons of one whom only the rules know go on: there is no account that could be gone',
-  async (t) => {
-    const config = { streams: { heartbeat_ms: 20 } }
-    const settings = { settings: AUTH, graphs: { slow: 'hooks.mjs:slow' } }
-    const site = await graphSite(t, { ...settings, config })
+  async (t, site) => {
     const john = caller(site, 'john', 'me')
     const { thread_id } = await john.threads.create()
     t.ok(
@@ -425,10 +404,12 @@ t.test(
     db.prepare("UPDATE jobs SET due_at = ?, set_at = ? WHERE kind = 'turn'").run(past, past)
     await until(() => site.site.logged.some(([, , text]) => text === 'a cron has started a run'), 'its turn', 30_000)
     t.equal((await john.crons.search()).length, 1, 'it is still there')
-  }
+  },
+  'auth:auth',
+  { slow: 'hooks.mjs:slow' }
 )
 
-t.test('rules that are none, fail or do not answer are said, and let nobody in', async (t) => {
+t.test('rules that are none are said at the start', async (t) => {
   const cases: readonly (readonly [text: string, said: RegExp])[] = [
     ['export const other = 1', /exports no default, which auth\.path names/],
     ['export default {}', /is not an Auth object of/],
@@ -439,25 +420,21 @@ t.test('rules that are none, fail or do not answer are said, and let nobody in',
     writeFileSync(join(folder, 'auth-broken.mjs'), text)
     await t.rejects(openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } }), { message: said })
   }
-  const folder = graphsFolder(t, 'newest', { agent: 'graph' }, { auth: { path: './auth-broken.mjs' } })
-  writeFileSync(
-    join(folder, 'auth-broken.mjs'),
-    `import { Auth } from '@langchain/langgraph-sdk/auth'
-     export default new Auth()
-       .authenticate((request) => request.headers.get('x-person') ? { identity: 'x' } : null.broken)
-       .on('threads:create', () => { throw new Error('a mistake') })
-       .on('threads:search', () => ({ a: { $greater: 1 } }))
-       .on('assistants', () => 'yes')`
-  )
-  const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: folder } } })
-  const type = { 'content-type': 'application/json' }
-  const ask = async (path: string, headers: Record<string, string> = { 'x-person': 'x' }) =>
-    (await fetch(site.url + path, { method: 'POST', headers: { ...headers, ...type }, body: '{}' })).status
-  t.equal(await ask('/threads', {}), 500)
-  t.equal(await ask('/threads'), 500)
-  t.equal(await ask('/threads/search'), 500, 'a filter that is not understood')
-  t.equal(await ask('/assistants/search'), 500, 'an answer that is none')
 })
+
+rule(
+  'rules that fail or do not answer let nobody in',
+  async (t, { site }) => {
+    const type = { 'content-type': 'application/json' }
+    const ask = async (path: string, headers: Record<string, string> = { 'x-person': 'x' }) =>
+      (await fetch(site.url + path, { method: 'POST', headers: { ...headers, ...type }, body: '{}' })).status
+    t.equal(await ask('/threads', {}), 500)
+    t.equal(await ask('/threads'), 500)
+    t.equal(await ask('/threads/search'), 500, 'a filter that is not understood')
+    t.equal(await ask('/assistants/search'), 500, 'an answer that is none')
+  },
+  'ruled:mistaken'
+)
 
 t.test('the rules are asked before every route that is about something of LangGraph’s', (t) => {
   const rules = new AuthHandlers({})

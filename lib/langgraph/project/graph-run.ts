@@ -18,8 +18,6 @@ import { type Extension, type GraphOptions, streamOf } from './transformers.ts'
 
 /** Always logged, because later readers may want other modes than the creator. */
 const MODES = ['values', 'messages', 'custom', 'tools']
-/** LangGraph for Python has no `tools`. */
-const REMOTE_MODES = ['values', 'messages', 'custom']
 /** Logged only if the creator asked for them. */
 const EXTRAS = ['updates', 'tasks', 'checkpoints', 'debug']
 /** Task id of writes by commands. */
@@ -199,8 +197,8 @@ class GraphRun {
     const { runId, recursionLimit } = this.#input
     const { isRemote = false } = this.#graph.library
     // `events` of one in another process are part of its stream.
-    const [always, extras] = isRemote ? [REMOTE_MODES, [...EXTRAS, 'events']] : [MODES, EXTRAS]
-    const modes = new Set([...always, ...extras.filter((mode) => this.#modes.includes(mode))])
+    const extras = isRemote ? [...EXTRAS, 'events'] : EXTRAS
+    const modes = new Set([...MODES, ...extras.filter((mode) => this.#modes.includes(mode))])
     // An undefined member would override the graph's own default.
     return {
       streamMode: [...modes],

@@ -6,6 +6,7 @@ import { INTERRUPTS, interruptsIn } from '../../conversation/interrupts.ts'
 import { readTuple } from '../../conversation/wire.ts'
 import { isQuestion, type NamedValues, questionsIn } from '../../conversation/values.ts'
 import { aboutIn, checkpointIn, namedIn } from '../../run/log/values-frame.ts'
+import { objectOr } from '../../base/json.ts'
 import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import type { Step, Translation } from '../../protocols/feed.ts'
 import { completeEnded, endOf, lifecycle, type Namespaces, startNamespaces } from './namespaces.ts'
@@ -356,12 +357,15 @@ const translateTasks: Translate = (state, { namespace, json }) => {
   return { state: { ...state, open, ended, calls }, emitted: [...finished, emitted] }
 }
 
-/** A starting task makes the call it is given, or those of the last message in its input. */
+/** A starting task makes the call it is given, alone or in a list, or those of the last message in its input. */
 function withCalls(state: RunState, task: Namespace, input: Json): RunState {
-  const { lg_tool_call: own, messages = input } = isObject(input) ? input : {}
+  // As LangGraph.js and LangGraph for Python name it.
+  const { lg_tool_call, tool_call, messages = input } = objectOr(input)
+  const own = [lg_tool_call, tool_call].find((one) => isObject(one))
   const last = Array.isArray(messages) ? messages.at(-1) : null
   const given = isObject(last) && Array.isArray(last.tool_calls) ? last.tool_calls : []
-  const calls = (own === undefined ? given : [own]).flatMap((call) =>
+  const sent = Array.isArray(input) ? input.filter((one) => isObject(one) && one.type === 'tool_call') : []
+  const calls = (own === undefined ? [...given, ...sent] : [own]).flatMap((call) =>
     isObject(call) && typeof call.id === 'string' ? [[call.id, task] as const] : []
   )
   return calls.length === 0 ? state : { ...state, calls: new Map([...state.calls, ...calls]) }

@@ -14,7 +14,7 @@ from .plain import plain
 from .project import Factory, Handle, Project, server_runtime
 from .saver import Saver
 from .user import User
-from .views import schemas_of, shown_chunk, snapshot_view
+from .views import announced, schemas_of, shown_chunk, snapshot_view
 from .watch import LoopWatch
 
 # Of one run, sent and not acknowledged: from here on a graph waits at the end of its superstep,
@@ -137,7 +137,7 @@ class Graphs:
             transformers = transformers_of(bound, self._project.module(self._id_of(graph)))
             more = self._handles[graph][3] if isinstance(graph, int) else {}
             about = {**options, "metadata": {**options["metadata"], **more}}
-            chunks = self._chunks(bound, _input(given), about, control, transformers)
+            chunks = self._announced(bound, _input(given), about, control, transformers)
             async with contextlib.aclosing(chunks) as stream:
                 with self._watch.during(self._id_of(graph)):
                     async for namespace, mode, data in stream:
@@ -148,6 +148,13 @@ class Graphs:
         finally:
             self._runs.pop(number, None)
             printed.end(options["runId"])
+
+    def _announced(self, graph, given, options: dict, control, transformers: list):
+        """With subgraphs, checkpoints are told in short, unless they are asked for."""
+        modes = options["streamMode"]
+        if not options["subgraphs"] or "checkpoints" in modes:
+            return self._chunks(graph, given, options, control, transformers)
+        return announced(self._chunks(graph, given, {**options, "streamMode": [*modes, "checkpoints"]}, control, transformers))
 
     async def _chunks(self, graph, given, options: dict, control, transformers: list):
         modes, with_subgraphs = options["streamMode"], options["subgraphs"]

@@ -1,7 +1,10 @@
 # Graphs, their states and what they stream, as the gateway takes them: LangGraph's objects under the names of LangGraph.js.
 import typing
 
-from .plain import plain
+from .plain import dumps, plain
+
+# What happens to a tool's call, by LangGraph.js' names: the log has one form.
+_TOOL_EVENTS = {"tool-started": "on_tool_start", "tool-output-delta": "on_tool_event", "tool-finished": "on_tool_end", "tool-error": "on_tool_error"}
 
 
 def snapshot_view(snapshot) -> dict:
@@ -50,9 +53,52 @@ def shown_chunk(mode: str, data):
     """A chunk as LangGraph's server shows it."""
     if mode == "debug":
         return {**data, "payload": _debugged(data.get("type"), data.get("payload"))}
-    if mode == "checkpoints":
+    if mode == "checkpoints" and "config" in data:
         return {**data, "config": _config_view(data.get("config")), "parent_config": _config_view(data.get("parent_config"))}
+    if mode == "tools":
+        return _called(data)
     return _task(data) if mode == "tasks" else data
+
+
+def _called(data: dict) -> dict:
+    more = {name: data[key] for key, name in (("tool_name", "name"), ("delta", "data"), ("output", "output")) if key in data}
+    if "input" in data:
+        more["input"] = dumps(data["input"]).decode()
+    if "message" in data:
+        more["error"] = {"message": data["message"]}
+    return {"event": _TOOL_EVENTS.get(data.get("event")), "toolCallId": data.get("tool_call_id"), **more}
+
+
+async def announced(chunks):
+    """
+    Each state behind the short form of its checkpoint, as LangGraph.js has them with subgraphs. LangGraph for Python tells a checkpoint
+    right after its state: both are there before anybody waits.
+    """
+    held: dict = {}
+    async for chunk in chunks:
+        namespace, mode, data = chunk
+        values = held.pop(namespace, None)
+        if mode == "checkpoints":
+            # Of one without a state nobody is told.
+            if values is not None:
+                yield namespace, mode, _short_checkpoint(data)
+                yield values
+            continue
+        if values is not None:
+            yield values
+        # Questions are told between two checkpoints.
+        if mode == "values" and not (isinstance(data, dict) and "__interrupt__" in data):
+            held[namespace] = chunk
+            continue
+        yield chunk
+    for chunk in held.values():
+        yield chunk
+
+
+def _short_checkpoint(data: dict) -> dict:
+    parent = (_place(data.get("parent_config")) or {}).get("checkpoint_id")
+    about = {name: data["metadata"].get(name) for name in ("step", "source")}
+    return {"id": _place(data["config"])["checkpoint_id"], **({"parent_id": parent} if parent else {}), **about}
 
 
 def _debugged(kind, payload):
