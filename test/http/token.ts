@@ -8,7 +8,7 @@ const SECRET = 'a-secret-of-the-tests-a-secret-of-the-tests'
 const ME = '/api/v1/auth/me'
 const now = () => Math.floor(Date.now() / 1000)
 
-/** Does it while the process's clock stands at that time. */
+/** Does it while the process's clock stands at that time: one at a time, or they would put each other's clocks back. */
 async function at<T>(t: Test, time: number, work: () => Promise<T>): Promise<T> {
   const Real = Date
   const restore = () => {
@@ -87,9 +87,6 @@ function attacks(good: { sub: string; iat: number; exp: number; ver: number }): 
     blank: '%20'
   }
 }
-
-// A token is waited for until it expires: on all stores together.
-t.jobs = 3
 
 onEachBackend(
   t,
