@@ -7,7 +7,7 @@ import { BASE } from './base.ts'
 import { type Sample, samples, total, watchFigures } from './figures.ts'
 import { classes, html, Icon } from './html.ts'
 import { Doctor } from './installation.ts'
-import { People } from './people.ts'
+import { People, useUsers } from './people.ts'
 import { newId } from './records.ts'
 import { bytes, count, duration } from './time.ts'
 import { notifyFailure } from './toast.ts'
@@ -63,6 +63,8 @@ const isThere = ({ read }: Figure): boolean => {
 
 export function View() {
   useEffect(watchFigures, [])
+  const people = useUsers()
+  const names = new Map(people.answer?.users.map(({ id, email }) => [`user:${id}`, email]))
   return html`<main class="overview" tabindex="0">
     <h1>Overview</h1>
     <div class="charts">${FIGURES.filter(isThere).map((figure) => html`<${Chart} key=${figure.name} ...${figure} />`)}</div>
@@ -70,9 +72,9 @@ export function View() {
     <${Doctor} />
     <${Models} />
     <${Usage} />
-    <${People} />
+    <${People} ...${people} />
     <${Invitations} />
-    <${Audit} />
+    <${Audit} names=${names} />
     <${ToolServers} />
     <${Skills} />
     <${Memory} />
@@ -130,9 +132,9 @@ async function loadPlot(): Promise<typeof uPlot> {
 
 async function drawIn(box: HTMLElement): Promise<uPlot> {
   const Plot = await loadPlot()
-  // A canvas takes no variables of styles.
-  box.style.color = 'var(--accent)'
-  const accent = getComputedStyle(box).color
+  const [line, area] = ['var(--accent)', 'color-mix(in srgb, var(--accent) 13%, transparent)'].map((color) =>
+    computed(box, color)
+  )
   const options: uPlot.Options = {
     width: box.clientWidth,
     height: PLOT_HEIGHT,
@@ -140,9 +142,15 @@ async function drawIn(box: HTMLElement): Promise<uPlot> {
     legend: { show: false },
     axes: [{ show: false }, { show: false }],
     scales: { x: { time: true }, y: { range: (_plot, _low, high) => rangeUpTo(high) } },
-    series: [{}, { stroke: accent, width: 1.5, fill: `${accent}22`, points: { show: false } }]
+    series: [{}, { stroke: line, width: 1.5, fill: area, points: { show: false } }]
   }
   return new Plot(options, [[], []], box)
+}
+
+/** A color as a canvas takes it, which knows no variables of styles; one that it does not know is black. */
+function computed(box: HTMLElement, color: string): string {
+  box.style.color = color
+  return getComputedStyle(box).color
 }
 
 /** Leaves a margin below zero, so that a line at zero is visible. */
@@ -211,7 +219,8 @@ interface AuditEntry {
   readonly address: string | null
 }
 
-function Audit() {
+/** `names`: of accounts, by what the audit calls them. */
+function Audit({ names }: { readonly names: ReadonlyMap<string, string> }) {
   const { answer, problem } = useAnswer<{ entries: AuditEntry[] }>('/api/v1/admin/audit?limit=20')
   return html`<h2>Audit</h2>
     ${problem && html`<p class="problem">${problem}</p>`}
@@ -219,7 +228,7 @@ function Audit() {
       ${answer?.entries.map(
         ({ audit_id, at, action, actor, target, address }) => html`<li key=${audit_id}>
           <div class="row"><b>${action.replaceAll('_', ' ')}</b><small>${new Date(at).toLocaleString()}</small></div>
-          <small>${[actor, target && `→ ${target}`, address].filter(Boolean).join(' ')}</small>
+          <small>${[names.get(actor) ?? actor, target && `→ ${names.get(target) ?? target}`, address].filter(Boolean).join(' ')}</small>
         </li>`
       )}
     </ul>`

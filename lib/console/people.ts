@@ -29,8 +29,12 @@ interface Hold {
 /** What is done to an account in a dialog. */
 type Task = 'quota' | 'hold' | 'erase'
 
-export function People() {
-  const { answer, problem, reload } = useAnswer<{ users: ListedUser[]; total: number }>(USERS)
+/** The accounts, oldest first, as far as a page of them goes. */
+export function useUsers() {
+  return useAnswer<{ users: ListedUser[]; total: number }>(USERS)
+}
+
+export function People({ answer, problem, reload }: ReturnType<typeof useUsers>) {
   const held = useAnswer<{ holds: Hold[]; has_more: boolean }>(`${HOLDS}?limit=1000`)
   const [link, setLink] = useState<string | null>(null)
   const [task, setTask] = useState<{ of: Task; user: ListedUser } | null>(null)
@@ -56,7 +60,7 @@ export function People() {
         (user) => html`<li key=${user.id}>
           <div class="row"><b>${user.email}</b><span class=${classes('badge', user.disabled_at && 'bad')}>${user.disabled_at ? 'disabled' : user.system_role}</span></div>
           <small>${user.last_seen_at ? `seen ${new Date(user.last_seen_at).toLocaleString()}` : 'not signed in'}${holds.some(({ user_id }) => user_id === user.id) ? ', under a legal hold' : ''}</small>
-          <div class="row">
+          <div class="row tasks">
             ${
               user.system_role !== 'service' &&
               html`<select aria-label=${`Role of ${user.email}`} value=${user.system_role} onChange=${(event: Event) => change(user, { system_role: (event.currentTarget as HTMLSelectElement).value })}>

@@ -151,6 +151,10 @@ browserTest(
     await visitor.open('#/overview')
     const memory = page.locator('.chart', { hasText: 'Memory' }).locator('b')
     await until(async () => /MB|GB/.test(await memory.innerText()), 'a figure')
+    // A canvas that does not know a color paints black.
+    const painted = () => page.evaluate<{ black: number; others: number }>(BLACK_AND_OTHERS)
+    await until(async () => (await painted()).others > 0, 'a drawn chart')
+    t.equal((await painted()).black, 0, 'charts have the colors of the theme')
     await page.getByRole('button', { name: 'Test' }).first().click()
     await page
       .getByText(/answers; the first word after/)
@@ -165,3 +169,14 @@ browserTest(
     await page.locator('.welcome').waitFor()
   }
 )
+
+/** How many pixels of charts are black, and how many have another color: in the page. */
+const BLACK_AND_OTHERS = `[...document.querySelectorAll('.chart canvas')].reduce((found, canvas) => {
+  const copy = Object.assign(document.createElement('canvas'), { width: canvas.width || 1, height: canvas.height || 1 })
+  const context = copy.getContext('2d', { willReadFrequently: true })
+  context.drawImage(canvas, 0, 0)
+  const { data } = context.getImageData(0, 0, copy.width, copy.height)
+  for (let at = 0; at < data.length; at += 4)
+    if (data[at + 3] > 0) found[data[at] + data[at + 1] + data[at + 2] === 0 ? 'black' : 'others']++
+  return found
+}, { black: 0, others: 0 })`

@@ -19,6 +19,11 @@ browserTest('an administrator sets a quota, holds, and erases an account whose a
   await page.getByText('No backup has been made yet').waitFor()
   await page.getByRole('button', { name: 'Look for problems' }).click()
   await page.locator('.cards li', { hasText: 'descriptors' }).waitFor()
+  t.notMatch(await page.locator('.overview').innerText(), `user:${textIn(body, 'id')}`, 'accounts are shown by name')
+  for (const width of [320, 760, 1280]) {
+    await page.setViewportSize({ width, height: 900 })
+    t.strictSame(await page.evaluate<string[]>(STICKING_OUT), [], `inside its card at ${width} pixels`)
+  }
 
   await page.getByLabel(`Quota of ${email}`).click()
   await page.getByLabel('Runs a day').fill('7')
@@ -61,3 +66,10 @@ browserTest('an administrator sets a quota, holds, and erases an account whose a
   t.match((await download).suggestedFilename(), /^colloquy-[\d-]+\.zip$/)
   await page.getByText(/The last backup is .* old/).waitFor()
 })
+
+/** The words of what stands beyond the right edge of its card: in the page. */
+const STICKING_OUT = `[...document.querySelectorAll('.cards > li')].flatMap((card) => {
+  const edge = card.getBoundingClientRect().right
+  const inside = [...card.querySelectorAll('*')].filter((one) => one.getBoundingClientRect().right > edge)
+  return inside.map((one) => one.textContent)
+})`
