@@ -15,9 +15,12 @@ import { Random } from '../fixtures/random.ts'
 import { IS_LONG, SEED } from '../fixtures/size.ts'
 import type { Shown } from './clients/client.ts'
 import type { Answered, Order } from './clients/program.ts'
+import { pythonOfOpenai } from './clients/python.ts'
 
+const PYTHON = 'openai in Python'
 const NAMES = [
   'openai, responses',
+  PYTHON,
   '@openai/agents',
   '@ai-sdk/open-responses',
   'AI SDK 6, over HTTP',
@@ -31,6 +34,8 @@ const NAMES = [
   'TanStack AI',
   'MCP 2025-11-25',
   'MCP 2026-07-28',
+  'MCP’s SDK 1.x',
+  'MCP’s SDK 1.x, tasks',
   'A2A, JSON-RPC',
   'A2A, HTTP+JSON'
 ]
@@ -118,6 +123,8 @@ for (const name of NAMES)
     const node = nodeFor(packages)
     if (node === process.execPath && Number(process.versions.node.split('.')[0]) < NODE)
       return t.comment(`the libraries want Node ${NODE}`)
+    const python = name === PYTHON ? await pythonOfOpenai() : null
+    if (python && 'reason' in python) return t.comment(python.reason)
     const random = new Random(SEED)
     t.comment(`seed ${SEED}`)
     const pair = await startPair(t, { config: { models: [] } })

@@ -4,6 +4,7 @@ import { Invalid } from '../../base/errors.ts'
 import { issue } from '../../http/schema.ts'
 import { refusedValue } from '../../routes/input.ts'
 import { isObject, type Json, type JsonObject } from '../../base/types.ts'
+import { partsOfMessages } from '../parts.ts'
 
 type Loc = readonly string[]
 
@@ -205,8 +206,16 @@ export function itemsOf(messages: readonly JsonObject[]): JsonObject[] {
     const parts = partsOf(content, type === 'ai')
     const role = type === 'human' ? 'user' : type === 'ai' ? 'assistant' : 'system'
     const said = { id: `msg_${name}`, type: 'message', role, status: 'completed', content: parts }
-    return [...(parts.length > 0 ? [said] : []), ...calls.map(callItem)]
+    return [...reasoningItems(name, message), ...(parts.length > 0 ? [said] : []), ...calls.map(callItem)]
   })
+}
+
+function reasoningItems(name: string, message: JsonObject): JsonObject[] {
+  const deltas = partsOfMessages([message]).flatMap((part) =>
+    part.type === 'delta' && part.kind === 'reasoning' ? [part.text] : []
+  )
+  const content = [{ type: 'reasoning_text', text: deltas.join('') }]
+  return deltas.length > 0 ? [{ id: `rs_${name}`, type: 'reasoning', status: 'completed', summary: [], content }] : []
 }
 
 function callItem({ id, name, args }: JsonObject): JsonObject {

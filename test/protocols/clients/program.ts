@@ -5,12 +5,14 @@ import { agent, copilotKit, exactAgent } from './ag-ui.ts'
 import { chat, chat6, exactChat, exactChat6, socketChat } from './ai-sdk.ts'
 import { agents, openResponses } from './by-id.ts'
 import type { Client, ClientMaker, Shown } from './client.ts'
-import { mcp, mcpStateless } from './mcp.ts'
+import { mcp, mcpSdk, mcpSdkTasks, mcpStateless } from './mcp.ts'
 import { responses } from './openai.ts'
+import { pythonResponses } from './python.ts'
 import { tanStack } from './tanstack.ts'
 
 export const CLIENTS: Readonly<Record<string, ClientMaker>> = {
   'openai, responses': responses,
+  'openai in Python': pythonResponses,
   '@openai/agents': agents,
   '@ai-sdk/open-responses': openResponses,
   'AI SDK 6, over HTTP': chat6,
@@ -24,6 +26,8 @@ export const CLIENTS: Readonly<Record<string, ClientMaker>> = {
   'TanStack AI': tanStack,
   'MCP 2025-11-25': mcp,
   'MCP 2026-07-28': mcpStateless,
+  'MCP’s SDK 1.x': mcpSdk,
+  'MCP’s SDK 1.x, tasks': mcpSdkTasks,
   'A2A, JSON-RPC': a2a,
   'A2A, HTTP+JSON': a2aHttp
 }
