@@ -1,6 +1,6 @@
 // Agent2Agent 1.0: what its client sends, recorded, by plain fetch, over both bindings.
 import t, { type Test } from 'tap'
-import { asked, at, listIn, openSite, type Person, signIn, type Site, textIn, until } from '../fixtures/gateway.ts'
+import { asked, at, listIn, openSite, PASSWORD, Person, signIn, type Site, textIn, until } from '../fixtures/gateway.ts'
 import { openReceiver } from '../fixtures/receiver.ts'
 import type { Stream } from '../fixtures/stream.ts'
 
@@ -113,7 +113,7 @@ t.test('who subscribes gets the task as it stands and exactly what follows, howe
   const first = await stream(
     person,
     'SendStreamingMessage',
-    message('/demo rate=200 deltas=200 reasoning tool=current_time')
+    message('/demo rate=100 deltas=300 reasoning tool=current_time')
   )
   await first.untilFrames(4)
   const id = textIn(resultsIn(first)[0], 'task', 'id')
@@ -271,6 +271,22 @@ t.test(
     t.equal(inline.bodies.length, 1, 'nothing of what was deleted')
   }
 )
+
+t.test('where webhooks may not go no push goes: it stays with its operator, as theirs do', async (t) => {
+  const receiver = await openReceiver(t)
+  const { site } = await open(t, { webhooks: { attempts: 1 } })
+  const admin = new Person(site.url)
+  await admin.post('/api/v1/auth/initialize', { email: 'boss@example.com', password: PASSWORD })
+  const configuration = { taskPushNotificationConfig: { url: receiver.url } }
+  const withMessage = await ask(admin, 'SendMessage', { ...message('/demo rate=0 deltas=1'), configuration })
+  t.match(withMessage, { result: { task: { status: { state: 'TASK_STATE_COMPLETED' } } } })
+  const other = await ask(admin, 'SendMessage', message('/demo rate=0 deltas=1'))
+  const taskId = textIn(other, 'result', 'task', 'id')
+  t.match(await ask(admin, 'CreateTaskPushNotificationConfig', { taskId, url: receiver.url }), { result: { taskId } })
+  const dead = async () => listIn((await admin.get('/api/v1/admin/jobs?dead=true')).body, 'jobs')
+  await until(async () => (await dead()).length === 2, 'both are given up')
+  t.strictSame(receiver.bodies, [])
+})
 
 t.test('the same methods over HTTP+JSON', async (t) => {
   const { person } = await open(t)

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import t from 'tap'
 import { PERMISSIONS } from '../../lib/base/accounts.ts'
+import type { Store } from '../../lib/store/store.ts'
 import { PROTOCOLS } from '../fixtures/crossing.ts'
 import { compare, kept } from '../fixtures/crossings.ts'
 import { cutsOf, WAYS } from '../fixtures/cuts.ts'
@@ -21,7 +22,12 @@ const BYTES = [2000, 9000] as const
 
 t.jobs = 4
 
-const site = await openSite(t, { config: { memory: { enabled: false }, title: { enabled: false } } })
+let store: Store
+const behind = (opened: Store) => {
+  store = opened
+  return opened
+}
+const site = await openSite(t, { config: { memory: { enabled: false }, title: { enabled: false } }, behind })
 const random = new Random(SEED)
 t.comment(`seed ${SEED}`)
 
@@ -48,6 +54,8 @@ for (const [name, way] of Object.entries(WAYS))
     const told = await way.comeBack({ url: proxy.url, token }, seen)
     compare(t, told, await kept(owner, begun, 'completed'), name)
     t.equal(listIn((await owner.get(`/api/threads/${begun.thread}/runs`)).body).length, 1, 'by one run')
+    const [row] = await store.runs.list(begun.thread, { limit: 1, offset: 0 }, null)
+    if (way.isSync) t.equal(row!.kwargs.durability, 'sync', 'a number of its never names two texts')
   })
 
 const rowOf = ({ thread, run }: Begun) => `/api/threads/${thread}/runs/${run}`

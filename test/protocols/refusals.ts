@@ -1,6 +1,6 @@
 // Every protocol against who means it ill: what is refused before its handler is refused in its own form, nothing of it is a 5xx, and of two
 // who answer one question at once one is told that he was late.
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { PERMISSIONS } from '../../lib/base/accounts.ts'
 import type { Store } from '../../lib/store/store.ts'
 import { type Answer, at, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
@@ -214,21 +214,47 @@ const ANSWERS: Readonly<Record<string, Answering>> = {
   }
 }
 
+let tabStore: Store
+const tabs = await openSite(t, {
+  config: { memory: { enabled: false }, title: { enabled: false } },
+  behind: (opened) => {
+    tabStore = opened
+    return opened
+  }
+})
+
 for (const [name, answer] of Object.entries(ANSWERS))
   t.test(`${name}: of two tabs that answer one question at once one wins, and the other is told`, async (t) => {
-    const person = await programOf(await signIn(site), ...PERMISSIONS)
+    const person = await programOf(await signIn(tabs), ...PERMISSIONS)
     const thread = await person.thread()
     const row = await person.run(thread, QUESTION)
     await until(async () => at((await person.get(row)).body, 'status') === 'interrupted', 'it asks')
     const run = row.split('/').at(-1)!
     const answers = await Promise.all([answer(person, thread, run), answer(person, thread, run)])
     await until(async () => (await inFlightOf(thread)) === 0, 'all is over')
-    const resumed = (await store.runs.list(thread, { limit: 10, offset: 0 }, null)).filter(
-      ({ kwargs }) => at(kwargs, 'command', 'resume') !== undefined && at(kwargs, 'command') !== null
-    )
-    t.equal(resumed.length, 1, answers.map(({ text }) => text.slice(0, 300)).join('\n'))
-    const late = answers.filter(({ status, text }) => status >= 400 || /"error"|"isError":true/.test(text))
-    t.equal(late.length, 1, 'and one is told')
+    await oneWins(t, thread, answers)
   })
 
-const inFlightOf = async (thread: string) => (await store.runs.inFlight(thread)).length
+t.test('OpenAI: of two tabs that send the output of one call at once one wins, and the other is told', async (t) => {
+  const person = await programOf(await signIn(tabs), ...PERMISSIONS)
+  const tools = [{ type: 'function', name: 'get_weather', parameters: { type: 'object', properties: {} } }]
+  const asking = (await person.post('/v1/responses', { input: '/demo rate=20 deltas=10 tool=get_weather', tools })).body
+  const call = listIn(asking, 'output').find((item) => at(item, 'type') === 'function_call')
+  const output = { type: 'function_call_output', call_id: textIn(call, 'call_id'), output: 'sunny' }
+  const answer = () =>
+    person.post('/v1/responses', { input: [output], tools, previous_response_id: textIn(asking, 'id') })
+  const answers = await Promise.all([answer(), answer()])
+  const conversation = textIn(asking, 'conversation', 'id')
+  await oneWins(t, conversation.replace(/^conv_(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5'), answers)
+})
+
+async function oneWins(t: Test, thread: string, answers: readonly Answer[]): Promise<void> {
+  const resumed = (await tabStore.runs.list(thread, { limit: 10, offset: 0 }, null)).filter(
+    ({ kwargs }) => at(kwargs, 'command', 'resume') !== undefined && at(kwargs, 'command') !== null
+  )
+  t.equal(resumed.length, 1, answers.map(({ text }) => text.slice(0, 300)).join('\n'))
+  const late = answers.filter(({ status, text }) => status >= 400 || /"error"(?!:null)|"isError":true/.test(text))
+  t.equal(late.length, 1, 'and one is told')
+}
+
+const inFlightOf = async (thread: string) => (await tabStore.runs.inFlight(thread)).length
