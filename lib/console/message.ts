@@ -187,7 +187,7 @@ function Ai({ message, conversation, results, isLast, isRunning, lanes }: Messag
     }
     ${partsOf(message.content).map((part, i) => ('text' in part ? html`<${Markdown} key=${i} text=${part.text} threadId=${conversation.threadId} left=${i === 0 ? left : null} />` : html`<${Picture} key=${i} url=${part.image} />`))}
     ${sources.length > 0 && html`<${Sources} sources=${sources} />`}
-    ${calls.map((call, i) => html`<${Call} key=${call.id ?? i} ...${{ call, result: results[i], isRunning, runPath }} />`)}
+    ${calls.map((call, i) => html`<${Call} key=${call.id ?? i} ...${{ call, result: results[i], isRunning, isAsked: waits, runPath }} />`)}
     ${lanes.length > 0 && html`<${Later} load=${laneList} props=${{ lanes, isRunning }} />`}
     ${isLast && !isRunning && isOwn && run && run.subagent_tokens > 0 && !hasLanes && html`<${SubAgents} key=${run.run_id} run=${run} />`}
     ${
@@ -245,6 +245,8 @@ interface CallProps {
   readonly call: ToolCallPart
   readonly result: TranscriptMessage | undefined
   readonly isRunning: boolean
+  /** The thread waits for an answer, and shows what is asked. */
+  readonly isAsked: boolean
   /** Its run in the API; null: its steps are not this reader's to see. */
   readonly runPath: string | null
 }
@@ -262,10 +264,10 @@ function useNote(path: string | null, callId: string | null): { note: string; on
   return { note: note.value, onToggle }
 }
 
-function Call({ call, result, isRunning, runPath }: CallProps) {
+function Call({ call, result, isRunning, isAsked, runPath }: CallProps) {
   const { note, onToggle } = useNote(result ? runPath : null, call.id)
   if (call.name === 'ask_user' && result && result.raw.status !== 'error')
-    return html`<${Answered} ...${{ call, result }} />`
+    return html`<${Answered} ...${{ call, result, isAsked }} />`
   const hasFailed = result?.raw.status === 'error'
   const mark = result ? (hasFailed ? 'failed' : 'done') : isRunning ? 'running' : 'open'
   return html`<details class=${classes('fold call', mark)} onToggle=${onToggle}>
@@ -283,12 +285,15 @@ function Call({ call, result, isRunning, runPath }: CallProps) {
   </details>`
 }
 
+type AnsweredProps = Pick<CallProps, 'call' | 'isAsked'> & { readonly result: TranscriptMessage }
+
 /** A question of the agent, and what its user has chosen. */
-function Answered({ call, result }: { readonly call: ToolCallPart; readonly result: TranscriptMessage }) {
+function Answered({ call, result, isAsked }: AnsweredProps) {
   const { question } = argsOf(call.args)
   const words = plainText(result.content)
   // While it is open, the question stands there as its result.
   const isOpen = words.startsWith(String(question))
+  if (isOpen && isAsked) return null
   return html`<div class="answered"><span dir="auto">${String(question ?? call.name)}</span>${!isOpen && html`<b dir="auto">${words}</b>`}</div>`
 }
 

@@ -67,7 +67,7 @@ export function ThreadList() {
   }
 
   return html`<nav class="threads" ref=${list} onScroll=${onScroll} onKeyDown=${onKeyDown} onFocusCapture=${onFocus} aria-label="Conversations">
-      ${query.value && html`<p class="hint">${isSearching.value ? t('Searching…') : t('{} found', foundCount())}</p>`}
+      ${query.value && html`<p class="hint">${isSearching.value ? t('Searching…') : foundText()}</p>`}
       ${!query.value && shown.length === 0 && total.value === 0 && html`<p class="hint">Your conversations will be listed here.</p>`}
       <ul>
         ${shown.map(
@@ -109,10 +109,11 @@ const sharing = () => import('./sharing.ts')
 const renames = () => import('./thread-dialogs.ts').then(({ Rename }) => ({ View: Rename }))
 const deletes = () => import('./thread-dialogs.ts').then(({ Delete }) => ({ View: Delete }))
 
-/** How many there are, and of how many where not all are listed. */
-function foundCount(): string | number {
+/** How many titles were found, and of how many where not all are listed. Messages that were found have a heading of their own. */
+function foundText(): string {
   const [listed, all] = [found.value.length, foundTotal.value]
-  return listed < all ? t('{} of {}', listed, count(all)) : listed
+  if (listed === 0) return t('No title has these words.')
+  return t('{} found', listed < all ? t('{} of {}', listed, count(all)) : listed)
 }
 
 /** The heading under which a thread stands. */

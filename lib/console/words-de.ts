@@ -294,6 +294,7 @@ export const WORDS: Readonly<Record<string, string>> = {
   'Back to your conversations': 'Zurück zu deinen Unterhaltungen',
   Sources: 'Quellen',
   '{} found': '{} gefunden',
+  'No title has these words.': 'Kein Titel hat diese Wörter.',
   'Your conversations will be listed here.': 'Hier werden deine Unterhaltungen aufgeführt.',
   answering: 'antwortet',
   'asks you something': 'fragt dich etwas',

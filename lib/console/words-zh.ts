@@ -280,6 +280,7 @@ export const WORDS: Readonly<Record<string, string>> = {
   'Back to your conversations': '返回您的对话',
   Sources: '来源',
   '{} found': '找到 {} 个',
+  'No title has these words.': '没有标题包含这些词。',
   'Your conversations will be listed here.': '您的对话会列在这里。',
   answering: '正在回答',
   'asks you something': '向您提问',

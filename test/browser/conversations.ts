@@ -458,6 +458,8 @@ browserTest('a question of the agent is a form; its answer goes on with the run'
   await page.getByText('Which colour?', { exact: true }).first().waitFor()
   await visitor.threadId()
   await page.reload()
+  await page.getByRole('button', { name: 'Green' }).waitFor()
+  t.equal(await page.locator('main').getByText('Which colour?', { exact: true }).count(), 1, 'it is asked once')
   await page.getByRole('button', { name: 'Green' }).click()
   await visitor.hasWords('Green')
   await visitor.answered()

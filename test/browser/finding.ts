@@ -55,6 +55,7 @@ browserTest('a word of a message is found in the list and the palette, and opens
   await page.locator('#search').fill('zug')
   const hit = page.getByRole('region', { name: 'Messages found' }).getByRole('link')
   await hit.locator('mark').getByText('Züge').waitFor()
+  await page.locator('.threads').getByText('No title has these words.').waitFor()
   await isAccessible(t, visitor, 'messages found in the list')
   await hit.first().press('Enter')
   const message = page.locator('.message.wanted').getByText('Where do Züge go?')
