@@ -15,6 +15,11 @@ const PAINTED_MS = 500
 /** Tokens a second: more than models tell, less than the demo can. */
 const RATE = 500
 
+/** Notes when the composer is there: what comes later was not waited for. */
+const KEYS = `new MutationObserver(() => {
+  if (document.getElementById('composer')) globalThis.keysFrom ??= performance.now()
+}).observe(document, { childList: true, subtree: true })`
+
 interface Sample {
   readonly weight: number
   readonly warm: number
@@ -82,6 +87,7 @@ async function sampleOf(browser: Browser, site: Site, turns: number, tokens: num
   try {
     await signIn(context, site.server)
     const page = await context.newPage()
+    await page.addInitScript(KEYS)
     await page.goto(site.server.url)
     await page.locator('#composer').fill('keys')
     const weight = await weightOf(page, site.server)
@@ -103,7 +109,7 @@ async function weightOf(page: Page, { url }: Server): Promise<number> {
   const worker = await fetch(`${url}/sw.js`, { headers: { 'accept-encoding': 'br' } })
   const bytes = Number(
     await page.evaluate(`performance.getEntriesByType('resource').concat(performance.getEntriesByType('navigation'))
-      .filter(({ name }) => !name.includes('/api/')).reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)`)
+      .filter(({ name, startTime }) => !name.includes('/api/') && startTime < globalThis.keysFrom).reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)`)
   )
   // Older ones have none.
   return (bytes + (worker.ok ? Number(worker.headers.get('content-length')) : 0)) / 1024

@@ -172,9 +172,9 @@ function modulesOf(path: string, files: ReadonlyMap<string, string>, found = new
   return found
 }
 
-/** The service worker, with the files of the first picture, and of the door before it. */
+/** The service worker, with the files of the first picture, of the door before it, and of the answers that come into it. */
 function worker(base: string, files: ReadonlyMap<string, string>): string {
-  const modules = modulesOf('console/door.js', files, modulesOf('console/main.js', files))
+  const modules = new Set(['main', 'door', 'markdown'].flatMap((name) => [...modulesOf(`console/${name}.js`, files)]))
   const first = [styleSheet('index.html'), 'console/icon.svg', ...modules]
   const paths = first.map((path) => `${base}/${path}`).join(' ')
   return (files.get('console/worker.js') ?? '').replace('{{base}}', base).replace('{{files}}', paths)

@@ -4,14 +4,14 @@ import { useEffect, useMemo, useRef, useState, useLayoutEffect } from 'preact/ho
 import type { TranscriptMessage } from '../client/colloquy.ts'
 import { call } from './api.ts'
 import { choice } from './choice.ts'
+import { onCopy, onMarkdownClick } from './clipboard.ts'
 import { Composer } from './composer.ts'
 import { Connecting } from './connecting.ts'
 import type { Conversation } from './conversation.ts'
 import { nameOf, versionsOf } from './files.ts'
 import { classes, focusComposer, html, Icon } from './html.ts'
-import { Later } from './later.ts'
-import { onCopy, onMarkdownClick } from './markdown.ts'
-import { Message } from './message.ts'
+import { Later, useLater } from './later.ts'
+import { markdown, Message } from './message.ts'
 import { plainText, stopOf } from './records.ts'
 import { QueueList } from './queue.ts'
 import { go, place } from './router.ts'
@@ -31,6 +31,8 @@ interface Row {
   /** The answer to a human message. */
   readonly answer: TranscriptMessage | undefined
 }
+
+const isAnswer = ({ type }: TranscriptMessage) => type === 'ai'
 
 /** Messages as rows: results are shown with their calls, and the last answer of each run is marked. */
 function rowsOf(messages: readonly TranscriptMessage[]): Row[] {
@@ -61,11 +63,13 @@ export function Chat({ conversation, onSent }: ChatProps) {
   const isDropping = useSignal(false)
   const messages = conversation.messages.value
   const state = conversation.state.value
+  const hasMarkdown = useLater(markdown, state !== 'new' || messages.length > 0) !== null
+  const isComing = state === 'loading' || (!hasMarkdown && messages.some(isAnswer))
   const isRunning = conversation.active.value !== null
   const wantedId = place.value.view === 'thread' ? place.value.messageId : null
   const { isAway, toEnd } = useEnd(scroller, messages, wantedId)
   const rows = useMemo(() => rowsOf(messages), [messages])
-  useWanted(wantedId, state === 'ready', toEnd)
+  useWanted(wantedId, state === 'ready' && hasMarkdown, toEnd)
   const send = (text: string) => conversation.outbox.send(text, [], choice.value).catch(notifyFailure)
 
   useEffect(() => {
@@ -112,8 +116,8 @@ export function Chat({ conversation, onSent }: ChatProps) {
               void send(text)
             }} />`
           }
-          ${state === 'loading' && html`<div class="skeleton" aria-label="Loading"><i></i><i></i><i></i></div>`}
-          ${groupsOf(rows).map(
+          ${isComing && html`<div class="skeleton" aria-label="Loading"><i></i><i></i><i></i></div>`}
+          ${groupsOf(hasMarkdown ? rows : rows.filter(({ message }) => !isAnswer(message))).map(
             (group, g, all) =>
               html`<${Group} key=${g} size=${group.length} isDrawn=${g >= all.length - 2 || group.some(({ message }) => message.id === wantedId)} render=${() =>
                 group.map(

@@ -7,6 +7,7 @@ import { call, colloquy, isMissing, link, textOf } from './api.ts'
 import { Away } from './away.ts'
 import { Branches } from './branches.ts'
 import { RunConnection } from './connecting.ts'
+import { Drawing } from './drawing.ts'
 import { RunLanes } from './lanes.ts'
 import { forgetThread, keepThread, keptThread } from './kept-threads.ts'
 import { Outbox } from './outbox.ts'
@@ -60,7 +61,9 @@ export class Conversation {
   /** Aborts the calls of the newest load. */
   #loadAbort = new AbortController()
   #isClosed = false
-  #isDue = false
+  readonly #drawing = new Drawing(() => {
+    if (!this.#isClosed) this.#publish()
+  })
   /** News have come that no look has followed up: one was hindered or has failed. */
   #hasNews = false
   readonly #looks = setInterval(() => void this.#revalidate(), LOOK_MS)
@@ -301,15 +304,7 @@ export class Conversation {
     if (!isLane && !this.shown.apply(frame)) return
     this.lanes.joins(frame, this.shown.arrived)
     this.shown.lastIsOf(runId)
-    if (this.#isDue) return
-    // At most once per animation frame; hidden pages a few times a second.
-    this.#isDue = true
-    const draw = () => {
-      this.#isDue = false
-      if (!this.#isClosed) this.#publish()
-    }
-    if (document.hidden) setTimeout(draw, 250)
-    else requestAnimationFrame(draw)
+    this.#drawing.soon()
   }
 
   #watching(snapshot: boolean) {

@@ -4,12 +4,17 @@ import { spoken } from './announce.ts'
 import { BASE } from './base.ts'
 import { html } from './html.ts'
 import { Shell } from './shell.ts'
+import { place } from './router.ts'
 import { begin, stage, wantsSession } from './session.ts'
 import { Toasts } from './toast.ts'
 import { useEffect } from 'preact/hooks'
 import { link } from './api.ts'
 import { Later } from './later.ts'
+import { markdown } from './message.ts'
 import { keepWords, loadWords, t } from './words.ts'
+
+/** How long after it has loaded a page is at rest, in ms. */
+const REST_MS = 1000
 
 function Page() {
   return html`<${View} />
@@ -39,6 +44,10 @@ function View() {
 // Only where the page is a secure one; without it the page is as it is.
 if ('serviceWorker' in navigator)
   addEventListener('load', () => void navigator.serviceWorker.register(`${BASE}/sw.js`).then(keepWords, () => {}))
+
+// What the first answer will need, once the page is at rest.
+addEventListener('load', () => setTimeout(() => void markdown().catch(() => {}), REST_MS))
+if (place.value.view === 'thread') void markdown().catch(() => {})
 
 await loadWords()
 render(html`<${Page} />`, document.getElementById('app')!)

@@ -1,13 +1,12 @@
 // Streaming Markdown on the page: blocks that have not changed keep their elements.
 import DOMPurify from 'dompurify'
-import { useMemo, useRef } from 'preact/hooks'
+import { useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { awayWords, type Mark } from './away.ts'
 import { fileUrl } from './files.ts'
 import { GrowingMarkdown, rich } from './growing-markdown.ts'
 import { html } from './html.ts'
 import { Later } from './later.ts'
 import { codeHtml, formulaHtml, richness } from './rich.ts'
-import { notify } from './toast.ts'
 
 const diagram = () => import('./sandbox.ts').then(({ Diagram: View }) => ({ View }))
 
@@ -33,6 +32,8 @@ const RULES = {
 interface Block {
   readonly given: string
   readonly clean: string
+  /** What was added to the block as it was before. */
+  readonly growth: (Growth & { readonly from: string }) | null
 }
 
 interface MarkdownProps {
@@ -53,20 +54,68 @@ export function Markdown({ text, threadId, left }: MarkdownProps) {
   const before = current.blocks
   const blocks = current.growing
     .blocks(text)
-    .map((given, i) =>
-      before[i]?.given === given ? before[i] : { given, clean: withFiles(DOMPurify.sanitize(given, RULES), threadId) }
-    )
+    .map((given, i) => (before[i]?.given === given ? before[i] : cleaned(given, before[i], threadId)))
   current.blocks = blocks
   // Elements of their own for each render: a kept one would keep the whole page as it was, by its parent.
   const leftAt = useMemo(() => (left ? new GrowingMarkdown().blocks(text.slice(0, left.chars)).length - 1 : -1), [left])
-  return html`<div class="markdown">${blocks.map(({ given, clean }, i) => {
-    const isLeft = left && i === leftAt
-    const block = html`<div key=${i} class=${isLeft ? 'block left-off' : 'block'} data-left=${isLeft ? awayWords(left.words) : undefined} dir="auto" dangerouslySetInnerHTML=${{ __html: clean }} />`
+  return html`<div class="markdown">${blocks.map((one, i) => {
+    const { given, clean } = one
+    const block = html`<${Drawn} key=${i} ...${one} left=${i === leftAt ? left : null} />`
     return given.startsWith('<div class="code" data-diagram')
       ? html`<${Later} key=${`d${i}`} load=${diagram} props=${{ source: codeIn(clean), children: block }} meanwhile=${block} />`
       : block
   })}</div>`
 }
+
+/** Plain text that was added to a block's HTML at its end, and what closes the block behind it. */
+interface Growth {
+  readonly text: string
+  readonly ends: string
+}
+
+/** Longer than what closes the deepest lists that are written. */
+const ENDS_MAX = 200
+
+/** null: something else has changed. */
+function growthOf(before: string, after: string): Growth | null {
+  const [ends = ''] = /(?:<\/[a-z\d]+>\n*)+$/.exec(before.slice(-ENDS_MAX)) ?? []
+  const begin = before.slice(0, before.length - ends.length)
+  if (ends === '' || after.length <= before.length || !after.startsWith(begin) || !after.endsWith(ends)) return null
+  const text = after.slice(begin.length, after.length - ends.length)
+  return /[<>&]/.test(text) ? null : { text, ends }
+}
+
+/** Text that is only added needs no sanitising, for it cannot be markup. */
+function cleaned(given: string, before: Block | undefined, threadId: string | undefined): Block {
+  const growth = before ? growthOf(before.given, given) : null
+  if (!before || !growth || !before.clean.endsWith(growth.ends))
+    return { given, clean: withFiles(DOMPurify.sanitize(given, RULES), threadId), growth: null }
+  const { clean: from } = before
+  const clean = from.slice(0, -growth.ends.length) + growth.text + growth.ends
+  return { given, clean, growth: { ...growth, from } }
+}
+
+/** A block whose elements stay while text is added at its end. */
+function Drawn({ clean, growth, left }: Block & { readonly left: Mark | null | undefined }) {
+  const box = useRef<HTMLDivElement>(null)
+  const shown = useRef('')
+  useLayoutEffect(() => {
+    if (growth && growth.from === shown.current) grow(box.current!, growth)
+    else if (clean !== shown.current) box.current!.innerHTML = clean
+    shown.current = clean
+  }, [clean])
+  return html`<div ref=${box} class=${left ? 'block left-off' : 'block'} data-left=${left ? awayWords(left.words) : undefined} dir="auto" />`
+}
+
+function grow(block: Element, { text, ends }: Growth): void {
+  let box = block
+  for (let depth = ends.split('</').length - 1; depth > 0; depth--) box = box.lastElementChild ?? box
+  // Of a text that stays in one node the browser keeps the shapes of its letters.
+  if (box.lastChild instanceof Text) box.lastChild.appendData(text)
+  else box.append(text)
+}
+
+export { Markdown as View }
 
 /** Images that are files of the thread get their addresses. */
 function withFiles(clean: string, threadId: string | undefined): string {
@@ -88,104 +137,4 @@ function codeIn(clean: string): string {
   const box = document.createElement('template')
   box.innerHTML = clean
   return box.content.querySelector('code')?.textContent ?? ''
-}
-
-// ---------------------------------------------------------------------------------------------- what buttons do
-
-/** Copies, wraps or saves a block of code, or goes to a footnote, when its button is clicked. */
-export function onMarkdownClick(event: MouseEvent): void {
-  const button = (event.target as Element | null)?.closest?.('button')
-  if (!button) return
-  const { copy, wrap, save, note } = button.dataset
-  const box = button.closest<HTMLElement>('.code')
-  if (note !== undefined) return toNote(button, note)
-  if (!box) return
-  if (wrap !== undefined) button.setAttribute('aria-pressed', String(box.classList.toggle('wrapped')))
-  const code = box.querySelector('code')?.textContent ?? ''
-  if (save !== undefined) saveText(code, `code.${ENDINGS[box.dataset.lang ?? ''] ?? (box.dataset.lang || 'txt')}`)
-  if (copy !== undefined) void copyText(code).then((isCopied) => isCopied && showDone(button))
-}
-
-function showDone(button: HTMLElement): void {
-  button.textContent = 'Copied'
-  setTimeout(() => {
-    button.textContent = 'Copy'
-  }, 1500)
-}
-
-/** Endings of files whose language has another name. */
-const ENDINGS: Readonly<Record<string, string>> = {
-  text: 'txt',
-  bash: 'sh',
-  shell: 'sh',
-  console: 'sh',
-  javascript: 'js',
-  typescript: 'ts',
-  python: 'py',
-  golang: 'go',
-  rust: 'rs',
-  markdown: 'md',
-  yaml: 'yml',
-  ruby: 'rb',
-  'c++': 'cpp',
-  csharp: 'cs',
-  kotlin: 'kt'
-}
-
-/** Saves a text as a file of this name. */
-export function saveText(text: string, name: string): void {
-  const link = document.createElement('a')
-  link.href = URL.createObjectURL(new Blob([text], { type: 'text/plain' }))
-  link.download = name.replace(/[^\p{L}\p{N}.-]+/gu, '_')
-  link.click()
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
-}
-
-function toNote(button: HTMLElement, name: string): void {
-  const notes = button.closest('.message, .panel')?.querySelectorAll<HTMLElement>('[data-note-text]') ?? []
-  const note = [...notes].find(({ dataset }) => dataset.noteText === name)
-  note?.scrollIntoView({ block: 'center' })
-  note?.focus()
-}
-
-/** What is copied of an answer has its formulas as they were written. */
-export function onCopy(event: ClipboardEvent): void {
-  const selection = getSelection()
-  if (!selection || selection.rangeCount === 0 || !event.clipboardData) return
-  const part = selection.getRangeAt(0).cloneContents()
-  const formulas = part.querySelectorAll<HTMLElement>('[data-source]')
-  if (formulas.length === 0) return
-  for (const formula of formulas) formula.replaceWith(formula.dataset.source ?? '')
-  const box = document.createElement('div')
-  box.append(part)
-  box.className = 'spoken'
-  document.body.append(box)
-  event.clipboardData.setData('text/plain', box.innerText)
-  event.clipboardData.setData('text/html', box.innerHTML)
-  box.remove()
-  event.preventDefault()
-}
-
-/** Copies a text. False: the browser has refused, and the page has said so. */
-export async function copyText(text: string): Promise<boolean> {
-  // It exists only on secure origins, and may be forbidden; then a selection is copied.
-  const isCopied = await navigator.clipboard?.writeText(text).then(
-    () => true,
-    () => false
-  )
-  if (isCopied || copySelected(text)) return true
-  notify('The browser did not allow copying. Select the text and copy it by hand.', true)
-  return false
-}
-
-function copySelected(text: string): boolean {
-  const area = document.createElement('textarea')
-  const { activeElement } = document
-  area.value = text
-  document.body.append(area)
-  area.select()
-  const isCopied = document.execCommand('copy')
-  area.remove()
-  if (activeElement instanceof HTMLElement) activeElement.focus()
-  return isCopied
 }

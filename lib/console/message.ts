@@ -9,7 +9,7 @@ import { artifactUrl, kindOf } from './files.ts'
 import { classes, focusComposer, html, Icon } from './html.ts'
 import type { Lane } from './lanes.ts'
 import { Later } from './later.ts'
-import { copyText, Markdown } from './markdown.ts'
+import { copyText } from './clipboard.ts'
 import { cutOf, filesOf, partsOf, plainText, type Run } from './records.ts'
 import { threadLink } from './router.ts'
 import { Sources, sourcesOf } from './sources.ts'
@@ -182,10 +182,10 @@ function Ai({ message, conversation, results, isLast, isRunning, lanes }: Messag
       reasoning &&
       html`<details class="fold reasoning">
         <summary><${Icon} name="bulb" /> ${isThinking ? html`<span class="shimmer">Thinking…</span>` : t('Thoughts')} <small>${thought}</small></summary>
-        <div class="inside"><${Markdown} text=${reasoning} /></div>
+        <div class="inside"><${Later} load=${markdown} props=${{ text: reasoning }} /></div>
       </details>`
     }
-    ${partsOf(message.content).map((part, i) => ('text' in part ? html`<${Markdown} key=${i} text=${part.text} threadId=${conversation.threadId} left=${i === 0 ? left : null} />` : html`<${Picture} key=${i} url=${part.image} />`))}
+    ${partsOf(message.content).map((part, i) => ('text' in part ? html`<${Later} key=${i} load=${markdown} props=${{ text: part.text, threadId: conversation.threadId, left: i === 0 ? left : null }} />` : html`<${Picture} key=${i} url=${part.image} />`))}
     ${sources.length > 0 && html`<${Sources} sources=${sources} />`}
     ${calls.map((call, i) => html`<${Call} key=${call.id ?? i} ...${{ call, result: results[i], isRunning, isAsked: waits, runPath }} />`)}
     ${lanes.length > 0 && html`<${Later} load=${laneList} props=${{ lanes, isRunning }} />`}
@@ -228,6 +228,8 @@ function Picture({ url }: { readonly url: string }) {
   return html`<p><a href=${url} target="_blank" rel="noopener noreferrer"><${Icon} name="open" /> Image: ${url} <small>${new URL(url).host}</small></a></p>`
 }
 
+/** Loaded with the first answer: a page on which nothing is said yet takes keys without a third of its weight. */
+export const markdown = () => import('./markdown.ts')
 const laneList = () => import('./lane-list.ts').then(({ LaneList }) => ({ View: LaneList }))
 const laneView = () => import('./lane-list.ts')
 

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { ScriptedAgent, anAnswer, request, response } from '../fixtures/agent.ts'
+import { demoWord } from '../../lib/agent/demo.ts'
 import type { Json } from '../../lib/base/types.ts'
 import { account, browserTest, type Visitor, visit } from '../fixtures/browser.ts'
 import { listIn, openSite, until } from '../fixtures/gateway.ts'
@@ -190,6 +191,24 @@ browserTest('what grew on the page is what a reload draws: element by element', 
     })
   })(${JSON.stringify(samples)})`)
   t.same(differing, [])
+})
+
+browserTest('words that come leave what stands there alone: what a reader has selected stays selected', async (t) => {
+  const site = await openSite(t)
+  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { page } = visitor
+  await visitor.open()
+  await visitor.say('/demo deltas=400 rate=100')
+  await visitor.hasWords(demoWord(50).trim())
+  const selected = await page.evaluate(`(() => {
+    const text = document.querySelector('.message.ai p').firstChild
+    getSelection().setBaseAndExtent(text, 0, text, 11)
+    return String(getSelection())
+  })()`)
+  await visitor.hasWords(demoWord(300).trim())
+  t.equal(await page.evaluate('String(getSelection())'), selected)
+  await visitor.answered()
+  t.equal(await page.evaluate('String(getSelection())'), selected, 'nor when it has ended')
 })
 
 /** The last answer as it stands, without what a finished one has beside it. */
