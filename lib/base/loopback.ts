@@ -43,6 +43,11 @@ export function actingFor<T>(caller: Caller | null, work: () => T): T {
   return current.run(caller, work)
 }
 
+/** Who the code that asks works for; null: nobody. */
+export function callerHere(): Caller | null {
+  return current.getStore() ?? null
+}
+
 export function callerOf({ user, grant }: Principal): Caller {
   return { userId: user.id, authUser: grant.asserted ?? null, permissions: grant.permissions && [...grant.permissions] }
 }
@@ -51,7 +56,7 @@ export function callerOf({ user, grant }: Principal): Caller {
 export function registerLoopback(door: Door): void {
   const call = async (target: string | URL, init: RequestInit = {}): Promise<Response> => {
     const { pathname, search } = new URL(target, 'http://localhost')
-    const { url, token } = await door.open(current.getStore() ?? null)
+    const { url, token } = await door.open(callerHere())
     const headers = new Headers(init.headers)
     // An explicit credential is kept.
     if (token !== null && !headers.has('authorization')) headers.set('authorization', `Bearer ${token}`)

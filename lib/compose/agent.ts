@@ -144,7 +144,7 @@ export async function composeAgent({
   registerLoopback(graphs.door)
   const place = config.agent.config ?? ''
   const own = config.agent.runtime === 'graphs' ? await ProjectAgent.load(place, graphs, projectOptions(config)) : null
-  const front = await loadFront(place, project, graphs.log, projectOptions(config))
+  const front = await loadFront(place, project, graphs, projectOptions(config))
   const app = project && front.app && customApp(front.app, project, config)
   for (const what of project?.unsupported ?? [])
     log.warn({ what }, 'langgraph.json has a setting that is not supported')

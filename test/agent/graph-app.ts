@@ -4,12 +4,13 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
 import { text as textOfStream } from 'node:stream/consumers'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { ConfigurableHeaders } from '../../lib/langgraph/api/configurable-headers.ts'
 import { PERMISSIONS } from '../../lib/base/accounts.ts'
 import { at, listIn, openSite, type Site, signIn, textIn, until } from '../fixtures/gateway.ts'
-import { graphSite, graphsFolder } from '../fixtures/graphs.ts'
-import { inEitherLanguage } from '../fixtures/python-graphs.ts'
+import { type GraphSite, graphSite, graphsFolder } from '../fixtures/graphs.ts'
+import { inEitherLanguage, PYTHON_MISSING, pythonFolder, pythonSite } from '../fixtures/python-graphs.ts'
+import { IS_LONG } from '../fixtures/size.ts'
 
 const APP = { http: { app: './app.mjs:app' } }
 const OPEN = { http: { app: './app.mjs:app', enable_custom_route_auth: false } }
@@ -75,16 +76,30 @@ t.test('a stream of ours bears what middlewares say of its head, and comes as it
   t.equal(waited.headers.get('x-middleware'), 'here')
 })
 
+/** By a route and by a graph of the project, for whoever has asked for either. */
+async function callsItself(t: Test, { person, site, client }: GraphSite): Promise<void> {
+  const { body } = await person.get('/custom/client')
+  t.equal((await person.get(`/api/threads/${at(body, 'id')}`)).status, 200, 'a route of the project')
+  const values = await client.runs.wait(null, 'calling', { input: { steps: [] } })
+  const [made] = listIn(values, 'steps')
+  t.match((await person.get(`/api/threads/${made}`)).body, { metadata: { by: 'a graph' } }, 'a graph')
+  const other = await signIn(site)
+  t.equal((await other.get(`/api/threads/${made}`)).status, 404)
+}
+
+if (IS_LONG)
+  t.test("LangGraph's client for Python without a URL does so too", { skip: PYTHON_MISSING }, async (t) => {
+    const calling = { calling: './agent.py:calling' }
+    const app = './app.py:app'
+    await callsItself(t, await pythonSite(t, pythonFolder(t, calling, { http: { app } })))
+    const open = { http: { app, enable_custom_route_auth: false } }
+    const { site } = await pythonSite(t, pythonFolder(t, calling, open))
+    t.equal(await status(site, '/custom/client'), 500, 'for nobody it is nobody')
+  })
+
 t.test("LangGraph's client without an address calls this server, as whoever its code works for", async (t) => {
   for (const isolation of ['none', 'worker']) {
-    const { person, site, client } = await graphSite(t, { settings: APP, config: { graphs: { isolation } } })
-    const { body } = await person.get('/custom/client')
-    t.equal((await person.get(`/api/threads/${at(body, 'id')}`)).status, 200, 'a route of the project')
-    const values = await client.runs.wait(null, 'calling', { input: { steps: [] } })
-    const [made] = listIn(values, 'steps')
-    t.match((await person.get(`/api/threads/${made}`)).body, { metadata: { by: 'a graph' } }, `a graph: ${isolation}`)
-    const other = await signIn(site)
-    t.equal((await other.get(`/api/threads/${made}`)).status, 404)
+    await callsItself(t, await graphSite(t, { settings: APP, config: { graphs: { isolation } } }))
   }
   const open = await graphSite(t, { settings: OPEN })
   t.equal(await status(open.site, '/custom/client'), 500, 'for nobody it is nobody')
@@ -319,7 +334,7 @@ inEitherLanguage(
 )
 
 const FORGETFUL = {
-  store: { index: { embed: 'openai:text-embedding-3-small', dims: 8 }, ttl: { default_ttl: 0.01 } },
+  store: { index: { embed: 'openai:text-embedding-3-small', dims: 8 }, ttl: { default_ttl: 0.05 } },
   dependencies: ['.']
 }
 

@@ -453,7 +453,7 @@ async function commandsOf(t: Test, site: GraphSite): Promise<void> {
   })
 }
 
-async function modesOf(t: Test, site: GraphSite, { isPython, checkpoint, ends }: Language): Promise<void> {
+async function modesOf(t: Test, site: GraphSite, { checkpoint, ends }: Language): Promise<void> {
   const { client } = site
   const streamed = async (graph: string, options: object) =>
     (await all(client.runs.stream(await newThread(site), graph, { input: FOO, ...options }))).filter(
@@ -533,7 +533,6 @@ async function modesOf(t: Test, site: GraphSite, { isPython, checkpoint, ends }:
 
   await t.test(
     'stream modes: tools: each begins, tells, and ends or fails; below the node that calls them',
-    { skip: isPython && 'LangGraph for Python has no such mode' },
     async (t) => {
       const told = async (content: string, streamSubgraphs: boolean) => {
         const input = { messages: [{ type: 'human', content }] }

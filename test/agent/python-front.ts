@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { at, listIn, until } from '../fixtures/gateway.ts'
 import { graphsFolder } from '../fixtures/graphs.ts'
-import { PYTHON_MISSING, pythonFiles, pythonSite } from '../fixtures/python-graphs.ts'
+import { PYTHON_MISSING, pythonFiles, pythonFolder, pythonSite, SMALL } from '../fixtures/python-graphs.ts'
 
 const options = { skip: PYTHON_MISSING, timeout: 240_000 }
 const AUTH = { path: './auth.py:auth' }
@@ -32,6 +32,25 @@ t.test('rules and routes in Python serve who the rules know, beside graphs of an
   t.ok(existsSync(join(folder, 'began')))
   await site.stop()
   t.ok(existsSync(join(folder, 'ended')), 'its end is waited for')
+})
+
+t.test('a graph that blocks its process holds up nobody’s sign-in', options, async (t) => {
+  const { site } = await pythonSite(t, pythonFolder(t, SMALL, { auth: AUTH }))
+  const john = { authorization: 'Bearer john:me', ...JSON_TYPE }
+  const post = (path: string, body: object) =>
+    fetch(site.url + path, { method: 'POST', headers: john, body: JSON.stringify(body) })
+  const input = { messages: [{ role: 'user', content: 'block' }] }
+  let isOver = false
+  const over = () => {
+    isOver = true
+  }
+  // The head comes at once.
+  post('/runs/wait', { assistant_id: 'agent', input })
+    .then((answer) => answer.text())
+    .then(over, over)
+  await until(() => site.logged.some(([, , text]) => text === 'asked for block'), 'it blocks')
+  for (let n = 0; n < 3; n++) t.equal((await post('/threads', {})).status, 200)
+  t.notOk(isOver, 'it still does')
 })
 
 t.test('routes in Python go before ours and their middlewares around ours, and bodies stream', options, async (t) => {

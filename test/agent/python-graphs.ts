@@ -94,8 +94,9 @@ t.test('a process that ends fails its runs by name, and the next run has a new o
 })
 
 t.test('whatever ends, blocks or fills the process is said, and the next run has a new one', options, async (t) => {
-  const agent = { python_blocked_ms: 1000, python_memory_mb: 600 }
-  const { client, person, site } = await pythonSite(t, pythonFolder(t, SMALL), { agent })
+  const folder = pythonFolder(t, SMALL)
+  const blocking = await pythonSite(t, folder, { agent: { python_blocked_ms: 1000 } })
+  const filling = await pythonSite(t, folder, { agent: { python_memory_mb: 600 } })
   const cases: readonly (readonly [what: string, error: string, said: RegExp])[] = [
     ['crash', 'GraphProcessLost', /SIGSEGV/],
     ['block', 'GraphProcessLost', /blocked its event loop for 1000 ms/],
@@ -105,12 +106,14 @@ t.test('whatever ends, blocks or fills the process is said, and the next run has
     ['million', 'RunOutgrown', /that nobody has taken yet/]
   ]
   for (const [what, error, said] of IS_LONG ? cases : cases.slice(0, 1)) {
+    // A busy machine makes whatever works for a while block its loop.
+    const { client, person } = what === 'block' ? blocking : filling
     const { body } = await person.post('/api/runs/wait', { assistant_id: 'agent', ...saying(what) })
     t.equal(at(body, '__error__', 'error'), error, what)
     t.match(at(body, '__error__', 'message'), said)
     t.equal(contents(await client.runs.wait(null, 'agent', saying('hi'))).at(-1), 'one two three', 'the next')
   }
-  const stack = site.logged.some(
+  const stack = blocking.site.logged.some(
     ([, fields, text]) => at(fields, 'stream') === 'stderr' && /small\.py/.test(String(text))
   )
   if (IS_LONG) t.ok(stack, 'of a blocked one the stack is logged')
@@ -156,6 +159,34 @@ t.test(
     t.match(last?.metadata, { ...metadata, node: 'loud' })
   }
 )
+
+t.test(
+  'a graph may be a function’s, a coroutine’s or a context’s, which ends with its call, an entrypoint, or a module’s',
+  options,
+  async (t) => {
+    const names = ['made_later', 'held', 'held_plainly', 'entry']
+    const graphs = Object.fromEntries(names.map((name) => [name, `./small.py:${name}`]))
+    const { client, site } = await pythonSite(t, pythonFolder(t, { ...graphs, module: 'small:graph' }))
+    const ask = (graph: string, answer = '') => client.runs.wait(null, graph, { input: { messages: [], answer } })
+    for (const name of ['made_later', 'held', 'held_plainly']) t.match(await ask(name), { answer: 'quiet' }, name)
+    t.match(await ask('entry', 'this'), { answer: 'entered with this' })
+    t.equal(contents(await client.runs.wait(null, 'module', saying('hi'))).at(-1), 'one two three')
+    const isSaid = (text: string) => site.logged.some(([, , line]) => line === text)
+    await until(() => isSaid('closed for threads.create_run'), 'the context to be closed')
+    t.ok(isSaid('opened for threads.create_run'))
+  }
+)
+
+t.test('what a node’s cache has is told as such, and the node does not run', options, async (t) => {
+  const { client } = await pythonSite(t, pythonFolder(t, { cached: './small.py:cached' }))
+  const told = async () => {
+    const streamMode = ['updates'] as ['updates']
+    const chunks = await all(client.runs.stream(null, 'cached', { input: { messages: [] }, streamMode }))
+    return chunks.find(({ event }) => event === 'updates')?.data
+  }
+  t.strictSame(await told(), { remember: { answer: 'call 1' } })
+  t.strictSame(await told(), { remember: { answer: 'call 1' }, __metadata__: { cached: true } })
+})
 
 t.test('the first call of a factory may take as long as a start, and no other', options, async (t) => {
   const agent = { python_blocked_ms: 1000 }

@@ -1,16 +1,16 @@
 // What a project puts in front of the routes: its rules about who calls, and its app, each in the language it is written in. Python's
 // run in a process of their own, so that no graph holds up a sign-in.
 import { withTimeout } from '../../base/waiting.ts'
-import { warnUnexpected } from '../../base/errors.ts'
 import type { AccessRules } from './access-policy.ts'
 import { loadAuth } from './auth-handlers.ts'
 import { loadApp, type ProjectSettings, pythonFront } from './config-file.ts'
 import type { FetchApp } from './custom-app.ts'
-import type { GraphLog } from './graph-ports.ts'
+import type { GraphLog, GraphPorts } from './graph-ports.ts'
 import { PythonApp } from './python-app.ts'
+import { doorHandlers } from './python-door.ts'
 import { type Opened, type PythonOptions, PythonProcess, type PythonProjectSpec } from './python-process.ts'
 import { PythonRules } from './python-rules.ts'
-import { Renewed } from './renewed.ts'
+import { Renewed, Uses } from './renewed.ts'
 
 /** Time for the app's end of its lifespan, in ms. */
 const STOP_MS = 5_000
@@ -27,12 +27,12 @@ interface Front {
 export async function loadFront(
   path: string,
   settings: ProjectSettings | null,
-  log: GraphLog,
+  ports: Pick<GraphPorts, 'log' | 'door'>,
   options: PythonOptions
 ): Promise<Front> {
   if (!settings) return { rules: null, app: null, reload: async () => {}, close: async () => {} }
   const spec = pythonFront(path, settings)
-  const python = spec && (await PythonFront.load(spec, log, options))
+  const python = spec && (await PythonFront.load(spec, ports, options))
   const { auth, http } = settings
   return {
     rules: python?.rules ?? (auth === null ? null : await loadAuth(path, auth)),
@@ -46,8 +46,7 @@ export async function loadFront(
 class RunningFront {
   readonly #process: PythonProcess
   readonly opened: Opened
-  #uses = 0
-  #isRetired = false
+  readonly #uses = new Uses(() => this.close())
 
   constructor(process: PythonProcess, opened: Opened) {
     this.#process = process
@@ -70,19 +69,12 @@ class RunningFront {
     this.#process.send('leave', number)
   }
 
-  async ask(name: string, ...about: readonly unknown[]): Promise<unknown> {
-    this.#uses++
-    try {
-      return await this.#process.call(name, ...about)
-    } finally {
-      this.#uses--
-      this.#closeIfIdle()
-    }
+  ask(name: string, ...about: readonly unknown[]): Promise<unknown> {
+    return this.#uses.during(() => this.#process.call(name, ...about))
   }
 
   retire(): void {
-    this.#isRetired = true
-    this.#closeIfIdle()
+    this.#uses.retire()
   }
 
   async close(): Promise<void> {
@@ -92,10 +84,6 @@ class RunningFront {
         STOP_MS
       )
     await this.#process.close()
-  }
-
-  #closeIfIdle(): void {
-    if (this.#isRetired && this.#uses === 0) this.close().catch(warnUnexpected)
   }
 }
 
@@ -118,7 +106,11 @@ class PythonFront {
     this.app = opened.routes ? new PythonApp(opened.routes, () => current.get()) : null
   }
 
-  static async load(spec: PythonProjectSpec, log: GraphLog, options: PythonOptions): Promise<PythonFront> {
+  static async load(
+    spec: PythonProjectSpec,
+    { log, door }: Pick<GraphPorts, 'log' | 'door'>,
+    options: PythonOptions
+  ): Promise<PythonFront> {
     let front: PythonFront | null = null
     const call =
       (name: keyof PythonApp['handlers']) =>
@@ -128,6 +120,7 @@ class PythonFront {
       }
     const handlers = {
       ...{ body: call('body'), head: call('head'), part: call('part'), ours: call('ours') },
+      ...doorHandlers(door, (request) => front?.app?.callerOf(Number(request)) ?? null),
       log: (level: keyof GraphLog, _run: null, fields: object, text: string) => log[level](fields, text)
     }
     const start = async () => {

@@ -1,4 +1,5 @@
 // The app of a Python project, as custom-app.ts asks apps: requests go over a pipe to its process, and bodies come and go in parts.
+import { type Caller, callerHere } from '../../base/loopback.ts'
 import { type FetchApp, PLACE } from './custom-app.ts'
 import type { PythonRoutes } from './python-process.ts'
 
@@ -58,6 +59,11 @@ export class PythonApp implements FetchApp {
     ours: (number: number, body: string | null) => this.#requests.get(number)?.ours(body)
   }
 
+  /** Who a request to the app is from; null: nobody. */
+  callerOf(number: number): Caller | null {
+    return this.#requests.get(number)?.caller ?? null
+  }
+
   async fetch(request: Request, env: object): Promise<Response> {
     const process = await this.#get()
     const number = ++this.#count
@@ -113,6 +119,7 @@ function decoded(path: string): string {
 /** One request to the app. */
 class AppRequest {
   readonly response: Promise<Response>
+  readonly caller = callerHere()
   readonly #request: Request
   readonly #env: Env
   readonly #notFound: NotFound | null

@@ -2,22 +2,24 @@
 // it is gone, with the next run.
 import { AgentError, type AgentInput, RunCut, type Sink } from '../../agent/runtime.ts'
 import type { GraphInfo, StatePort } from '../../agent/states.ts'
-import { warnUnexpected } from '../../base/errors.ts'
+import { type Caller, callerOfRun } from '../../base/loopback.ts'
 import { defaultsOf } from './graph-files.ts'
 import type { GraphLog, GraphPorts } from './graph-ports.ts'
 import { runGraph } from './graph-run.ts'
 import { GraphSet, type LoadedGraph } from './graph-set.ts'
 import { GraphStates } from './graph-states.ts'
 import type { GraphsAgent } from './graphs-agent.ts'
-import { Renewed } from './renewed.ts'
+import { Renewed, Uses } from './renewed.ts'
+import { doorHandlers } from './python-door.ts'
 import { ChunkStreams, PythonGraph, remoteLibrary, type Stores } from './python-graph.ts'
 import { type Opened, type PythonOptions, PythonProcess, type PythonProjectSpec } from './python-process.ts'
 import { type CheckpointList, channelsOf, checkpointsOf, keepCheckpoint, type WrittenCheckpoint } from './saver.ts'
 import { checkOwner, owned } from './state-owner.ts'
 import type { GraphTaskWrite, StoredGraphCheckpoint } from '../../conversation/state.ts'
 
-/** Tested versions of Python. */
+/** Tested versions of Python, and of LangGraph for it. */
 const PYTHONS = ['3.11', '3.12', '3.13']
+const LANGGRAPH = '1.'
 /** How LangGraph says that a graph has stopped between two supersteps, as it was asked to. */
 const DRAINED = 'GraphDrained'
 /** Lines of a run's own output that are kept among its events. */
@@ -31,13 +33,12 @@ class RunningProject {
   readonly #ports: GraphPorts
   readonly #streams = new ChunkStreams()
   readonly #stores: Stores = new Map()
-  /** Runs by id: where their output belongs. */
-  readonly #sinks = new Map<string, { readonly sink: Sink; lines: number }>()
+  /** Runs by id: where their output belongs, and who they work for. */
+  readonly #sinks = new Map<string, { readonly sink: Sink; readonly caller: Caller | null; lines: number }>()
   #set: GraphSet
   #process!: PythonProcess
   #states: GraphStates
-  #uses = 0
-  #isRetired = false
+  readonly #uses = new Uses(() => this.close())
   #isDraining = false
 
   private constructor(spec: PythonProjectSpec, ports: GraphPorts) {
@@ -67,7 +68,8 @@ class RunningProject {
     const { full } = this.#process
     if (full !== null)
       throw new AgentError('GraphProcessFull', `The process of the Python graphs takes no runs: ${full}`)
-    this.#sinks.set(input.runId, { sink, lines: 0 })
+    const caller = callerOfRun(input.userId, input.request)
+    this.#sinks.set(input.runId, { sink, caller, lines: 0 })
     try {
       await this.during(() => runGraph(this.#set, this.#ports, input, sink, signal))
     } catch (error) {
@@ -79,21 +81,12 @@ class RunningProject {
     }
   }
 
-  /** Until the last of these is over a retired process lives. */
-  async during<T>(work: () => Promise<T>): Promise<T> {
-    this.#uses++
-    try {
-      return await work()
-    } finally {
-      this.#uses--
-      this.#closeIfIdle()
-    }
+  during<T>(work: () => Promise<T>): Promise<T> {
+    return this.#uses.during(work)
   }
 
-  /** Replaced by a newer one. */
   retire(): void {
-    this.#isRetired = true
-    this.#closeIfIdle()
+    this.#uses.retire()
   }
 
   drain(): void {
@@ -105,10 +98,6 @@ class RunningProject {
     return this.#process.close()
   }
 
-  #closeIfIdle(): void {
-    if (this.#isRetired && this.#uses === 0) this.close().catch(warnUnexpected)
-  }
-
   #use(opened: Opened): void {
     const { folder, graphs, name } = this.#spec
     const { log, reads, threads } = this.#ports
@@ -116,6 +105,8 @@ class RunningProject {
     log.info({ project: name, python, langgraph, load_ms, pid }, 'the Python graphs are loaded')
     if (!PYTHONS.includes(python.split('.').slice(0, 2).join('.')))
       log.warn({ python, tested: PYTHONS }, 'this version of Python is not one that is tested with graphs')
+    if (!langgraph.startsWith(LANGGRAPH))
+      log.warn({ langgraph, tested: `${LANGGRAPH}x` }, 'this version of LangGraph for Python is not one that is tested')
     const library = remoteLibrary(langgraph)
     this.#set = new GraphSet(
       graphs.map(
@@ -173,6 +164,7 @@ class RunningProject {
       },
       chunk: (run: number, namespace: readonly string[], mode: string, data: unknown) =>
         this.#streams.hear(run, [namespace, mode, data]),
+      ...doorHandlers(this.#ports.door, (run) => this.#sinks.get(String(run))?.caller ?? null),
       log: (level: keyof GraphLog, run: string | null, fields: object, text: string) =>
         this.#print(level, run, fields, text)
     }

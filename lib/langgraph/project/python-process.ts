@@ -94,7 +94,6 @@ export class PythonProcess {
   /** First calls of factories that go on. */
   #loading = 0
   #lost: Error | null = null
-  #onGone: () => void = () => {}
 
   private constructor(child: ChildProcess, handlers: Handlers, options: PythonOptions, log: GraphLog) {
     this.#child = child
@@ -151,10 +150,6 @@ export class PythonProcess {
     const { memoryMb } = this.#options
     if (memoryMb === 0 || this.#usedMb < memoryMb * FULL) return null
     return `it uses ${Math.round(this.#usedMb)} MB of ${memoryMb} (agent.python_memory_mb)`
-  }
-
-  onGone(listener: () => void): void {
-    this.#onGone = listener
   }
 
   call<T>(name: string, ...args: readonly unknown[]): Promise<T> {
@@ -226,7 +221,6 @@ export class PythonProcess {
     this.#lost = error
     this.#watch.stop().catch(warnUnexpected)
     this.#channel.close(error)
-    this.#onGone()
   }
 }
 

@@ -1,4 +1,5 @@
 // A process that is followed by another one when it is gone.
+import { warnUnexpected } from '../../base/errors.ts'
 
 interface Running {
   readonly isGone: boolean
@@ -45,5 +46,35 @@ export class Renewed<T extends Running> {
     const old = await before
     old?.retire()
     return next
+  }
+}
+
+/** The uses of a process: one that was replaced is closed with the last of them. */
+export class Uses {
+  readonly #close: () => Promise<void>
+  #count = 0
+  #isRetired = false
+
+  constructor(close: () => Promise<void>) {
+    this.#close = close
+  }
+
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    this.#count++
+    try {
+      return await work()
+    } finally {
+      this.#count--
+      this.#closeIfIdle()
+    }
+  }
+
+  retire(): void {
+    this.#isRetired = true
+    this.#closeIfIdle()
+  }
+
+  #closeIfIdle(): void {
+    if (this.#isRetired && this.#count === 0) this.#close().catch(warnUnexpected)
   }
 }

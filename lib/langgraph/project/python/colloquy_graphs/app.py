@@ -5,6 +5,7 @@ import itertools
 import re
 import types
 
+from .loopback import REQUEST, whole
 from .pipe import LoadError
 from .rules import scope_of
 from .user import User
@@ -42,6 +43,7 @@ class App:
         return {"isRouter": True, "isAround": is_around, "routes": [one for one in found if one]}
 
     async def request(self, number: int, head: dict, user) -> None:
+        REQUEST.set(number)
         asked = self._asked[number] = _Asked(self._channel, number, head["isDeclared"])
         scope = {**scope_of(head), "state": {**self._state}, "colloquy": asked}
         if user is not None:
@@ -60,7 +62,7 @@ class App:
         if scope["type"] != "http" or scope["colloquy"].is_declared:
             return await self._routed(scope, receive, send)
         asked = scope["colloquy"]
-        body = await _whole(receive) if asked.is_read else None
+        body = await whole(receive) if asked.is_read else None
         answer = await self._channel.acall("ours", asked.number, None if body is None else base64.b64encode(body).decode())
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer["headers"]]
         await send({"type": "http.response.start", "status": answer["status"], "headers": headers})
@@ -148,12 +150,3 @@ def _route(route):
         return None
     methods = getattr(route, "methods", None)
     return {"pattern": re.sub(r"\(\?P<", "(?<", pattern), "methods": sorted(methods) if methods else list(_METHODS)}
-
-
-async def _whole(receive) -> bytes:
-    parts = []
-    while True:
-        message = await receive()
-        parts.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(parts)

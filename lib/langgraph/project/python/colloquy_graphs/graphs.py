@@ -14,7 +14,7 @@ from .plain import plain
 from .project import Factory, Handle, Project, server_runtime
 from .saver import Saver
 from .user import User
-from .views import announced, schemas_of, shown_chunk, snapshot_view
+from .views import ToolCalls, announced, schemas_of, shown_chunk, snapshot_view
 from .watch import LoopWatch
 
 # Of one run, sent and not acknowledged: from here on a graph waits at the end of its superstep,
@@ -132,6 +132,7 @@ class Graphs:
         if self._is_draining:
             control.request_drain()
         RUN.set(options["runId"])
+        calls = ToolCalls()
         try:
             bound = self._bound(graph, session, store_key)
             transformers = transformers_of(bound, self._project.module(self._id_of(graph)))
@@ -141,7 +142,7 @@ class Graphs:
             async with contextlib.aclosing(chunks) as stream:
                 with self._watch.during(self._id_of(graph)):
                     async for namespace, mode, data in stream:
-                        output.send(namespace, mode, shown_chunk(mode, data))
+                        output.send(namespace, mode, calls.shown(data) if mode == "tools" else shown_chunk(mode, data))
                         # The superstep is over, and the graph goes on only when this goes on.
                         if mode == "values" and not namespace:
                             await output.space()

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from . import output
+from . import loopback, output
 from .pipe import Channel, LoadError
 from .project import Project, check_versions
 
@@ -27,6 +27,7 @@ def main() -> None:
     # Standard streams as they are: the stack of a blocked loop is written without Python's help.
     stderr = sys.stderr
     output.capture(channel)
+    loopback.register(channel)
     channel.start()
     loop.call_soon(_beat, loop, stderr)
     while True:

@@ -55,18 +55,26 @@ def shown_chunk(mode: str, data):
         return {**data, "payload": _debugged(data.get("type"), data.get("payload"))}
     if mode == "checkpoints" and "config" in data:
         return {**data, "config": _config_view(data.get("config")), "parent_config": _config_view(data.get("parent_config"))}
-    if mode == "tools":
-        return _called(data)
     return _task(data) if mode == "tasks" else data
 
 
-def _called(data: dict) -> dict:
-    more = {name: data[key] for key, name in (("tool_name", "name"), ("delta", "data"), ("output", "output")) if key in data}
-    if "input" in data:
-        more["input"] = dumps(data["input"]).decode()
-    if "message" in data:
-        more["error"] = {"message": data["message"]}
-    return {"event": _TOOL_EVENTS.get(data.get("event")), "toolCallId": data.get("tool_call_id"), **more}
+class ToolCalls:
+    """What one run's tools do, each event with the name of its tool, as LangGraph.js tells it."""
+
+    def __init__(self) -> None:
+        self._names: dict = {}
+
+    def shown(self, data: dict) -> dict:
+        event, call = _TOOL_EVENTS.get(data.get("event")), data.get("tool_call_id")
+        if "tool_name" in data:
+            self._names[call] = data["tool_name"]
+        name = self._names.pop(call, None) if event in ("on_tool_end", "on_tool_error") else self._names.get(call)
+        more = {ours: data[theirs] for theirs, ours in (("delta", "data"), ("output", "output")) if theirs in data}
+        if "input" in data:
+            more["input"] = dumps(data["input"]).decode()
+        if "message" in data:
+            more["error"] = {"message": data["message"]}
+        return {"event": event, "toolCallId": call, "name": name, **more}
 
 
 async def announced(chunks):
