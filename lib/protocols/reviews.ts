@@ -53,8 +53,14 @@ export function answeredWith(question: Interrupt, words: string): Json {
   return decided(requestsIn(question.value).map(() => ({ approved: false, reason: words })))
 }
 
-/** The answers to all open questions, as a run resumes with them. */
-export function resumeOf(answers: readonly (readonly [Interrupt, Json])[]): Json {
+/**
+ * Answers as a run resumes with them: the answer itself where one thing was asked, else by the ids of questions.
+ * @param questions all that are open; default: those that are answered
+ */
+export function resumeOf(
+  answers: readonly (readonly [Interrupt, Json])[],
+  questions: readonly Interrupt[] = answers.map(([question]) => question)
+): Json {
   const [first] = answers
-  return answers.length === 1 ? first![1] : Object.fromEntries(answers.map(([{ id }, answer]) => [id, answer]))
+  return questions.length === 1 ? first![1] : Object.fromEntries(answers.map(([{ id }, answer]) => [id, answer]))
 }

@@ -104,11 +104,80 @@ t.test(
     const person = await signIn(site)
     const forwardedProps = { durability: 'sync', assistant_id: 'nobody' }
     const given = parse(runInput, inputOf('stored', 'run_3', { forwardedProps }))
-    const body = runBodyOf(given, { agent: 'lead_agent', questions: [], isOfGraphs: false, takes: () => false })
+    const body = runBodyOf(given, {
+      ...{ agent: 'lead_agent', questions: [], stored: [] },
+      ...{ isOfGraphs: false, takesClientContext: true, takes: () => false }
+    })
     t.match(body, { durability: 'sync', assistant_id: 'lead_agent' })
     t.equal((await run(person, 'stored', 'run_3', { forwardedProps })).status, 200)
   }
 )
+
+for (const dialect of [{ protocolVersion: '1.0' }, {}])
+  t.test(`a tool of the client is called, and its result goes on: ${dialect.protocolVersion ?? '0.0'}`, async (t) => {
+    const person = await signIn(site)
+    const [threadId, name] = [`tools ${dialect.protocolVersion}`, `tools_${dialect.protocolVersion}`]
+    const content = '/demo rate=0 deltas=2 tool=get_place args={"near":"Paris"}'
+    const parameters = { type: 'object', properties: { near: { type: 'string' } } }
+    const given = { ...dialect, tools: [{ name: 'get_place', description: 'Where the user is', parameters }] }
+    const messages: object[] = [{ id: 'u1', role: 'user', content }]
+    const said = async (run: string, more: object[]): Promise<Event[]> => {
+      messages.push(...more)
+      const { text, status } = await person.post(PATH, inputOf(threadId, `${name}_${run}`, { ...given, messages }))
+      t.equal(status, 200, text)
+      return eventsIn(text)
+    }
+    const asking = await said('1', [])
+    const call = asking.find(({ type }) => type === 'TOOL_CALL_START')
+    t.match(call, { toolCallName: 'get_place' })
+    const types = asking.map(({ type }) => type)
+    t.ok(types.includes('TOOL_CALL_END'), 'the client knows that it may run it')
+    t.notOk(types.includes('TOOL_CALL_RESULT'), 'nobody else has run it')
+    t.match(asking.at(-1), { type: 'RUN_FINISHED', outcome: { type: 'success' } }, 'no question to its user')
+    const page = (await person.get(`${PATH}?threadId=${encodeURIComponent(threadId)}`)).body
+    t.match(page, { interrupts: null })
+    t.notMatch(JSON.stringify(page), 'Waiting for the result', 'and a page that is loaded runs it too')
+    const toolCallId = String(call?.toolCallId)
+    const assistant = { id: 'a1', role: 'assistant', toolCalls: [{ id: toolCallId, type: 'function' }] }
+    const result = { id: 'r1', role: 'tool', toolCallId, content: 'at the Seine' }
+    const going = await said('2', [assistant, result])
+    t.ok(going.some(({ type }) => type === 'TEXT_MESSAGE_CONTENT'))
+    t.match(going.at(-1), { type: 'RUN_FINISHED', outcome: { type: 'success' } })
+    // With a tool that needs no answer, the result comes beside the next words.
+    const answer = { id: 'a2', role: 'assistant', content: 'thanks' }
+    const again = await said('3', [answer, { id: 'u2', role: 'user', content }])
+    const second = String(again.find(({ type }) => type === 'TOOL_CALL_START')?.toolCallId)
+    const late = { id: 'r2', role: 'tool', toolCallId: second, content: 'at the Marne' }
+    const calls = { id: 'a3', role: 'assistant', toolCalls: [{ id: second, type: 'function' }] }
+    await said('4', [calls, late, { id: 'u3', role: 'user', content: '/demo rate=0 deltas=2' }])
+    const { thread_id } = (await newest(person)) as { thread_id: string }
+    const stored = listIn((await person.get(`/api/threads/${thread_id}/state`)).body, 'values', 'messages')
+    const results = stored.filter((one) => at(one, 'type') === 'tool').map((one) => at(one, 'content'))
+    t.strictSame(results, ['at the Seine', 'at the Marne'])
+    t.equal(
+      at(
+        stored.findLast((one) => at(one, 'type') === 'human'),
+        'content'
+      ),
+      '/demo rate=0 deltas=2'
+    )
+  })
+
+t.test('what a page tells the agent of itself is among its instructions', async (t) => {
+  const tools = [{ name: 'a b', description: '' }]
+  const situation = { agent: 'lead_agent', questions: [], stored: [], isOfGraphs: false, takes: () => false }
+  const given = (more: object) => parse(runInput, inputOf('context', 'run_4', more))
+  const bodyOf = (more: object) => runBodyOf(given(more), { ...situation, takesClientContext: true })
+  const messages = [{ id: 's1', role: 'system', content: 'Be short' }]
+  const context = [{ description: 'The cart', value: '[]' }]
+  t.match(bodyOf({ messages, context }), { context: { client_instructions: 'Be short\n\nThe cart:\n[]' } })
+  t.throws(() => bodyOf({ tools }), { message: /tools.0.name/ })
+  t.notOk('context' in runBodyOf(given({ context }), { ...situation, takesClientContext: false }))
+})
+
+async function newest(person: Person): Promise<unknown> {
+  return listIn((await person.post('/api/threads/search', { limit: 1 })).body)[0]
+}
 
 t.test('what cannot be read is refused by name', async (t) => {
   const person = await signIn(site)

@@ -7,7 +7,7 @@ import { at, listIn, textIn } from '../fixtures/gateway.ts'
 import { graphSite, HOOKED } from '../fixtures/graphs.ts'
 
 const PLAIN = Object.fromEntries(
-  ['mailing', 'careful', 'curious', 'endless'].map((name) => [name, `plain.mjs:${name}`])
+  ['mailing', 'careful', 'curious', 'endless', 'told'].map((name) => [name, `plain.mjs:${name}`])
 )
 const EVENT_BYTES = 16_384
 const config = { streams: { event_bytes: EVENT_BYTES } }
@@ -111,4 +111,25 @@ t.test('a message larger than an event is told by its beginning, in every protoc
     t.equal(status, 'completed', name)
     t.ok(text.length > EVENT_BYTES / 4 && whole.startsWith(text.slice(0, EVENT_BYTES / 8)), `${name}: ${text.length}`)
   }
+})
+
+t.test('tools, state and context of a client go to a graph as far as its input has a place for them', async (t) => {
+  const place = { name: 'get_place', description: 'Where the user is', parameters: { type: 'object' } }
+  const context = [{ description: 'The page', value: 'Home' }]
+  const agUi = (agent: string) => {
+    const ids = { threadId: randomUUID(), runId: randomUUID() }
+    const messages = [{ id: 'u1', role: 'user', content: 'please' }]
+    const state = { cart: ['a pear'], secret: 'nobody asks for it' }
+    return person.post(`/api/agui/${agent}`, { ...ids, messages, state, tools: [place], context })
+  }
+  const { text } = await agUi('told')
+  const deltas = [...text.matchAll(/^data: (.*)$/gm)].map(([, json]) => JSON.parse(json!) as { delta?: string })
+  const told: unknown = JSON.parse(deltas.map(({ delta = '' }) => delta).join(''))
+  t.strictSame(told, { tools: [place], context, cart: ['a pear'] })
+  t.match((await agUi('curious')).text, /RUN_FINISHED/, 'a graph without them is run all the same')
+  const respond = (model: string, more: object) => person.post('/v1/responses', { model, input: 'please', ...more })
+  const tools = [{ type: 'function', ...place }]
+  t.match(await respond('told', { tools, instructions: 'Be short' }), { status: 200, text: /get_place.*Be short/ })
+  for (const [field, more] of Object.entries({ tools: { tools }, instructions: { instructions: 'Be short' } }))
+    t.match(await respond('curious', more), { status: 400, body: { error: { param: field } } }, field)
 })

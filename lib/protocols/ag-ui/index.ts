@@ -1,6 +1,6 @@
 // AG-UI: run an agent, come back to a run, and the thread as TanStack's pages read it. https://docs.ag-ui.com
 import { fail, Refused } from '../../base/errors.ts'
-import { isInFlight, type Run, timestamp } from '../../base/types.ts'
+import { isInFlight, type JsonObject, type Run, timestamp } from '../../base/types.ts'
 import { HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
 import { searchParams } from '../../http/request.ts'
 import { openStream } from '../../http/streaming-response.ts'
@@ -9,13 +9,14 @@ import { positionText } from '../../routes/join-request.ts'
 import { runOf } from '../../routes/run-view.ts'
 import type { Services } from '../../routes/services.ts'
 import { entriesOf } from '../../routes/turn.ts'
+import { userQuestions } from '../client-calls.ts'
 import { throughDoor } from '../door.ts'
 import { PART_FILTER, partsOfMessages } from '../parts.ts'
 import { isBehindInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
 import { begunBefore, requestKeyOf } from '../repeats.ts'
 import { streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, visibleThread } from '../threads.ts'
-import { dialectIn, type RunInput, runBodyOf, runInput } from './input.ts'
+import { bringsResults, dialectIn, type RunInput, runBodyOf, runInput } from './input.ts'
 import { pageMessages } from './messages.ts'
 import { type AgUiEvent, type Dialect, interruptOf, namesOf, translationIn } from './translate.ts'
 
@@ -140,7 +141,9 @@ export function agUi(services: Services) {
       const body = runBodyOf(given, {
         agent,
         isOfGraphs: states.isOfGraphs,
+        takesClientContext: services.agent.takesClientContext === true,
         questions: threadId === null ? [] : await openQuestions(services, threadId),
+        stored: threadId !== null && bringsResults(given) ? await storedIn(threadId, call.user.id) : [],
         takes: await takenBy(agent)
       })
       // A request that is sent twice begins one run, also while the first is on its way.
@@ -162,6 +165,9 @@ export function agUi(services: Services) {
       return streamRun(services, call, place, { ...view(dialect, null), run: started, headers: headersOf(started) })
     })
   }
+
+  const storedIn = async (threadId: string, user: string): Promise<readonly JsonObject[]> =>
+    (await entriesOf(states, threadId, user, 1))[0]?.messages ?? []
 
   /** Names of the agent's input. */
   const takenBy = async (agent: string): Promise<(name: string) => boolean> => {
@@ -196,15 +202,14 @@ export function agUi(services: Services) {
   const page = async (call: UserCall, name: string): Promise<Reply> => {
     const threadId = name === '' ? null : await visibleThread(services, call, PROTOCOL, name)
     if (threadId === null) return { json: { messages: [], activeRun: null, interrupts: null, page: null } }
-    const [[newest], [last], questions] = await Promise.all([
-      entriesOf(states, threadId, call.user.id, 1),
+    const [stored, [last], questions] = await Promise.all([
+      storedIn(threadId, call.user.id),
       newestRuns(services, threadId),
       openQuestions(services, threadId)
     ])
-    const stored = newest?.messages ?? []
     const messages = pageMessages(stored)
     const calls = partsOfMessages(stored).flatMap((part) => (part.type === 'called' ? [part] : []))
-    const pending = questions.flatMap((question) => interruptOf(question, calls))
+    const pending = userQuestions(questions).flatMap((question) => interruptOf(question, calls))
     const interrupts = last && pending.length > 0 ? { runId: namesOf(last).runId, pending } : null
     const activeRun = last && isInFlight(last) ? { runId: namesOf(last).runId } : null
     return { json: { messages, activeRun, interrupts, page: null } }

@@ -1,11 +1,13 @@
 // What a client of AG-UI sends, as the body of a run: the user's words, answers to what was asked, and of its tools, state and context what
 // the agent takes.
 import * as v from 'valibot'
+import { CLIENT_INSTRUCTIONS, CLIENT_TOOLS } from '../../agent/client-context.ts'
 import { Invalid, Refused } from '../../base/errors.ts'
 import { objectsIn, textOr } from '../../base/json.ts'
 import { type Interrupt, isObject, type Json, type JsonObject } from '../../base/types.ts'
 import { issue, jsonObject, listOf, objectOf } from '../../http/schema.ts'
 import { PART_MODES } from '../parts.ts'
+import { resultsIn } from '../client-calls.ts'
 import { answeredWith, decided, isReview, resumeOf } from '../reviews.ts'
 import { NAME_MAX } from '../threads.ts'
 import { type Dialect, RUN_NAME, THREAD_NAME } from './translate.ts'
@@ -14,6 +16,9 @@ import { type Dialect, RUN_NAME, THREAD_NAME } from './translate.ts'
 const ROLES = ['user', 'assistant', 'tool', 'system', 'developer', 'activity', 'reasoning']
 const MESSAGES_MAX = 10_000
 const ITEMS_MAX = 1000
+const TOOLS_MAX = 128
+/** Of a tool, as models take them. */
+const TOOL_NAME = /^[A-Za-z0-9_-]{1,64}$/
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(NAME_MAX))
 const items = v.optional(listOf(jsonObject, ITEMS_MAX), [])
 
@@ -22,7 +27,7 @@ export const runInput = objectOf({
   runId: name,
   protocolVersion: v.nullish(v.pipe(v.string(), v.regex(/^(0|1)(\.\d+)*$/))),
   messages: v.optional(listOf(jsonObject, MESSAGES_MAX), []),
-  tools: items,
+  tools: v.optional(listOf(jsonObject, TOOLS_MAX), []),
   context: items,
   state: v.nullish(v.unknown()),
   resume: v.nullish(listOf(jsonObject, ITEMS_MAX)),
@@ -39,13 +44,17 @@ interface Situation {
   readonly agent: string
   readonly questions: readonly Interrupt[]
   readonly isOfGraphs: boolean
-  /** Whether the agent's input has a member of this name. */
+  /** The agent honours tools and instructions of its clients, which the run's context has. */
+  readonly takesClientContext: boolean
+  /** The thread's, where results come beside new words. */
+  readonly stored: readonly JsonObject[]
+  /** Whether the input of a graph has a member of this name. */
   takes(name: string): boolean
 }
 
 /** @throws Invalid that names what cannot be read; Refused 409 when there is nothing to answer */
 export function runBodyOf(given: RunInput, situation: Situation): JsonObject {
-  const { agent, questions, isOfGraphs } = situation
+  const { agent, questions, isOfGraphs, takesClientContext, stored } = situation
   const metadata = { [RUN_NAME]: given.runId, [THREAD_NAME]: given.threadId }
   const { forwardedProps = null } = given
   const { durability = null } =
@@ -55,20 +64,19 @@ export function runBodyOf(given: RunInput, situation: Situation): JsonObject {
     metadata,
     stream_mode: PART_MODES,
     on_disconnect: 'continue',
+    ...(takesClientContext && { context: contextOf(given) }),
     ...(durability !== null && { durability })
   }
   if (given.resume?.length) return { ...common, command: { resume: resumed(given.resume, questions) } }
   const messages = newMessages(given.messages)
-  const results = new Map(
-    messages.filter(({ role }) => role === 'tool').map((one) => [String(one.toolCallId), one.content ?? ''])
-  )
-  const answered = questions.filter(({ id }) => results.has(id))
-  if (answered.length > 0)
-    return {
-      ...common,
-      command: { resume: resumeOf(answered.map((one) => [one, results.get(one.id) ?? ''] as const)) }
-    }
+  const results = resultsOf(messages, questions)
   const humans = messages.flatMap((message) => (message.role === 'user' ? [humanOf(message)] : []))
+  const isAnswer = results.size > 0 && (humans.length === 0 || isOfGraphs)
+  if (isAnswer) {
+    const answered = questions.filter(({ id }) => results.has(id))
+    const answers = answered.map((one) => [one, results.get(one.id) ?? ''] as const)
+    return { ...common, command: { resume: resumeOf(answers, questions) } }
+  }
   if (humans.length > 0 && questions.length > 0 && isOfGraphs) {
     const words = textOr(humans.at(-1)!.content) ?? ''
     return {
@@ -76,7 +84,45 @@ export function runBodyOf(given: RunInput, situation: Situation): JsonObject {
       command: { resume: resumeOf(questions.map((one) => [one, answeredWith(one, words)] as const)) }
     }
   }
-  return { ...common, input: { ...passed(given, situation), ...(humans.length > 0 && { messages: humans }) } }
+  const said = [...resultsIn(stored, results), ...humans]
+  return { ...common, input: { ...passed(given, situation), ...(said.length > 0 && { messages: said }) } }
+}
+
+/** Whether the client brings results of calls. */
+export function bringsResults({ messages }: Pick<RunInput, 'messages'>): boolean {
+  return newMessages(messages).some(({ role }) => role === 'tool')
+}
+
+/** What tools have answered to open questions, by their ids. */
+function resultsOf(messages: readonly JsonObject[], questions: readonly Interrupt[]): Map<string, Json> {
+  const results = messages.filter(({ role }) => role === 'tool')
+  const given = results.map(({ toolCallId, content = '' }) => [String(toolCallId), content] as const)
+  return new Map(given.filter(([call]) => questions.some(({ id }) => id === call)))
+}
+
+/** Tools of the client, and what it says of itself: as items of `context`, and as messages of the system. */
+function contextOf({ tools, context, messages }: RunInput): JsonObject {
+  const system = messages.filter(({ role }) => role === 'system' || role === 'developer')
+  const words = [
+    ...system.map(({ content }) => textOr(content) ?? ''),
+    ...context.map(
+      ({ description, value }) => `${textOr(description) ?? ''}:\n${textOr(value) ?? JSON.stringify(value)}`
+    )
+  ].filter((text) => text !== '')
+  return {
+    ...(tools.length > 0 && { [CLIENT_TOOLS]: tools.map(toolOf) }),
+    ...(words.length > 0 && { [CLIENT_INSTRUCTIONS]: words.join('\n\n') })
+  }
+}
+
+function toolOf({ name, description, parameters }: JsonObject, at: number): JsonObject {
+  if (typeof name !== 'string' || !TOOL_NAME.test(name))
+    throw refused(['tools', at, 'name'], 'a name has letters, digits, _ and -, at most 64')
+  return {
+    name,
+    ...(typeof description === 'string' && { description }),
+    ...(isObject(parameters) && { parameters })
+  }
 }
 
 /** Those behind the agent's last answer: what stands before is in the thread. */
@@ -126,7 +172,7 @@ function resumed(entries: readonly JsonObject[], questions: readonly Interrupt[]
       status === 'cancelled' ? answeredWith(question, 'The user does not want to answer.') : answerTo(question, payload)
     ] as const
   })
-  return resumeOf(answers)
+  return resumeOf(answers, questions)
 }
 
 /** A yes or a no to a review; anything else is passed on as it is. */

@@ -1,6 +1,7 @@
 // A run as events of AG-UI, in both of its dialects: 1.0, and that of 0.0.59, which knows no cancelled outcome.
 import { type Interrupt, isObject, type Json, type JsonObject, type Run, textOf } from '../../base/types.ts'
 import { objectsIn, textOr } from '../../base/json.ts'
+import { userQuestions } from '../client-calls.ts'
 import type { Translation } from '../feed.ts'
 import { type Call, type End, endingParts, NO_PARTS, type Part, partsIn, type PartState, tokensOf } from '../parts.ts'
 import { reviewsOf } from '../reviews.ts'
@@ -143,8 +144,9 @@ function ending(end: End, dialect: Dialect): JsonObject {
   if (failure !== null) return { type: 'RUN_ERROR', message: failure, code: run.stop_reason ?? run.status }
   const isCancelled = run.status === 'interrupted' && run.stop_reason !== 'asked_user'
   const finished = { type: 'RUN_FINISHED', ...namesOf(run), ...(dialect === '1.0' && { usage: [tokensOf(end.usage)] }) }
-  if (questions.length > 0) {
-    const interrupts = questions.flatMap((question) => interruptOf(question, calls))
+  const asked = userQuestions(questions)
+  if (asked.length > 0) {
+    const interrupts = asked.flatMap((question) => interruptOf(question, calls))
     return { ...finished, outcome: { type: 'interrupt', interrupts } }
   }
   if (!isCancelled) return { ...finished, outcome: { type: 'success' } }

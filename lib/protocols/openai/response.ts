@@ -1,5 +1,4 @@
 // The response object: a run in the words of the Responses API.
-import { isClientCall } from '../../agent/client-context.ts'
 import { isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import { stopError } from '../../run/log/frame.ts'
 import { asks } from '../tasks.ts'
@@ -121,9 +120,4 @@ export function countsOf({ input_token_details: ofInput, output_token_details: o
 
 function countIn(value: Json | undefined): number {
   return typeof value === 'number' ? value : 0
-}
-
-/** Calls of the client's tools among what a run has asked. */
-export function clientCallsIn(questions: readonly { readonly id: string; readonly value: Json }[]): string[] {
-  return questions.filter(({ value }) => isClientCall(value)).map(({ id }) => id)
 }

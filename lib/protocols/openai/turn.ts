@@ -3,10 +3,11 @@ import { refusedValue } from '../../routes/input.ts'
 import type { Services } from '../../routes/services.ts'
 import type { UserCall } from '../../http/route.ts'
 import { isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
+import { clientCallsIn, resultsIn } from '../client-calls.ts'
 import type { RequestKey } from '../repeats.ts'
 import { asks, Tasks } from '../tasks.ts'
 import type { Input } from './input.ts'
-import { clientCallsIn, type Kept, KEPT } from './response.ts'
+import { type Kept, KEPT } from './response.ts'
 import { chosen } from './models.ts'
 import { type Extras, placed } from './tools.ts'
 
@@ -102,12 +103,7 @@ export class Turns {
     const values = await this.#services.states.values(before.thread_id, before.final_checkpoint_id)
     const state = values === null ? {} : (JSON.parse(values.json) as JsonObject)
     const messages = Array.isArray(state.messages) ? state.messages.filter(isObject) : []
-    return messages.flatMap((message): JsonObject[] => {
-      const { type, id, tool_call_id: call } = message
-      const content = type === 'tool' ? outputs.get(String(call)) : undefined
-      if (content === undefined) return []
-      return [{ type: 'tool', id: id!, tool_call_id: call!, content, name: nameIn(messages, String(call)) }]
-    })
+    return resultsIn(messages, outputs)
   }
 
   async #checkFiles({ user }: UserCall, { threadId, input }: Turn): Promise<void> {
@@ -120,11 +116,6 @@ export class Turns {
 
 function nameOf(asked: Json | undefined, known: string | null): string | null {
   return typeof asked === 'string' ? asked : known
-}
-
-function nameIn(messages: readonly JsonObject[], call: string): Json {
-  const calls = messages.flatMap(({ tool_calls }) => (Array.isArray(tool_calls) ? tool_calls.filter(isObject) : []))
-  return calls.find(({ id }) => id === call)?.name ?? null
 }
 
 /** Calls that a request sends again with their results. */
