@@ -1,5 +1,7 @@
 // The AI SDK's chat as its transports ask for it, by recorded requests: what comes back is one message, the same for who comes back.
 import t from 'tap'
+import { defineAgent } from '../../lib/agent/define.ts'
+import type { Json } from '../../lib/base/types.ts'
 import { at, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
 import { scripted, startModel } from '../fixtures/model.ts'
 
@@ -205,4 +207,28 @@ t.test('an open call is answered with its output, in the same message; a second 
   t.equal(textOf(replay), 'done')
   const shown = listIn((await person.get(`${CHAT}/${id}`)).body)
   t.match(shown.at(-1), { id: answer.id, parts: [{}, { state: 'output-available' }, {}, { type: 'text' }] })
+})
+
+t.test('what an agent sends beside its answer is a source, or data by its name', async (t) => {
+  const source = { id: 's1', url: 'https://example.com/a', title: 'A page' }
+  const named = (name: string, payload: Json) => ({ type: 'custom', data: { name, payload } }) as const
+  const agent = defineAgent(function* () {
+    yield named('source', source)
+    yield named('source', { url: 'https://example.com/b' })
+    yield named('progress', { id: 'p1', done: 3 })
+    yield 'Read both'
+  })
+  const person = await signIn(await openSite(t, { agent }))
+  const id = crypto.randomUUID()
+  const { chunks } = chunksIn((await send(person, id, 'please')).text)
+  const { id: sourceId, ...about } = source
+  t.match(
+    chunks.filter(({ type }) => /^(source|data)-/.test(type)),
+    [
+      { type: 'source-url', sourceId, ...about },
+      { type: 'source-url', sourceId: 'https://example.com/b', url: 'https://example.com/b' },
+      { type: 'data-progress', id: 'p1', data: { id: 'p1', done: 3 } }
+    ]
+  )
+  t.equal(textOf(chunks), 'Read both')
 })

@@ -7,7 +7,7 @@ import { at, listIn, textIn } from '../fixtures/gateway.ts'
 import { graphSite, HOOKED } from '../fixtures/graphs.ts'
 
 const PLAIN = Object.fromEntries(
-  ['mailing', 'careful', 'curious', 'endless', 'told'].map((name) => [name, `plain.mjs:${name}`])
+  ['mailing', 'careful', 'curious', 'endless', 'told', 'showing'].map((name) => [name, `plain.mjs:${name}`])
 )
 const EVENT_BYTES = 16_384
 const config = { streams: { event_bytes: EVENT_BYTES } }
@@ -132,4 +132,24 @@ t.test('tools, state and context of a client go to a graph as far as its input h
   t.match(await respond('told', { tools, instructions: 'Be short' }), { status: 200, text: /get_place.*Be short/ })
   for (const [field, more] of Object.entries({ tools: { tools }, instructions: { instructions: 'Be short' } }))
     t.match(await respond('curious', more), { status: 400, body: { error: { param: field } } }, field)
+})
+
+t.test('files of an answer are parts of the AI SDK, as they come and in a page that is loaded', async (t) => {
+  const id = randomUUID()
+  const messages = [{ id: 'm1', role: 'user', parts: [{ type: 'text', text: 'please' }] }]
+  const { text } = await person.post(CHAT, { id, assistant_id: 'showing', messages })
+  const chunks = [...text.matchAll(/^data: (\{.*)$/gm)].map(([, json]) => JSON.parse(json!) as Part)
+  const files = [
+    { type: 'file', url: 'https://files.example/plan.pdf', mediaType: 'application/pdf' },
+    { type: 'file', url: 'data:image/png;base64,iVBORw0KGgo=', mediaType: 'image/png' }
+  ]
+  t.strictSame(
+    chunks.filter(({ type }) => type === 'file'),
+    files
+  )
+  const parts = listIn((await loaded(id)).at(-1), 'parts')
+  t.strictSame(
+    parts.filter((part) => at(part, 'type') === 'file'),
+    files
+  )
 })
