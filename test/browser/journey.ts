@@ -250,7 +250,7 @@ browserTest('a table of data and a text are shown as they look and as they are w
   t.equal(await page.evaluate('navigator.clipboard.readText()'), csv)
   await panel.getByRole('button', { name: 'Close the file' }).click()
   await write('notes.md', '# Notes\n\n- one\n')
-  await panel.getByRole('heading', { name: 'Notes' }).waitFor()
+  await panel.getByRole('heading', { name: 'Notes', exact: true }).waitFor()
   await panel.getByRole('button', { name: 'Source' }).click()
   await panel.locator('code').getByText('# Notes').waitFor()
 })
