@@ -53,3 +53,12 @@ function writtenBy(args: string, path: string): string[] {
     return []
   }
 }
+
+/** Saves a text as a file of this name. */
+export function saveText(text: string, name: string): void {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(new Blob([text], { type: 'text/plain' }))
+  link.download = name.replace(/[^\p{L}\p{N}.-]+/gu, '_')
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
+}

@@ -1,6 +1,6 @@
 // Conversations as files: one is written as Markdown or JSON, and those of our own JSON are read again.
 import { call } from './api.ts'
-import { saveText } from './clipboard.ts'
+import { saveText } from './files.ts'
 import { type Checkpoint, messagesIn, plainText } from './records.ts'
 import { refresh, type Thread, titleOf } from './threads.ts'
 import type { TranscriptMessage } from '../client/colloquy.ts'

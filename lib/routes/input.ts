@@ -13,7 +13,7 @@ const MESSAGES_MAX = 10_000
 export const CHANNELS_MAX = 1_000
 
 /** 422 for a value that its schema accepts. */
-export function refusedValue(loc: readonly string[], why: string): Invalid {
+export function refusedValue(loc: readonly (string | number)[], why: string): Invalid {
   return new Invalid([{ ...issue('value_error', loc), msg: `Value error, ${why}` }])
 }
 

@@ -4,6 +4,7 @@ import { delimiter, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { interpreterOf } from '../../lib/langgraph/project/python-interpreter.ts'
 import { PythonProcess } from '../../lib/langgraph/project/python-process.ts'
+import { isAlive } from '../fixtures/alive.ts'
 import { startChild } from '../fixtures/child.ts'
 import { at, homeOf, listIn, openSite, type Site, signIn, until } from '../fixtures/gateway.ts'
 import { PYTHON, PYTHON_MISSING, pythonFolder, pythonSite, SMALL } from '../fixtures/python-graphs.ts'
@@ -19,15 +20,6 @@ const saying = (content: string, configurable: object = {}) => ({
 /** What is said of each process that was started, in order. */
 const loadedIn = ({ logged }: Pick<Site, 'logged'>) =>
   logged.filter(([, , text]) => text === LOADED).map(([, fields]) => fields)
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
-  }
-}
 
 /** Sets variables of this process until the test is over. */
 function withEnvironment(t: Test, variables: Readonly<Record<string, string | undefined>>): void {
@@ -95,6 +87,11 @@ t.test('what is too old is one sentence with what to run, and what is not tested
   await t.rejects(starting(pythonAfter(t, says('3, 10, 4'))), {
     message: /is Python 3\.10\.4, and graphs need 3\.11 or later: set agent\.python/
   })
+  const next = await starting(pythonAfter(t, versions("'2.0.0'")))
+  t.match(
+    next.logged.find(([level]) => level === 'warn'),
+    ['warn', { langgraph: '2.0.0', tested: '1.x' }]
+  )
   // What reads of it more than our process does would not find its way about in a version that there is not.
   const told = [
     'import sys\nreal = sys.version_info\nclass Told(tuple):',

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
+import { isAlive } from '../fixtures/alive.ts'
 import { type Child, startChild } from '../fixtures/child.ts'
 import { at, PASSWORD, Person, until } from '../fixtures/gateway.ts'
 
@@ -38,17 +39,6 @@ async function open(t: Test) {
 function childrenOf({ process: { pid } }: Child): number[] {
   const list = `/proc/${pid}/task/${pid}/children`
   return existsSync(list) ? readFileSync(list, 'utf8').trim().split(' ').map(Number) : []
-}
-
-/** A process that has ended and that nobody has buried yet is no life. */
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-  } catch {
-    return false
-  }
-  const stat = `/proc/${pid}/stat`
-  return !existsSync(stat) || !/^\d+ \(.*\) Z/s.test(readFileSync(stat, 'utf8'))
 }
 
 const allGone = (processes: readonly number[]) => () => !processes.some(isAlive)

@@ -127,6 +127,8 @@ t.test('tools, state and context of a client go to a graph as far as its input h
   const told: unknown = JSON.parse(deltas.map(({ delta = '' }) => delta).join(''))
   t.strictSame(told, { tools: [place], context, cart: ['a pear'] })
   t.match((await agUi('curious')).text, /RUN_FINISHED/, 'a graph without them is run all the same')
+  const own = textIn((await person.post('/api/assistants', { graph_id: 'told' })).body, 'assistant_id')
+  t.match((await agUi(own)).text, /a pear/, 'an assistant has the input of its graph')
   const respond = (model: string, more: object) => person.post('/v1/responses', { model, input: 'please', ...more })
   const tools = [{ type: 'function', ...place }]
   t.match(await respond('told', { tools, instructions: 'Be short' }), { status: 200, text: /get_place.*Be short/ })

@@ -9,14 +9,14 @@ import { positionText } from '../../routes/join-request.ts'
 import { runOf } from '../../routes/run-view.ts'
 import type { Services } from '../../routes/services.ts'
 import { entriesOf } from '../../routes/turn.ts'
-import { userQuestions } from '../client-calls.ts'
+import { inputNames, userQuestions } from '../client-tools.ts'
 import { throughDoor } from '../door.ts'
 import { PART_FILTER, partsOfMessages } from '../parts.ts'
 import { isBehindInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
 import { begunBefore, requestKeyOf } from '../repeats.ts'
 import { streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, visibleThread } from '../threads.ts'
-import { bringsResults, dialectIn, type RunInput, runBodyOf, runInput } from './input.ts'
+import { dialectIn, offersInput, type RunInput, runBodyOf, runInput } from './input.ts'
 import { pageMessages } from './messages.ts'
 import { type AgUiEvent, type Dialect, interruptOf, namesOf, translationIn } from './translate.ts'
 
@@ -138,13 +138,14 @@ export function agUi(services: Services) {
     if (!(await services.assistants.get(agent, call.user.id))) throw fail('assistant_unknown', { id: agent })
     return registry.streams.hold(call.user.id, async (place) => {
       const threadId = await visibleThread(services, call, PROTOCOL, given.threadId)
+      const questions = threadId === null ? [] : await openQuestions(services, threadId)
       const body = runBodyOf(given, {
         agent,
         isOfGraphs: states.isOfGraphs,
         takesClientContext: services.agent.takesClientContext === true,
-        questions: threadId === null ? [] : await openQuestions(services, threadId),
-        stored: threadId !== null && bringsResults(given) ? await storedIn(threadId, call.user.id) : [],
-        takes: await takenBy(agent)
+        questions,
+        stored: threadId !== null && questions.length > 0 ? await storedIn(threadId, call.user.id) : [],
+        takes: offersInput(given) ? await inputNames(services, agent, call.user.id) : () => false
       })
       // A request that is sent twice begins one run, also while the first is on its way.
       const started = await startRun(services, call, {
@@ -168,14 +169,6 @@ export function agUi(services: Services) {
 
   const storedIn = async (threadId: string, user: string): Promise<readonly JsonObject[]> =>
     (await entriesOf(states, threadId, user, 1))[0]?.messages ?? []
-
-  /** Names of the agent's input. */
-  const takenBy = async (agent: string): Promise<(name: string) => boolean> => {
-    const schemas = states.isOfGraphs ? await states.schemas(agent).catch(() => null) : null
-    const input = schemas?.input_schema
-    const properties = typeof input === 'object' && input !== null && 'properties' in input ? input.properties : {}
-    return (name) => Object.hasOwn(Object(properties), name)
-  }
 
   /** Nothing of the thread, also where it is somebody else's: an empty answer. */
   const nothing = (call: UserCall): typeof HANDLED => {

@@ -2,12 +2,13 @@
 // the agent takes.
 import * as v from 'valibot'
 import { CLIENT_INSTRUCTIONS, CLIENT_TOOLS } from '../../agent/client-context.ts'
-import { Invalid, Refused } from '../../base/errors.ts'
+import { Refused } from '../../base/errors.ts'
 import { objectsIn, textOr } from '../../base/json.ts'
 import { type Interrupt, isObject, type Json, type JsonObject } from '../../base/types.ts'
-import { issue, jsonObject, listOf, objectOf } from '../../http/schema.ts'
+import { jsonObject, listOf, objectOf } from '../../http/schema.ts'
 import { PART_MODES } from '../parts.ts'
-import { resultsIn } from '../client-calls.ts'
+import { refusedValue } from '../../routes/input.ts'
+import { clientToolIn, resultsIn, TOOLS_MAX } from '../client-tools.ts'
 import { answeredWith, decided, isReview, resumeOf } from '../reviews.ts'
 import { NAME_MAX } from '../threads.ts'
 import { type Dialect, RUN_NAME, THREAD_NAME } from './translate.ts'
@@ -16,9 +17,6 @@ import { type Dialect, RUN_NAME, THREAD_NAME } from './translate.ts'
 const ROLES = ['user', 'assistant', 'tool', 'system', 'developer', 'activity', 'reasoning']
 const MESSAGES_MAX = 10_000
 const ITEMS_MAX = 1000
-const TOOLS_MAX = 128
-/** Of a tool, as models take them. */
-const TOOL_NAME = /^[A-Za-z0-9_-]{1,64}$/
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(NAME_MAX))
 const items = v.optional(listOf(jsonObject, ITEMS_MAX), [])
 
@@ -46,7 +44,7 @@ interface Situation {
   readonly isOfGraphs: boolean
   /** The agent honours tools and instructions of its clients, which the run's context has. */
   readonly takesClientContext: boolean
-  /** The thread's, where results come beside new words. */
+  /** The thread's, where it waits for an answer. */
   readonly stored: readonly JsonObject[]
   /** Whether the input of a graph has a member of this name. */
   takes(name: string): boolean
@@ -88,11 +86,6 @@ export function runBodyOf(given: RunInput, situation: Situation): JsonObject {
   return { ...common, input: { ...passed(given, situation), ...(said.length > 0 && { messages: said }) } }
 }
 
-/** Whether the client brings results of calls. */
-export function bringsResults({ messages }: Pick<RunInput, 'messages'>): boolean {
-  return newMessages(messages).some(({ role }) => role === 'tool')
-}
-
 /** What tools have answered to open questions, by their ids. */
 function resultsOf(messages: readonly JsonObject[], questions: readonly Interrupt[]): Map<string, Json> {
   const results = messages.filter(({ role }) => role === 'tool')
@@ -110,25 +103,16 @@ function contextOf({ tools, context, messages }: RunInput): JsonObject {
     )
   ].filter((text) => text !== '')
   return {
-    ...(tools.length > 0 && { [CLIENT_TOOLS]: tools.map(toolOf) }),
+    ...(tools.length > 0 && { [CLIENT_TOOLS]: tools.map((tool, at) => clientToolIn(tool, ['body', 'tools', at])) }),
     ...(words.length > 0 && { [CLIENT_INSTRUCTIONS]: words.join('\n\n') })
-  }
-}
-
-function toolOf({ name, description, parameters }: JsonObject, at: number): JsonObject {
-  if (typeof name !== 'string' || !TOOL_NAME.test(name))
-    throw refused(['tools', at, 'name'], 'a name has letters, digits, _ and -, at most 64')
-  return {
-    name,
-    ...(typeof description === 'string' && { description }),
-    ...(isObject(parameters) && { parameters })
   }
 }
 
 /** Those behind the agent's last answer: what stands before is in the thread. */
 function newMessages(messages: readonly JsonObject[]): readonly JsonObject[] {
   const unknown = messages.findIndex(({ role }) => typeof role !== 'string' || !ROLES.includes(role))
-  if (unknown >= 0) throw refused(['messages', unknown, 'role'], `a message has a role: ${ROLES.join(', ')}`)
+  if (unknown >= 0)
+    throw refusedValue(['body', 'messages', unknown, 'role'], `a message has a role: ${ROLES.join(', ')}`)
   return messages.slice(messages.findLastIndex(({ role }) => role === 'assistant') + 1)
 }
 
@@ -151,6 +135,11 @@ function blockOf(part: JsonObject): JsonObject {
     : { type: 'file', file: { file_data: address ?? '' } }
 }
 
+/** Whether the client has anything that the input of a graph may have a place for. */
+export function offersInput({ tools, context, state }: RunInput): boolean {
+  return tools.length + context.length > 0 || (isObject(state) && Object.keys(state).length > 0)
+}
+
 /** The client's own, as far as the agent's input has a place for it. */
 function passed({ tools, context, state }: RunInput, { takes }: Situation): JsonObject {
   // Of a body, which is JSON.
@@ -166,7 +155,7 @@ function resumed(entries: readonly JsonObject[], questions: readonly Interrupt[]
   if (questions.length === 0) throw new Refused(409, 'Nothing waits for an answer: it was given already')
   const answers = entries.map(({ interruptId, status, payload = null }, at) => {
     const question = questions.find(({ id }) => id === interruptId)
-    if (!question) throw refused(['resume', at, 'interruptId'], 'no open question has this id')
+    if (!question) throw refusedValue(['body', 'resume', at, 'interruptId'], 'no open question has this id')
     return [
       question,
       status === 'cancelled' ? answeredWith(question, 'The user does not want to answer.') : answerTo(question, payload)
@@ -182,8 +171,4 @@ function answerTo(question: Interrupt, payload: Json): Json {
   if (typeof approved !== 'boolean') return payload
   const asked = isObject(question.value) ? objectsIn(question.value.action_requests) : []
   return decided(asked.map(() => ({ approved, reason: textOr(reason) })))
-}
-
-function refused(loc: readonly (string | number)[], msg: string): Invalid {
-  return new Invalid([{ ...issue('value_error', ['body', ...loc]), msg: `Value error, ${msg}` }])
 }

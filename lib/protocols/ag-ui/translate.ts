@@ -1,7 +1,7 @@
 // A run as events of AG-UI, in both of its dialects: 1.0, and that of 0.0.59, which knows no cancelled outcome.
 import { type Interrupt, isObject, type Json, type JsonObject, type Run, textOf } from '../../base/types.ts'
 import { objectsIn, textOr } from '../../base/json.ts'
-import { userQuestions } from '../client-calls.ts'
+import { userQuestions } from '../client-tools.ts'
 import type { Translation } from '../feed.ts'
 import { type Call, type End, endingParts, NO_PARTS, type Part, partsIn, type PartState, tokensOf } from '../parts.ts'
 import { reviewsOf } from '../reviews.ts'

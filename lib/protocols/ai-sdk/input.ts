@@ -2,9 +2,10 @@
 import { createHash } from 'node:crypto'
 import * as v from 'valibot'
 import { objectsIn, textOr } from '../../base/json.ts'
-import { Invalid, Refused } from '../../base/errors.ts'
+import { Refused } from '../../base/errors.ts'
 import { type Interrupt, isObject, type Json, type JsonObject } from '../../base/types.ts'
-import { issue, jsonObject, listOf, objectOf } from '../../http/schema.ts'
+import { jsonObject, listOf, objectOf } from '../../http/schema.ts'
+import { refusedValue } from '../../routes/input.ts'
 import { runEntries } from '../../routes/run-request.ts'
 import { baseBefore, type Entry } from '../../routes/turn.ts'
 import { PART_MODES } from '../parts.ts'
@@ -53,7 +54,7 @@ export async function runBodyOf(chat: ChatBody, situation: Situation): Promise<R
     return { body: { ...common, ...(await askedAnew(chat, situation)) }, key: null }
   if (last.role === 'assistant') return { body: answered(chat, common, last, situation), key: null }
   if (last.role !== 'user')
-    throw refused(['messages', at, 'role'], 'the last message is of the user or of the assistant')
+    throw refusedValue(['body', 'messages', at, 'role'], 'the last message is of the user or of the assistant')
   const message = humanOf(last, at)
   if (chat.messageId != null) return { body: { ...common, ...(await edited(message, situation)) }, key: null }
   const key = keyOf(chat, last)
@@ -83,10 +84,6 @@ function commonOf(chat: ChatBody): JsonObject {
   // Of a body, which is JSON.
   const named = Object.fromEntries(said) as JsonObject
   return { multitask_strategy: 'interrupt', ...named, stream_mode: PART_MODES, on_disconnect: 'continue' }
-}
-
-function refused(loc: readonly (string | number)[], msg: string): Invalid {
-  return new Invalid([{ ...issue('value_error', ['body', ...loc]), msg: `Value error, ${msg}` }])
 }
 
 // ------------------------------------------------------------------------------------------------ asked anew
@@ -141,7 +138,7 @@ function answerIn(parts: readonly JsonObject[], question: Interrupt, at: number)
   const part = parts.find(({ toolCallId }) => toolCallId === question.id)
   if (part?.state === 'output-error') return textOr(part.errorText) ?? ''
   if (part?.state !== 'output-available')
-    throw refused(['messages', at, 'parts'], `the question ${question.id} is not answered`)
+    throw refusedValue(['body', 'messages', at, 'parts'], `the question ${question.id} is not answered`)
   return part.output ?? null
 }
 
@@ -155,7 +152,7 @@ function decisionsIn(
     const id = approvalId(question, i)
     const { approval } = parts.find((part) => isObject(part.approval) && part.approval.id === id) ?? {}
     if (!isObject(approval) || typeof approval.approved !== 'boolean')
-      throw refused(['messages', at, 'parts'], `the approval ${id} is not decided`)
+      throw refusedValue(['body', 'messages', at, 'parts'], `the approval ${id} is not decided`)
     return { approved: approval.approved, reason: textOr(approval.reason) }
   })
 }
@@ -168,7 +165,7 @@ function humanOf({ id, parts, content }: JsonObject, at: number): JsonObject {
     : typeof content === 'string'
       ? [{ type: 'text', text: content }]
       : []
-  if (blocks.length === 0) throw refused(['messages', at, 'parts'], 'the message says nothing')
+  if (blocks.length === 0) throw refusedValue(['body', 'messages', at, 'parts'], 'the message says nothing')
   const isText = blocks.every(({ type }) => type === 'text')
   const words = blocks.map(({ text = '' }) => text).join('')
   return { type: 'human', ...(typeof id === 'string' && { id }), content: isText ? words : blocks }
@@ -181,8 +178,10 @@ function blockOf(
   if (type === 'text' && typeof text === 'string') return [{ type: 'text', text }]
   // What the page keeps for itself.
   if (type === 'step-start' || String(type).startsWith('data-')) return []
-  if (type !== 'file') throw refused([...loc, 'type'], `a part of type ${JSON.stringify(type ?? null)} is not taken`)
-  if (typeof url !== 'string') throw refused([...loc, 'url'], 'a file has its address or its data as a URL')
+  if (type !== 'file')
+    throw refusedValue(['body', ...loc, 'type'], `a part of type ${JSON.stringify(type ?? null)} is not taken`)
+  if (typeof url !== 'string')
+    throw refusedValue(['body', ...loc, 'url'], 'a file has its address or its data as a URL')
   if (typeof mediaType === 'string' && mediaType.startsWith('image/'))
     return [{ type: 'image_url', image_url: { url } }]
   return [{ type: 'file', file: { file_data: url, ...(typeof filename === 'string' && { filename }) } }]

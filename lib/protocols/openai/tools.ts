@@ -1,12 +1,10 @@
 // What a client asks of the agent beside its messages: its own tools, instructions, the form of the answer. They go into the run's context,
 // for an agent that honours them, or into the input of a graph whose schema has them; else they are refused by name.
 import { CLIENT_INSTRUCTIONS, CLIENT_TOOLS, RESPONSE_FORMAT } from '../../agent/client-context.ts'
+import { clientToolIn, inputNames, TOOLS_MAX } from '../client-tools.ts'
 import { refusedValue } from '../../routes/input.ts'
 import type { Services } from '../../routes/services.ts'
 import { isObject, type Json, type JsonObject } from '../../base/types.ts'
-
-const TOOLS_MAX = 128
-const NAME = /^[A-Za-z0-9_-]{1,64}$/
 
 /** What was asked, by the name of its field. */
 export interface Extras {
@@ -30,14 +28,7 @@ export function toolsIn(tools: Json | undefined, choice: Json | undefined): Json
 function toolIn(tool: Json, loc: readonly string[]): JsonObject {
   if (!isObject(tool) || tool.type !== 'function')
     throw refusedValue([...loc, 'type'], 'only function tools: the agent has its own')
-  const { name, description, parameters } = isObject(tool.function) ? tool.function : tool
-  if (typeof name !== 'string' || !NAME.test(name))
-    throw refusedValue([...loc, 'name'], 'must have letters, digits, _ and -, at most 64')
-  return {
-    name,
-    ...(typeof description === 'string' && { description }),
-    ...(isObject(parameters) && { parameters })
-  }
+  return clientToolIn(isObject(tool.function) ? tool.function : tool, loc)
 }
 
 /** The form of the answer as chat-completions servers take it; null: a text. @throws Invalid */
@@ -72,11 +63,8 @@ export async function placed(
   if (asked.length === 0) return { context: {}, input: {} }
   if (agent.takesClientContext)
     return { context: Object.fromEntries(asked.map(([, name, value]) => [name, value])), input: {} }
-  const graph = states.isOfGraphs ? await assistants.resolve(assistant, user) : null
-  const schemas = graph && (await states.schemas(graph.graphId))
-  const schema = schemas?.input_schema
-  const known = isObject(schema) && isObject(schema.properties) ? schema.properties : {}
-  const missing = asked.find(([field]) => !Object.hasOwn(known, field))
+  const takes = await inputNames({ states, assistants }, assistant, user)
+  const missing = asked.find(([field]) => !takes(field))
   if (missing) throw refusedValue(['body', missing[0]], `Unsupported parameter: '${missing[0]}': this agent takes none`)
   return { context: {}, input: Object.fromEntries(asked.map(([field, , value]) => [field, value])) }
 }
