@@ -2,7 +2,6 @@
 // afterwards. Everything is bounded: a large workspace has changes without texts, or is compared in part.
 import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { lstat, readdir, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { JsonObject } from '../base/types.ts'
@@ -81,27 +80,17 @@ export class WorkspaceChanges {
     work: () => Promise<void>,
     report: (tag: string, changes: JsonObject) => void
   ): Promise<void> {
-    const before = this.#isEmpty(thread_id, user_id ?? undefined)
-      ? NOTHING
-      : await this.#snapshot(thread_id, user_id ?? undefined).catch(() => null)
+    const hasFiles = () => this.#paths.hasFiles(thread_id, user_id ?? undefined)
+    const before = hasFiles() ? await this.#snapshot(thread_id, user_id ?? undefined).catch(() => null) : NOTHING
     if (before === null) return work()
     try {
       await work()
     } finally {
       this.#keptBytes -= before.bytes
-      const isStillEmpty = before === NOTHING && this.#isEmpty(thread_id, user_id ?? undefined)
+      const isStillEmpty = before === NOTHING && !hasFiles()
       const after = isStillEmpty ? null : await this.#list(thread_id, user_id ?? undefined).catch(() => null)
       const changes = after && (await changesBetween(before, after).catch(() => null))
       if (changes) report(TAG, changes)
-    }
-  }
-
-  /** Synchronous: most threads have no files, and their runs wait for no thread of the file system's pool. */
-  #isEmpty(threadId: string, userId: string | undefined): boolean {
-    try {
-      return !existsSync(this.#paths.userData(threadId, userId))
-    } catch {
-      return true
     }
   }
 

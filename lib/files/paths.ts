@@ -6,7 +6,7 @@
 //
 // Agents and clients see `/mnt/user-data/...`; real paths are never shown, not even in errors.
 import { randomUUID } from 'node:crypto'
-import { constants } from 'node:fs'
+import { constants, existsSync } from 'node:fs'
 import { cp, type FileHandle, lstat, mkdir, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
 import { join, resolve, sep } from 'node:path'
 import { codeOf } from '../base/errors.ts'
@@ -72,6 +72,15 @@ export class Paths {
   /** The real folder behind `/mnt/user-data`. */
   userData(threadId: string, userId?: string): string {
     return join(this.threadDir(threadId, userId), 'user-data')
+  }
+
+  /**
+   * False: a thread has no file at all; an id that is no folder's name never has one. Synchronous: most threads have none, and their runs
+   * wait for no thread of the file system's pool.
+   */
+  hasFiles(threadId: string, userId?: string): boolean {
+    const ids = userId === undefined ? [threadId] : [threadId, userId]
+    return ids.every((id) => SAFE_ID.test(id)) && existsSync(this.userData(threadId, userId))
   }
 
   uploads(threadId: string, userId?: string): string {

@@ -96,6 +96,11 @@ export class Workspace {
     throw new PathError('not_a_file', `"${virtualPath}" is no PNG, JPEG, GIF or WebP image of at most 5 MB`)
   }
 
+  /** False: it has no file at all. */
+  hasFiles(threadId: string, userId: string): boolean {
+    return this.#paths.hasFiles(threadId, userId)
+  }
+
   /** @throws PathError */
   write(threadId: string, userId: string, path: string, content: string): Promise<string> {
     return this.#paths.write(threadId, userId, path, content)

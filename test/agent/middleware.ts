@@ -212,6 +212,7 @@ t.test('the model is told which files were uploaded, of this user and thread alo
   const main = new Answering('main', () => 'so')
   const asked: string[][] = []
   const files = {
+    hasFiles: () => true,
     list: async (...args: string[]) => {
       asked.push(args)
       return { files: Array.from({ length: 52 }, (_, n) => ({ path: `/mnt/user-data/uploads/${n}.txt`, size: n })) }
@@ -220,7 +221,10 @@ t.test('the model is told which files were uploaded, of this user and thread alo
   await run([main], [uploadsMiddleware(files, 'default')], inputOf([human('h', 'x')]))
   t.same(asked, [['thread-1', 'user-1', '/mnt/user-data/uploads']])
   t.match(said(main.requests[0]), /uploads\/49\.txt \(49 bytes\).*and 2 more/)
-  const none = { list: () => Promise.reject(new Error('there is no folder')) }
+  const none = { hasFiles: () => true, list: () => Promise.reject(new Error('there is no folder')) }
   await run([main], [uploadsMiddleware(none, 'default')], inputOf([human('h', 'x')], { userId: null }))
   t.equal(main.requests[1]?.messages.length, 1)
+  asked.length = 0
+  await run([main], [uploadsMiddleware({ ...files, hasFiles: () => false }, 'default')], inputOf([human('h', 'x')]))
+  t.same(asked, [], 'a thread without any file waits for no listing')
 })

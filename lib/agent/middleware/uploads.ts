@@ -5,6 +5,8 @@ import type { Json, Message, ToolMessage } from '../../base/types.ts'
 
 /** File access for this middleware. */
 interface UploadsPort {
+  /** False: the thread has no file at all. Most have none, and their first model call waits for nothing. */
+  hasFiles(threadId: string, userId: string): boolean
   list(
     threadId: string,
     userId: string,
@@ -26,8 +28,10 @@ export function uploadsMiddleware(files: UploadsPort, defaultUser: string): Midd
     async beforeModel(run) {
       if (!isFirst(run)) return
       const { threadId, userId } = run.input
+      const owner = userId ?? defaultUser
+      if (!files.hasFiles(threadId, owner)) return run.instruct(TAG, null)
       // A thread without uploads has no folder for them.
-      const { files: found } = await files.list(threadId, userId ?? defaultUser, FOLDER).catch(() => ({ files: [] }))
+      const { files: found } = await files.list(threadId, owner, FOLDER).catch(() => ({ files: [] }))
       if (found.length === 0) return run.instruct(TAG, null)
       const paths = new Set(found.map(({ path }) => path))
       const lines = found.slice(0, NAMED).map(({ path, size }) => `- ${path} (${size} bytes${textOf(path, paths)})`)
