@@ -33,10 +33,11 @@ export const showUsage: Command = {
     const own = { since: text, until: text, by: text, user: text, agent: text, model: text, csv: flag, json: flag }
     const { values } = parse(args, { ...INSTALLATION, ...own })
     if (values.csv && values.json) throw new UsageError('One of --csv and --json')
-    const { isDay, listUsage, usageCsv, usageKeys } = await import('../lib/operator/usage.ts')
+    const { isBackwards, isDay, listUsage, usageCsv, usageKeys } = await import('../lib/operator/usage.ts')
     for (const name of ['since', 'until'] as const)
       if (values[name] !== undefined && !isDay(values[name]))
         throw new UsageError(`--${name} must be a day, as 2026-01-31`)
+    if (isBackwards(values)) throw new UsageError('--until must not be before --since')
     const by = values.by === undefined ? undefined : usageKeys(values.by)
     if (by === null) throw new UsageError('--by must be a list of day, user, agent and model, each once')
     const { since, until, agent, model } = values

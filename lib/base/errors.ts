@@ -54,7 +54,7 @@ const TABLE = {
   service_account_only: [409, 'Only service accounts have tokens that administrators make'],
   service_account_password: [409, 'A service account has no password, only tokens'],
   service_account_fixed: [409, 'A service account stays one, and nobody else becomes one'],
-  acting_refused: [403, 'This token cannot act for that user'],
+  acting_refused: [403, 'This credential cannot act for that user'],
   invitation_not_found: [404, 'Invitation {id} not found'],
   setup_status_cooldown: [429, 'Setup status check is rate limited'],
   oauth_unsupported: [400, 'Unsupported OAuth provider: {provider}'],

@@ -263,18 +263,23 @@ export function csrfCookie(secure: boolean, maxAge?: number): Cookie {
 /** Looks up a credential, or throws a Failure (token_invalid, token_expired, user_not_found...). */
 export type Authenticate = (credential: Credential) => Promise<Principal>
 
+const ACTING_HEADER = 'x-on-behalf-of'
+
 /**
  * The credential that counts. A link wins: it opens less than any other. A session cookie wins over an API token, so that requests with
  * the cookie strictly follow the rules for sessions. Null: none.
+ * @throws Failure acting_refused for a link or a session that names another user: only tokens act for others
  */
 function credentialOf(req: IncomingMessage, address = ''): Credential | null {
   const session = cookieOf(req, SESSION_COOKIE)
   const link = req.headers[LINK_HEADER]
+  const named = req.headers[ACTING_HEADER]
+  // Whoever names somebody else would take the answer for theirs.
+  if (named !== undefined && (typeof link === 'string' || session !== undefined)) throw fail('acting_refused')
   if (typeof link === 'string') return { kind: 'link', text: link, viewer: session ?? null, address }
   if (session !== undefined) return { kind: 'session', text: session }
   const text = apiTokenOf(req)
   if (text === null) return null
-  const named = req.headers['x-on-behalf-of']
   return { kind: 'token', text, ...(typeof named === 'string' && { onBehalfOf: named.trim(), address }) }
 }
 

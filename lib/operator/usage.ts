@@ -23,4 +23,4 @@ async function idOf(config: Config, user: string): Promise<string> {
   return (await withPeople(config, (people) => people.find(user))).id
 }
 
-export { isDay, usageCsv, usageKeys } from '../thread/usage.ts'
+export { isBackwards, isDay, usageCsv, usageKeys } from '../thread/usage.ts'

@@ -3,8 +3,9 @@ import * as v from 'valibot'
 import { acceptedTypes } from '../http/request.ts'
 import { type Call, type Route, route, type UserCall } from '../http/route.ts'
 import { objectOf, queryInteger } from '../http/schema.ts'
-import { isDay, usageCsv, usageKeys, type UsageReport, usageReport } from '../thread/usage.ts'
+import { isBackwards, isDay, usageCsv, usageKeys, type UsageReport, usageReport } from '../thread/usage.ts'
 import { arrayOf, int, number, optionalText, shaped, text } from './answers.ts'
+import { refusedValue } from './input.ts'
 import { paginationHeaders } from './page.ts'
 import type { Services } from './services.ts'
 
@@ -61,6 +62,7 @@ const answers = {
 export function usageRoutes({ store, config }: Pick<Services, 'store' | 'config'>): Route[] {
   const reply = async (call: Call<unknown, Omit<Query, 'user_id'>>, user: string | null) => {
     const { group_by, format = formatOf(call), ...asked } = call.query
+    if (isBackwards(asked)) throw refusedValue(['query', 'until'], 'must not be before since')
     const by = group_by === undefined ? undefined : (usageKeys(group_by) ?? undefined)
     const list: typeof store.usage.list = (search, of) => store.usage.list(search, of)
     const report = await usageReport({ list }, { ...asked, by }, user, config.usage.currency)

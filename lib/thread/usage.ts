@@ -16,6 +16,11 @@ export interface UsageQuery {
   readonly offset: number
 }
 
+/** Both are days of the calendar, whose order is that of their texts. */
+export function isBackwards({ since, until }: Pick<UsageQuery, 'since' | 'until'>): boolean {
+  return since !== undefined && until !== undefined && since > until
+}
+
 type Shown<Sums extends UsageSums> = Omit<Sums, 'money_micros'> & { readonly money: number }
 
 export interface UsageReport {

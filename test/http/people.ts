@@ -237,6 +237,8 @@ t.test('a service account acts for a named user with its token, and for nobody e
       403,
       `${who} is nobody to act for`
     )
+  const named = { headers: { 'x-on-behalf-of': id } }
+  t.match(await admin.get(`${AUTH}/me`, named), { status: 403, body: { detail: /cannot act for/ } })
   const own = textIn((await ann.post(`${AUTH}/tokens`, { scopes: ['act:users', 'threads:read'] })).body, 'token')
   const bob = await idOf(await signIn(site, 'bob'))
   t.equal((await bare.get(`/api/threads/${thread}`, as(own, bob))).status, 403, 'a user acts for nobody')
