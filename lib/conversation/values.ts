@@ -248,11 +248,16 @@ function shownText(body: Body | undefined, isList: boolean, isWhole: boolean): s
 /** How LangChain's serializer begins a message: whom to construct of the fields that follow. */
 const CONSTRUCTED = /^{"lc":1,"type":"constructor","id":\["langchain_core","messages","(\w+)"\],"kwargs":(?={")/
 
+/** How a message of a graph in another language is kept: opaque, and as it is shown. */
+const OPAQUE = /^{"id":(?:null|"(?:[^"\\]|\\.)*"),"type":"\w+","data":"[A-Za-z0-9+/=]*","shown":(?={)/
+
 /**
  * A message as its fields and its type, anything else as it is. Only what comes out as it was shown is named, so that a text of another
  * form does no harm; and nothing is parsed, because a conversation has thousands.
  */
 function shownValue(text: string): string {
+  const [opaque] = OPAQUE.exec(text) ?? []
+  if (opaque !== undefined && text.endsWith('}}')) return text.slice(opaque.length, -1)
   const [start, name] = CONSTRUCTED.exec(text) ?? []
   const type = name === undefined ? undefined : MESSAGE_TYPES[name]
   return start === undefined || type === undefined || !text.endsWith('}}')

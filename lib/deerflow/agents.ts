@@ -11,6 +11,7 @@ import { hasPersonas } from '../routes/features.ts'
 import { tooLong } from '../routes/input.ts'
 import type { Services } from '../routes/services.ts'
 import { isPersonaName, LEAD_AGENT } from '../thread/personas.ts'
+import { AgentFolders } from './agent-folder.ts'
 
 /** As of other assistants: a search reads all of a user. */
 const BODY_BYTES = 32 * 1024
@@ -84,7 +85,9 @@ function merged(before: JsonObject[string] | undefined, value: JsonObject[string
 }
 
 export function agentRoutes(services: Services): Route[] {
-  const { personas, models } = services
+  const { personas, models, paths, config } = services
+  // DeerFlow's own agent is a graph, and looks for files.
+  const folders = config.agent.runtime === 'graphs' ? new AgentFolders(paths) : null
 
   const requireOn = (): void => {
     if (!hasPersonas(services)) throw new Refused(403, DISABLED)
@@ -132,6 +135,7 @@ export function agentRoutes(services: Services): Route[] {
     const given = { description: body.description ?? '', context, metadata }
     const made = await personas.create(name, user.id, given)
     if (!made) throw new Refused(409, `Agent '${name}' already exists`)
+    await folders?.write(user.id, agentView(made))
     return { status: 201, json: agentView(made) }
   }
 
@@ -143,12 +147,14 @@ export function agentRoutes(services: Services): Route[] {
     checkContent({ ...body, description }, context)
     const changed = await personas.update(persona, user.id, { description, context })
     if (!changed) throw notFound(persona.name)
+    await folders?.write(user.id, agentView(changed))
     return { json: agentView(changed) }
   }
 
   const remove = async (call: UserCall): Promise<Reply> => {
     const persona = await found(call)
     if (!(await personas.remove(persona, call.user.id))) throw notFound(persona.name)
+    await folders?.remove(call.user.id, persona.name)
     return { status: 204 }
   }
 

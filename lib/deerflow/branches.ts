@@ -10,7 +10,7 @@ import { removeThread } from '../routes/remove-thread.ts'
 import type { Services } from '../routes/services.ts'
 import { writtenState } from '../routes/state.ts'
 import { newThread } from '../thread/thread.ts'
-import { type Entry, historyOf, isAnswer, turnAt } from '../routes/turn.ts'
+import { askedBefore, type Entry, historyOf, isAnswer } from '../routes/turn.ts'
 
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(256))
 const branchBody = objectOf({
@@ -116,7 +116,7 @@ function endOf(history: readonly [Entry, ...Entry[]], ids: readonly string[]): {
   const next = messages.findIndex((one, at) => at > last && one.type === 'human')
   const end = next < 0 ? messages.length : next
   // A turn without a human message or a run cannot be gone on from.
-  turnAt(history, messages.slice(0, end).findLastIndex(isAnswer))
+  askedBefore(history, messages.slice(0, end).findLastIndex(isAnswer))
   const entry = history.find(
     (one) => one.messages.length === end && one.messages.every(({ id }, at) => messages[at]?.id === id)
   )

@@ -1,11 +1,13 @@
-// The goal of a thread: a channel of its state, which the built-in agent is reminded of before each model call.
+// The goal of a thread: a channel of its state, which the built-in agent is reminded of before each model call. A graph has channels of its
+// own: there it stands in the thread's metadata, and each run is told of it in its configuration.
 import * as v from 'valibot'
-import { Refused } from '../base/errors.ts'
-import { isObject, type Json, type JsonObject, timestamp } from '../base/types.ts'
+import { fail, Refused } from '../base/errors.ts'
+import { type Json, type JsonObject, timestamp } from '../base/types.ts'
 import { type Route, route, type UserCall } from '../http/route.ts'
 import { integer, objectOf } from '../http/schema.ts'
 import { anObject, one, orNull, shaped } from '../routes/answers.ts'
 import type { Services } from '../routes/services.ts'
+import { goalIn } from '../routes/run-request.ts'
 import { writtenState } from '../routes/state.ts'
 import { newThread } from '../thread/thread.ts'
 
@@ -27,12 +29,19 @@ const goalBody = objectOf({
 
 export function goalRoutes({ states, store, writer }: Pick<Services, 'states' | 'store' | 'writer'>): Route[] {
   const goalOf = async (threadId: string): Promise<JsonObject | null> => {
+    if (states.isOfGraphs) return goalIn((await store.threads.get(threadId))?.metadata)
     const state = await states.values(threadId, null)
     const values = state === null ? null : (JSON.parse(state.json) as Json)
-    return isObject(values) && isObject(values.goal) ? values.goal : null
+    return goalIn(values)
   }
 
   const set = async (threadId: string, user: string, goal: JsonObject | null) => {
+    if (states.isOfGraphs) {
+      if ((await store.threads.get(threadId))?.status === 'running') throw fail('thread_in_flight', { id: threadId })
+      const write = { name: 'thread.patch', thread_id: threadId, metadata: { goal }, now: timestamp() } as const
+      if (!(await writer.write(write))) throw fail('thread_not_found', { id: threadId })
+      return { json: { goal } }
+    }
     const change = { place: NEWEST, values: { goal }, asNode: null, user }
     writtenState(await states.update(threadId, change), threadId, null)
     return { json: { goal } }

@@ -7,7 +7,8 @@ import { type Route, route, type UserCall } from '../http/route.ts'
 import { objectOf } from '../http/schema.ts'
 import { anObject, arrayOf, one, shaped, text } from '../routes/answers.ts'
 import type { Services } from '../routes/services.ts'
-import { type Entry, historyOf, isAnswer, isQuestion, type Turn, turnAt } from '../routes/turn.ts'
+import { goalIn } from '../routes/run-request.ts'
+import { type Entry, historyOf, isAnswer, isQuestion, runOf, type Turn, turnAt } from '../routes/turn.ts'
 
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(256))
 const regenerateBody = objectOf({ message_id: name })
@@ -33,8 +34,8 @@ export function replayRoutes({ states, store, config }: Pick<Services, 'states' 
   const interruptedTurn = async (history: readonly [Entry, ...Entry[]]): Promise<Turn | null> => {
     const { messages } = history[0]
     const question = messages.findLastIndex(isQuestion)
-    const runId = messages[question]?.run_id
-    const run = typeof runId === 'string' ? await store.runs.get(runId) : null
+    const runId = runOf(history, messages[question])
+    const run = runId === null ? null : await store.runs.get(runId)
     return run?.status === 'interrupted' ? turnAt(history, question) : null
   }
 
@@ -43,7 +44,9 @@ export function replayRoutes({ states, store, config }: Pick<Services, 'states' 
     const { messages } = history[0]
     const words = body.replacement_text.trim()
     if (words === '') throw new Refused(409, 'The new text is empty')
-    if (isObject(history[0].goal)) throw new Refused(409, 'A question is not edited while a goal is set')
+    const { metadata } = states.isOfGraphs ? ((await store.threads.get(params.thread_id!)) ?? {}) : {}
+    if ((goalIn(metadata) ?? goalIn(history[0])) !== null)
+      throw new Refused(409, 'A question is not edited while a goal is set')
     const human = messages.findLast(isQuestion)
     if (human?.id !== body.human_message_id) throw new Refused(409, 'Only the latest question can be edited')
     if (contentOf(human) === words) throw new Refused(409, 'The text has not changed')

@@ -312,6 +312,9 @@ const creatingTask: Authorization = async (call, ask) => {
   return withBody(call, { wanted: stamped(value.metadata, wanted) })
 }
 
+/** DeerFlow's own agent does not run without one: what its page sends where nothing is chosen. */
+const CONTEXT = { is_plan_mode: false, subagent_enabled: false }
+
 function payloadOf(prompt: string): JsonObject {
-  return { input: { messages: [{ type: 'human', content: prompt }] } }
+  return { input: { messages: [{ type: 'human', content: prompt }] }, context: CONTEXT }
 }

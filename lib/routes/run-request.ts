@@ -187,7 +187,7 @@ export async function orderFor(
     throw refusedValue(['body', 'webhook'], NO_ADDRESS)
   const persona = nameIn({ config: body.config ?? null, context: body.context ?? null }, 'agent_name')
   const assistant = await assistantOf(assistants, body.assistant_id ?? null, userId, persona)
-  const configuration = configurationOf(body, assistant, isOfGraphs ? (request.headers ?? {}) : {})
+  const configuration = configurationOf(body, assistant, isOfGraphs ? await toldBeside(services, request) : {})
   const user = await access.userFor(userId)
   if (!access.mayUse('agents', assistant.graphId, user)) throw fail('agent_not_allowed', { name: assistant.graphId })
   const modelName = nameIn(configuration, 'model_name') ?? allowedModel(services, user)
@@ -306,13 +306,26 @@ async function assistantOf(
 }
 
 /** The caller's config, overriding the assistant's. */
-function configurationOf({ config, context }: RunBody, assistant: RunAssistant, headers: JsonObject): Configuration {
+/** @param beside what a graph finds in its configuration besides */
+function configurationOf({ config, context }: RunBody, assistant: RunAssistant, beside: JsonObject): Configuration {
   const configurable = isObject(config?.configurable) ? config.configurable : {}
-  const given = Object.keys(headers).length > 0 ? { ...config, configurable: { ...configurable, ...headers } } : config
+  const given = Object.keys(beside).length > 0 ? { ...config, configurable: { ...configurable, ...beside } } : config
   return withAssistant(assistant, {
     config: given ? configWithoutReserved(given) : null,
     context: context ? withoutReserved(context) : null
   })
+}
+
+/** The goal of a conversation, as its thread's metadata or its state has it; null: none. */
+export function goalIn(given: unknown): JsonObject | null {
+  return isObject(given) && isObject(given.goal) ? given.goal : null
+}
+
+/** What a graph is told that its caller does not say: headers, and the goal of its thread. */
+async function toldBeside({ store }: Pick<Services, 'store'>, request: RunRequest): Promise<JsonObject> {
+  const { threadId, headers = {} } = request
+  const goal = threadId === null ? null : goalIn((await store.threads.get(threadId))?.metadata)
+  return { ...headers, ...(goal && { goal }) }
 }
 
 /** A run goes on with an answer of its own thread, and a new thread has none. @throws Failure run_not_in_thread, run_not_found */

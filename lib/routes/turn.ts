@@ -12,6 +12,8 @@ export interface Entry {
   readonly messages: readonly JsonObject[]
   readonly title: Json | undefined
   readonly goal: Json | undefined
+  /** The run that has written it; null: none. */
+  readonly runId: string | null
 }
 
 export interface Turn {
@@ -46,7 +48,20 @@ function entryIn(state: Json): Entry[] {
   if (!isObject(state) || !isObject(state.checkpoint) || typeof state.checkpoint.checkpoint_id !== 'string') return []
   const values = isObject(state.values) ? state.values : {}
   const messages = Array.isArray(values.messages) ? values.messages.filter(isObject) : []
-  return [{ checkpointId: state.checkpoint.checkpoint_id, messages, title: values.title, goal: values.goal }]
+  const run = isObject(state.metadata) ? state.metadata.run_id : null
+  return [
+    {
+      ...{ checkpointId: state.checkpoint.checkpoint_id, messages, title: values.title, goal: values.goal },
+      runId: typeof run === 'string' ? run : null
+    }
+  ]
+}
+
+/** The run that a message of the newest state is of. Those of a graph bear none: it is that of the first state with it. */
+export function runOf(history: readonly [Entry, ...Entry[]], message: JsonObject | undefined): string | null {
+  if (!message) return null
+  if (typeof message.run_id === 'string') return message.run_id
+  return history.findLast(({ messages }) => messages.some(({ id }) => id === message.id))?.runId ?? null
 }
 
 /** Frontends show it: middlewares hide what they add to a conversation. */
@@ -62,20 +77,37 @@ export function isQuestion(message: JsonObject): boolean {
   return message.type === 'human' && isVisible(message)
 }
 
+/** What an answer is one to. */
+interface Asked {
+  readonly human: JsonObject & { readonly id: string }
+  /** Index of the human message. */
+  readonly start: number
+  readonly runId: string
+}
+
+/**
+ * What was asked before the message at this index of the newest state.
+ * @throws Refused 409 when it has no human message, or no run
+ */
+export function askedBefore(history: readonly [Entry, ...Entry[]], index: number): Asked {
+  const { messages } = history[0]
+  const start = messages.slice(0, index + 1).findLastIndex(isQuestion)
+  const human = messages[start]
+  if (!human || typeof human.id !== 'string') throw new Refused(409, 'No human message stands before this answer')
+  const runId = runOf(history, messages[index])
+  if (runId === null) throw new Refused(409, 'The run of this answer is not known')
+  return { human: { ...human, id: human.id }, start, runId }
+}
+
 /**
  * The turn that ends with the message at this index of the newest state.
  * @throws Refused 409 when it has no human message, no run, or no checkpoint before it
  */
 export function turnAt(history: readonly [Entry, ...Entry[]], index: number): Turn {
-  const { messages } = history[0]
-  const start = messages.slice(0, index + 1).findLastIndex(isQuestion)
-  const human = messages[start]
-  if (!human || typeof human.id !== 'string') throw new Refused(409, 'No human message stands before this answer')
-  const runId = messages[index]?.run_id
-  if (typeof runId !== 'string') throw new Refused(409, 'The run of this answer is not known')
+  const { human, start, runId } = askedBefore(history, index)
   const base = baseBefore(history, start)
   if (!base) throw new Refused(409, 'There is no checkpoint before this turn to start from')
-  return { human: { ...human, id: human.id }, messages: messages.slice(start, index + 1), runId, base }
+  return { human, messages: history[0].messages.slice(start, index + 1), runId, base }
 }
 
 /** The state before the message at this index of the newest one; undefined: there is none among these. */

@@ -382,6 +382,34 @@ inEitherLanguage(
 )
 
 inEitherLanguage(
+  'the goal of a thread stands in its metadata, waits for the run at work, and is told to its graph until it is cleared',
+  ['told', 'odd'],
+  {},
+  async (t, { person, client }) => {
+    const { thread_id: thread } = await client.threads.create()
+    const path = `/api/threads/${thread}/goal`
+    // Each run adds what it is told.
+    const timesTold = async () => {
+      const values = await client.runs.wait(thread, 'told', { input: { steps: [] } })
+      return listIn(values, 'steps').filter((line) => String(line).startsWith('goal: ')).length
+    }
+    t.strictSame((await person.get(path)).body, { goal: null })
+    const put = () => person.ask('PUT', path, { body: { objective: 'Report' } })
+    t.match((await put()).body, { goal: { objective: 'Report', status: 'active' } })
+    t.match((await person.get(path)).body, { goal: { objective: 'Report' } })
+    t.match((await client.threads.get(thread)).metadata, { goal: { objective: 'Report' } })
+    t.equal(await timesTold(), 1)
+    const run = await client.runs.create(thread, 'odd', { input: { what: 'hang' } })
+    await until(async () => (await client.runs.get(thread, run.run_id)).status === 'running', 'it works')
+    t.equal((await put()).status, 409)
+    await client.runs.cancel(thread, run.run_id, true)
+    t.strictSame((await person.ask('DELETE', path)).body, { goal: null })
+    t.strictSame((await person.get(path)).body, { goal: null })
+    t.equal(await timesTold(), 1, 'and no more')
+  }
+)
+
+inEitherLanguage(
   'a thread whose metadata names a graph that is gone has the state of the one that ran',
   ['graph', 'asker'],
   {},

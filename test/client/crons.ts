@@ -14,11 +14,13 @@ import {
   homeOf,
   listIn,
   openSite,
+  type Options,
   type Person,
   signIn,
   textIn,
   until
 } from '../fixtures/gateway.ts'
+import { PYTHON, PYTHON_MISSING, pythonFolder, SMALL } from '../fixtures/python-graphs.ts'
 import { probes, refusal } from '../fixtures/sdk.ts'
 
 const probe = probes(t)
@@ -86,9 +88,10 @@ t.test('crons are their user’s alone, and no more than one may have', async (t
 })
 
 /** A site that has stopped, with a cron that was due in four minutes up to this one, and is again in an hour: no minute that begins counts. */
-async function lateCron(t: Test, database: DatabaseSection, body: object, ofThread = false) {
+async function lateCron(t: Test, database: DatabaseSection, body: object, ofThread = false, more: Options = {}) {
   const home = homeOf(t)
   const config = {
+    ...more,
     database,
     title: { enabled: false },
     memory: { enabled: false },
@@ -139,6 +142,28 @@ t.test('a thread that was made for one turn goes with it, unless it is to be kep
   await until(async () => (await late.person.get(`/api/threads/${threadId}/runs`)).text === '[]', 'the thread is gone')
   t.same((await late.person.post('/api/threads/search')).body, [])
 })
+
+t.test(
+  'a cron of a graph in Python is due by the clock, runs it, and its thread goes on',
+  { skip: PYTHON_MISSING },
+  async (t) => {
+    const agent = { runtime: 'graphs', config: pythonFolder(t, SMALL), python: PYTHON }
+    const asked = (content: string) => ({ assistant_id: 'agent', input: { messages: [{ role: 'user', content }] } })
+    const late = await lateCron(t, { backend: 'sqlite' }, asked('hi'), true, { agent })
+    const site = await openSite(t, late)
+    late.person.url = site.url
+    const path = `/api/threads/${String(late.threadId)}`
+    const runs = async () => listIn((await late.person.get(`${path}/runs`)).body)
+    await until(async () => at((await runs())[0], 'status') === 'success', 'its run')
+    t.match(await runs(), [{ metadata: { cron_id: late.cron_id } }])
+    const said = (body: unknown) => listIn(body, 'messages').map((one) => at(one, 'content'))
+    const { body } = await late.person.get(`${path}/state`)
+    t.strictSame(said(at(body, 'values')), ['hi', 'one two three'])
+    t.match(at(body, 'next'), [])
+    const next = await late.person.post(`${path}/runs/wait`, asked('more'))
+    t.strictSame(said(next.body), ['hi', 'one two three', 'more', 'one two three'])
+  }
+)
 
 t.test('a cron of a thread that is gone goes, one whose run is refused comes again', async (t) => {
   const late = await lateCron(t, { backend: 'sqlite' }, {}, true)

@@ -1,9 +1,11 @@
 // What a LangGraph project says of its graphs beside their code, and graphs that are made anew for each call.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { TypeSchemaReader } from '../../lib/langgraph/project/graph-schemas.ts'
 import { systemAssistantId } from '../../lib/thread/assistants.ts'
-import { at, listIn } from '../fixtures/gateway.ts'
+import { at, listIn, until } from '../fixtures/gateway.ts'
 import { graphsFolder } from '../fixtures/graphs.ts'
 import { probes, type Sdk } from '../fixtures/sdk.ts'
 
@@ -115,7 +117,10 @@ probe('schemas of a graph whose state is only a type are read from its source', 
     sums: { type: 'object', additionalProperties: { type: 'number' } }
   }
   for (const name of ['declared', 'made']) {
-    const schemas = await client.assistants.getSchemas(name)
+    const ask = () => client.assistants.getSchemas(name)
+    // A machine that is busy with others takes longer to read them than who asks first waits.
+    await until(async () => at(await ask(), 'state_schema', 'properties', 'city', 'anyOf') !== undefined, 'its types')
+    const schemas = await ask()
     t.match(at(schemas, 'state_schema', 'properties'), state)
     t.ok(at(schemas, 'state_schema', 'definitions', 'BaseMessage'), 'what is named is defined')
     t.same(at(schemas, 'input_schema', 'properties'), { messages })
@@ -123,6 +128,30 @@ probe('schemas of a graph whose state is only a type are read from its source', 
     t.same(at(schemas, 'config_schema', 'properties'), { model: { type: 'string' } })
     t.same(at(schemas, 'context_schema'), at(schemas, 'config_schema'))
   }
+})
+
+/** A compiler that takes as long as it is let. */
+const HELD = `
+  const { existsSync } = require('node:fs')
+  while (!existsSync(__dirname + '/go')) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
+  module.exports = require(REAL)
+`
+const COMPILER = fileURLToPath(new URL('../../../node_modules/typescript/lib/typescript.js', import.meta.url))
+
+t.test('types that take longer to read than who asks first waits are there for who asks next', async (t) => {
+  const folder = graphsFolder(t, 'newest', { declared: 'declared.ts:graph' })
+  const file = join(folder, 'declared.ts')
+  writeFileSync(file, DECLARED)
+  const compiler = join(folder, 'node_modules', 'typescript')
+  mkdirSync(compiler)
+  writeFileSync(join(compiler, 'index.js'), HELD.replace('REAL', JSON.stringify(COMPILER)))
+  const reader = new TypeSchemaReader(100)
+  t.strictSame(await reader.of(file, 'graph'), {}, 'nothing yet')
+  writeFileSync(join(compiler, 'go'), '')
+  await until(
+    async () => at(await reader.of(file, 'graph'), '', 'state', 'properties', 'city') !== undefined,
+    'its types'
+  )
 })
 
 probe('each subgraph has the schemas of its own state, however deep it lies', async (t, { client }) => {

@@ -2,6 +2,7 @@
 // frames, states, histories and metadata of tokens, key by key. What is masked, test/client/python/beside.py says in a list.
 // Run by `npm run test:deer`, which installs some three hundred packages.
 import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -18,7 +19,7 @@ import {
   startDeerFlowModel
 } from '../fixtures/deerflow-agent.ts'
 import { upload } from '../fixtures/form.ts'
-import { at, homeOf, listIn, openSite, type Person, type Site, signIn, textIn } from '../fixtures/gateway.ts'
+import { at, homeOf, listIn, openSite, type Person, type Site, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { startLangGraphDev } from '../fixtures/langgraph-dev.ts'
 import { type FakeModel, scripted } from '../fixtures/model.ts'
 
@@ -256,7 +257,13 @@ t.test(
   'its page has of it what DeerFlow has: models, files, plan, subagents, questions and titles',
   { skip, timeout },
   async (t) => {
-    const { person, home } = await openDeerFlow(t)
+    const { person, home, site } = await openDeerFlow(t)
+    t.ok(
+      site.logged.some(
+        ([level, fields]) => level === 'warn' && JSON.stringify(fields).includes('checkpointer: states are kept')
+      ),
+      'its checkpointer is ignored with a line'
+    )
     t.match((await person.get('/api/models')).body, { models: [{ name: 'main' }] }, 'those of our own configuration')
     t.match((await person.get('/api/features')).body, { agents_api: { enabled: true } })
     const thread = await person.thread()
@@ -306,5 +313,130 @@ t.test(
     t.match(said('ai').at(-1), { content: 'That, then.' })
     const page = (await person.get(`${path}/messages/page?limit=200`)).body
     t.equal(listIn(page, 'data').length > 12, true, 'and the feed has it all')
+  }
+)
+
+t.test(
+  'its page’s buttons do with it what they do with the built-in agent: regenerate, edit, branch, polish and the others',
+  { skip, timeout },
+  async (t) => {
+    const { person, model, home } = await openDeerFlow(t)
+    const thread = await person.thread()
+    const path = `/api/threads/${thread}`
+    const messages = async (of = path) => listIn((await person.get(`${of}/state`)).body, 'values', 'messages')
+    const said = async (type: string, of = path) => (await messages(of)).filter((one) => at(one, 'type') === type)
+    const words = async (of = path) => (await said('ai', of)).map((one) => at(one, 'content'))
+    const feed = async () => {
+      const rows = listIn((await person.get(`${path}/messages/page?limit=200`)).body, 'data')
+      return rows.filter((row) => at(row, 'event_type') === 'ai_message').map((row) => at(row, 'content', 'content'))
+    }
+    const say = async (input: unknown, more: object = {}, of = path) => {
+      const context = { ...CONTEXT, thread_id: of.split('/').at(-1) }
+      const body = { assistant_id: 'lead_agent', input, config, context, on_disconnect: 'continue', ...more }
+      const stream = await person.open('POST', `${of}/runs/stream`, { body: { stream_mode: ['values'], ...body } })
+      t.equal(await stream.ended, 'whole')
+      return stream
+    }
+    const replay = async (prepared: { readonly status: number; readonly body: unknown; readonly text: string }) => {
+      t.equal(prepared.status, 200, prepared.text)
+      const { input, checkpoint, metadata } = prepared.body as Record<string, unknown>
+      return say(input, { checkpoint, metadata })
+    }
+
+    await say(asked('q', { text: 'One.' }))
+    await say(asked('r', { text: 'Two.' }))
+    const answer = textIn((await said('ai')).at(-1), 'id')
+    await replay(await person.post(`${path}/runs/regenerate/prepare`, { message_id: answer }))
+    t.strictSame(
+      [await words(), await feed()],
+      [
+        ['One.', 'Two.'],
+        ['One.', 'Two.']
+      ],
+      'regenerated: once'
+    )
+    t.not(textIn((await said('ai')).at(-1), 'id'), answer, 'and another one')
+    t.equal(listIn((await person.get(`${path}/runs`)).body).length, 3)
+
+    const question = textIn((await said('human')).at(-1), 'id')
+    const replacement_text = scripted({ text: 'Better.' })
+    await replay(
+      await person.post(`${path}/runs/edit-regenerate/prepare`, { human_message_id: question, replacement_text })
+    )
+    t.strictSame(
+      [await words(), await feed()],
+      [
+        ['One.', 'Better.'],
+        ['One.', 'Better.']
+      ],
+      'edited'
+    )
+
+    const write_ = call('write_file', { description: 'Write', path: `${OUTPUTS}/report.md`, content: 'old' })
+    const present = call('present_files', { filepaths: [`${OUTPUTS}/report.md`] })
+    const writing = await say(asked('s', { calls: [[write_], [present]], text: 'There.' }))
+    const changes = await person.get(`${writing.runPath}/workspace-changes`)
+    t.match(changes.body, { available: true, summary: { created: 1 }, files: [{ path: `${OUTPUTS}/report.md` }] })
+    const file = `${path}/artifacts${OUTPUTS}/report.md`
+    const sha = (text: string) => createHash('sha256').update(text).digest('hex')
+    const save = (content: string, read: string) =>
+      person.ask('PUT', file, { body: { content, expected_sha256: sha(read) } })
+    t.match((await save('new', 'old')).body, { sha256: sha('new') }, 'saved')
+    t.equal((await save('newer', 'old')).status, 412)
+    await say(asked('t', { calls: [[read(`${OUTPUTS}/report.md`)]], text: 'Read.' }))
+    t.match((await said('tool')).at(-1), { content: /new/ }, 'and the agent sees it')
+
+    const usage = (await person.get(`${path}/token-usage?include_active=false`)).body
+    t.match(usage, { context_usage: { token_count: Number } }, 'the context bar')
+    t.match((await person.post('/api/input-polish', { text: scripted({ text: 'Polished.' }) })).body, {
+      rewritten_text: 'Polished.'
+    })
+
+    const last = textIn((await said('ai')).at(-1), 'id')
+    const branch = await person.post(`${path}/branches`, { message_id: last, message_ids: [last] })
+    t.match(branch.body, { parent_thread_id: thread, workspace_clone_mode: 'current_thread_best_effort' }, branch.text)
+    const there = `/api/threads/${textIn(branch.body, 'thread_id')}`
+    await say(asked('u', { calls: [[read(`${OUTPUTS}/report.md`)]], text: 'Here too.' }), {}, there)
+    t.match((await said('tool', there)).at(-1), { content: /new/ }, 'a branch has the files')
+    t.equal((await words(there)).at(-1), 'Here too.')
+    t.equal((await words()).at(-1), 'Read.', 'and its parent is as it was')
+
+    const goal = await person.ask('PUT', `${path}/goal`, { body: { objective: 'Report' } })
+    t.match(goal.body, { goal: { objective: 'Report' } }, goal.text)
+    t.match((await person.get(`${path}/goal`)).body, { goal: { objective: 'Report' } })
+    const edited = { human_message_id: textIn((await said('human')).at(-1), 'id'), replacement_text: 'other' }
+    t.equal((await person.post(`${path}/runs/edit-regenerate/prepare`, edited)).status, 409, 'nothing is edited then')
+    t.strictSame((await person.ask('DELETE', `${path}/goal`)).body, { goal: null })
+    t.strictSame((await person.get(`${path}/goal`)).body, { goal: null })
+    t.equal((await person.post(`${path}/compact`, {})).status, 409, 'it summarises by itself')
+
+    const prompt = scripted({ text: 'Scheduled.' })
+    const task = {
+      title: 'Daily',
+      prompt,
+      schedule_type: 'cron',
+      schedule_spec: { cron: '0 9 * * *' },
+      timezone: 'UTC'
+    }
+    const made = await person.post('/api/scheduled-tasks', task)
+    t.equal(made.status, 200, made.text)
+    const tasks = `/api/scheduled-tasks/${textIn(made.body, 'id')}`
+    t.match((await person.post(`${tasks}/trigger`)).body, { triggered: true })
+    await until(async () => at((await person.get(tasks)).body, 'status') === 'enabled', 'its run ends')
+    const [run] = listIn((await person.get(`${tasks}/runs`)).body)
+    t.match(run, { status: 'success', error: null })
+    t.equal((await words(`/api/threads/${textIn(run, 'thread_id')}`)).at(-1), 'Scheduled.')
+    t.match((await person.ask('DELETE', tasks)).body, { deleted: true })
+
+    t.equal((await person.post('/api/agents', { name: 'poet', soul: 'Answer in verse.' })).status, 201)
+    const asPoet = async (id: string) => {
+      await say(asked(id, { text: 'ok' }), { context: { ...CONTEXT, thread_id: thread, agent_name: 'poet' } })
+      return JSON.stringify(model.requests.at(-1)?.messages)
+    }
+    t.match(await asPoet('w'), 'Answer in verse.', 'an agent is passed to it')
+    t.equal((await person.ask('PUT', '/api/agents/poet', { body: { soul: 'Answer in prose.' } })).status, 200)
+    t.match(await asPoet('x'), 'Answer in prose.')
+    t.equal((await person.ask('DELETE', '/api/agents/poet')).status, 204)
+    t.notOk(existsSync(join(home, 'users', 'default', 'agents', 'poet', 'config.yaml')), 'and is gone with it')
   }
 )

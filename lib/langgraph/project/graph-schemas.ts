@@ -9,6 +9,7 @@ import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import { isTypeScript } from '../../agent/agent-file.ts'
 import { warnUnexpected } from '../../base/errors.ts'
+import { withTimeout } from '../../base/waiting.ts'
 
 const DRAFT = 'http://json-schema.org/draft-07/schema#'
 const MESSAGE_REF = '#/definitions/BaseMessage'
@@ -137,21 +138,28 @@ const DEFINITIONS: JsonObject = {
 
 // ----------------------------------------------------------------------------------------------------------- of types
 
-/** As LangGraph's server waits. */
-const TIMEOUT_MS = 30_000
+/** As LangGraph's server waits; on a busy machine the reading goes on for whoever asks next. */
+const WAIT_MS = 30_000
+/** What takes longer will not end. */
+const READ_MS = 300_000
 /** A project of many types takes a few hundred megabytes. */
 const HEAP_MB = 1024
 const NOTHING: SchemasByPath = {}
 
-/** Read once for each graph; empty where there is nothing to read it with, or from. */
-class TypeSchemaReader {
+/** Read once for each graph; empty where there is nothing to read it with, or from, and for who does not wait so long. */
+export class TypeSchemaReader {
   readonly #read = new Map<string, Promise<SchemasByPath>>()
+  readonly #waitMs: number
 
-  of(file: string, name: string): Promise<SchemasByPath> {
+  constructor(waitMs = WAIT_MS) {
+    this.#waitMs = waitMs
+  }
+
+  async of(file: string, name: string): Promise<SchemasByPath> {
     const key = `${file}:${name}`
     const known = this.#read.get(key) ?? read(file, name)
     this.#read.set(key, known)
-    return known
+    return (await withTimeout(known, this.#waitMs)) ?? NOTHING
   }
 }
 
@@ -164,7 +172,10 @@ async function read(file: string, name: string): Promise<SchemasByPath> {
     workerData,
     resourceLimits: { maxOldGenerationSizeMb: HEAP_MB }
   })
-  const timer = setTimeout(() => worker.terminate().catch(warnUnexpected), TIMEOUT_MS)
+  // Nobody's end waits for it.
+  worker.unref()
+  const timer = setTimeout(() => worker.terminate().catch(warnUnexpected), READ_MS)
+  timer.unref()
   try {
     return await new Promise<SchemasByPath>((resolve) => {
       worker.once('message', resolve)

@@ -22,7 +22,11 @@ class LoadError(Exception):
 
 
 class RemoteError(Exception):
-    """An error of the gateway, which loses its class on the way."""
+    """An error of the gateway. It loses its class on the way, and has it again when it goes back."""
+
+    def __init__(self, error: dict) -> None:
+        super().__init__(error["message"])
+        self.sent = error
 
 
 class Channel:
@@ -131,7 +135,7 @@ class Channel:
         error = message.get("error")
         try:
             if error:
-                answer.set_exception(RemoteError(error["message"]))
+                answer.set_exception(RemoteError(error))
             else:
                 answer.set_result(message.get("value"))
         except concurrent.futures.InvalidStateError:
@@ -162,6 +166,8 @@ _TASKS: set = set()
 
 
 def sent(error: BaseException) -> dict:
+    if isinstance(error, RemoteError):
+        return error.sent
     kind = "file" if isinstance(error, LoadError) else "other"
     message = str(error) or type(error).__name__
     return {"kind": kind, "name": type(error).__name__, "message": message, "stopReason": None}

@@ -80,7 +80,7 @@ class Saver(BaseCheckpointSaver):
                 continue
             # Only what is new; the first checkpoint stores all.
             is_new = parent is None or channel in new_versions
-            channels.append([channel, str(version), self._dumped(values[channel]) if is_new else None])
+            channels.append([channel, str(version), self._state(values[channel]) if is_new else None])
         return {
             "threadId": thread_id,
             "ns": ns,
@@ -99,9 +99,13 @@ class Saver(BaseCheckpointSaver):
             saved.append({**place, "channel": channel, **self._dumped(value)})
         return {"threadId": thread_id, "ns": ns, "checkpointId": checkpoint_id, "writes": saved}
 
-    def _dumped(self, value) -> dict:
+    def _state(self, value) -> dict:
+        """Of a state, messages also as they are shown: a run that shows one again names it (conversation/values.ts) and stores no copy."""
+        return self._dumped(value, lambda one: {"shown": one})
+
+    def _dumped(self, value, more=lambda one: {}) -> dict:
         if type(value) is list and value and all(isinstance(one, BaseMessage) for one in value):
-            return {"type": _LIST, "data": dumps([{"id": one.id, **self._element(one)} for one in value]).decode()}
+            return {"type": _LIST, "data": dumps([{"id": one.id, **self._element(one), **more(one)} for one in value]).decode()}
         type_, data = self.serde.dumps_typed(value)
         return {"type": _BYTES + type_, "data": base64.b64encode(data).decode()}
 
