@@ -25,6 +25,7 @@ import { protocol } from './protocol.ts'
 import { proxy } from './proxy.ts'
 import { python } from './python.ts'
 import { replay } from './replay.ts'
+import { resume } from './resume.ts'
 import { commit as commitId, type Entry, entries, machine, reportTo, table } from './report.ts'
 import { profileTo } from './rig.ts'
 import { state } from './state.ts'
@@ -43,6 +44,7 @@ const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
   'many-runs': manyRuns,
   'first-frame': firstFrame,
   replay,
+  resume,
   idle,
   flush,
   commit,

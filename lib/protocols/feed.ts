@@ -1,5 +1,5 @@
 // One run for one reader of a protocol that is not ours: a cursor in the run's log. A range of the log is translated once for all readers
-// at the same position, and encoded once for all with the same encoding and selection.
+// at the same position, and encoded once for all with the same encoding and selection. Who comes back begins at the last mark that he is past.
 import type { Fed, RunFeed } from '../run/delivery/thread-reader.ts'
 import type { Filter } from '../run/log/filter.ts'
 import type { RunLog } from '../run/log/run-log.ts'
@@ -8,18 +8,13 @@ import { dataOf, Kind } from '../run/log/frame.ts'
 import type { FrameSink, Loaded } from '../run/log/stored-frames.ts'
 import type { Run } from '../base/types.ts'
 import { ofHeap } from '../base/budget.ts'
-
-/** What a protocol makes of a frame. */
-export interface TranslatedEvent {
-  /** All of it, on one line: what its memory is counted by. */
-  readonly json: string
-}
+import { type Mark, Marks } from './marks.ts'
 
 /**
  * How a protocol shows a run. The result depends only on earlier frames: state in, events and state out, so that every reader gets the
  * same events, live, late, or on another process. States are immutable.
  */
-export interface Translation<State, Event extends TranslatedEvent> {
+export interface Translation<State, Event> {
   readonly initial: State
   /** @param values JSON of the state that a values frame names; null: not asked for, or gone */
   frame(run: Run, state: State, frame: RawFrame, values: string | null): Step<State, Event>
@@ -54,11 +49,13 @@ export interface Selection<Event> {
 }
 
 /** How a reader is shown a run. */
-export interface View<State, Event extends TranslatedEvent> {
+export interface View<State, Event> {
   readonly translation: Translation<State, Event>
   readonly encoding: Encoding<Event>
-  /** What it takes behind the frames below `n`; `isOver`: behind all of them. */
+  /** What it takes behind the frames below `n`. */
   selection(n: number): Selection<Event>
+  /** Whether it takes nothing of what comes before a place. Absent: all read from the beginning, and no marks are kept. */
+  isPast?(run: Run, place: Mark<State>): boolean
 }
 
 interface EncodedRange<State, Event> extends TranslatedRange<State, Event> {
@@ -68,13 +65,18 @@ interface EncodedRange<State, Event> extends TranslatedRange<State, Event> {
 
 const NOTHING = Buffer.alloc(0)
 
-export class TranslatedFeed<State, Event extends TranslatedEvent> implements RunFeed {
+export class TranslatedFeed<State, Event> implements RunFeed {
   readonly #run: Run
   readonly #log: RunLog
   readonly #view: View<State, Event>
   readonly #ranges: Ranges<EncodedRange<State, Event>>
+  readonly #marks: Marks<State>
   #next = 0
   #state: State
+  /** Of the frames below `#next`. */
+  #bytes = 0
+  /** There is nothing for its reader yet. */
+  #isPassing: boolean
   #hasEnded = false
 
   constructor(run: Run, log: RunLog, view: View<State, Event>) {
@@ -82,7 +84,10 @@ export class TranslatedFeed<State, Event extends TranslatedEvent> implements Run
     this.#log = log
     this.#view = view
     this.#state = view.translation.initial
-    this.#ranges = rangesOf(view.translation)
+    const { ranges, marks } = keptOf(view.translation)
+    this.#ranges = ranges
+    this.#marks = marks
+    this.#isPassing = view.isPast !== undefined
   }
 
   get filter(): Filter {
@@ -101,6 +106,7 @@ export class TranslatedFeed<State, Event extends TranslatedEvent> implements Run
     if (this.#hasEnded) return 'end'
     // Hot path: no allocation at the tail.
     if (this.#next >= this.#log.shown && !this.#log.isClosed) return 'tail'
+    if (this.#isPassing) this.#pass()
     const selection = this.#view.selection(this.#next)
     if (selection.waits) return 'tail'
     const range = this.#advance(selection, loaded)
@@ -111,6 +117,7 @@ export class TranslatedFeed<State, Event extends TranslatedEvent> implements Run
   /** The same as events, for answers that are not streamed. */
   nextEvents(loaded: Loaded | null): readonly Event[] | 'behind' | 'tail' | 'end' {
     if (this.#hasEnded) return 'end'
+    if (this.#isPassing) this.#pass()
     const selection = this.#view.selection(this.#next)
     if (selection.waits) return 'tail'
     const range = this.#advance(selection, loaded)
@@ -118,11 +125,27 @@ export class TranslatedFeed<State, Event extends TranslatedEvent> implements Run
     return (range === 'end' ? this.#end() : range.events).filter((event) => selection.takes(event))
   }
 
+  /** Goes to the last mark that its reader is past. */
+  #pass(): void {
+    const isThere = ({ n, epoch }: Mark<State>) => n > this.#next && this.#log.place({ epoch, n: n - 1 }) === n
+    const isPast = (mark: Mark<State>) => isThere(mark) && this.#view.isPast!(this.#run, mark)
+    const mark = this.#marks.find(this.#run.run_id, isPast)
+    if (mark) this.#go(mark)
+  }
+
+  #go({ n, state, bytes }: Omit<Mark<State>, 'epoch'>): void {
+    this.#next = n
+    this.#state = state
+    this.#bytes = bytes
+  }
+
   #advance(selection: Selection<Event>, loaded: Loaded | null) {
     const range = this.#range(selection, loaded)
     if (typeof range === 'string') return range
     this.#next = range.next
     this.#state = range.state
+    this.#bytes += range.size
+    if (this.#isPassing) this.#isPassing = !range.events.some((event) => selection.takes(event))
     return range
   }
 
@@ -143,20 +166,28 @@ export class TranslatedFeed<State, Event extends TranslatedEvent> implements Run
     const known = this.#ranges.at(log, from, withValues)
     if (known) return known
     const gap = from < log.first && loaded?.from === from ? loaded.gap : null
-    if (gap) return this.#gap(from, gap)
+    if (gap) return this.#gap(gap)
     const sink = this.#translator()
     const next = log.next(from, filter, loaded, sink)
     if (typeof next === 'string') return next
-    return this.#ranges.keep(log, from, { next: next.next, ...sink.done(), bytes: new Map() })
+    const range = { next: next.next, ...sink.done(), bytes: new Map() }
+    if (this.#view.isPast) this.#mark(range)
+    return this.#ranges.keep(log, from, range)
   }
 
-  /** The frames are gone: the run's final state replaces them. */
-  #gap(from: number, { next, values }: NonNullable<Loaded['gap']>): EncodedRange<State, Event> {
+  #mark({ next: n, epoch, state, size }: TranslatedRange<State, Event>): void {
+    if (epoch !== null) this.#marks.reached(this.#run.run_id, { n, epoch, state, bytes: this.#bytes + size })
+  }
+
+  /** The frames are gone: the run's final state replaces them, for who was sent nothing yet from the beginning. */
+  #gap({ next, values }: NonNullable<Loaded['gap']>): EncodedRange<State, Event> {
+    if (this.#isPassing) this.#go({ n: 0, state: this.#view.translation.initial, bytes: 0 })
+    const from = this.#next
     const frame = { n: from, epoch: this.#log.epoch, bytes: NOTHING }
     const translator = this.#translator()
     if (from === 0) translator.add({ ...frame, kind: Kind.metadata }, null)
     if (values !== null) translator.add({ ...frame, kind: Kind.values }, values)
-    return { next, ...translator.done(), bytes: new Map() }
+    return { next, ...translator.done(), epoch: null, bytes: new Map() }
   }
 
   #fed(range: EncodedRange<State, Event>, selection: Selection<Event>): Fed {
@@ -188,9 +219,7 @@ export class TranslatedFeed<State, Event extends TranslatedEvent> implements Run
 }
 
 /** All events that a feed has by now. Rejects when the store does. */
-export async function eventsOf<State, Event extends TranslatedEvent>(
-  feed: TranslatedFeed<State, Event>
-): Promise<Event[]> {
+export async function eventsOf<State, Event>(feed: TranslatedFeed<State, Event>): Promise<Event[]> {
   const all: Event[] = []
   for (let loaded: Loaded | null = null; ; ) {
     const events = feed.nextEvents(loaded)
@@ -214,7 +243,7 @@ export async function* piecesOf(feed: RunFeed): AsyncGenerator<Fed & object> {
 const GAP = Buffer.from('event: gap\n')
 
 /** Translates the frames of a range. */
-class Translator<State, Event extends TranslatedEvent> implements FrameSink {
+class Translator<State, Event> implements FrameSink {
   readonly from = 0
   /** What it has to know of a state that nobody wants stands in the frame. */
   readonly readsValues = false
@@ -223,6 +252,8 @@ class Translator<State, Event extends TranslatedEvent> implements FrameSink {
   readonly #events: Event[] = []
   #state: State
   #hasValues = true
+  #epoch: number | null = null
+  /** Of its frames, and of the states that they name. */
   bytes = 0
 
   constructor(run: Run, state: State, translation: Translation<State, Event>) {
@@ -241,10 +272,9 @@ class Translator<State, Event extends TranslatedEvent> implements FrameSink {
   add(frame: RawFrame, values: string | null): void {
     const { state, events } = this.#translation.frame(this.#run, this.#state, frame, values)
     this.#state = state
-    for (const event of events) {
-      this.#events.push(event)
-      this.bytes += event.json.length
-    }
+    this.#epoch = frame.epoch
+    this.bytes += frame.bytes.length + (values?.length ?? 0)
+    for (const event of events) this.#events.push(event)
   }
 
   flush(): Buffer {
@@ -252,7 +282,8 @@ class Translator<State, Event extends TranslatedEvent> implements FrameSink {
   }
 
   done(): Omit<TranslatedRange<State, Event>, 'next'> {
-    return { state: this.#state, events: this.#events, size: this.bytes, hasValues: this.#hasValues }
+    const size = this.bytes
+    return { state: this.#state, events: this.#events, epoch: this.#epoch, size, hasValues: this.#hasValues }
   }
 }
 
@@ -260,7 +291,9 @@ class Translator<State, Event extends TranslatedEvent> implements FrameSink {
 
 interface TranslatedRange<State, Event> extends Step<State, Event> {
   readonly next: number
-  /** JSON of its events, in characters. */
+  /** Of its last frame; null: the frames are gone. */
+  readonly epoch: number | null
+  /** Bytes of its frames, which its events take about. */
   readonly size: number
   /** False: translated without values. */
   readonly hasValues: boolean
@@ -320,15 +353,18 @@ class Ranges<R extends TranslatedRange<unknown, unknown>> {
   }
 }
 
-const byTranslation = new WeakMap<object, Ranges<never>>()
+interface KeptOf<State, Event> {
+  readonly ranges: Ranges<EncodedRange<State, Event>>
+  readonly marks: Marks<State>
+}
 
-function rangesOf<State, Event extends TranslatedEvent>(
-  translation: Translation<State, Event>
-): Ranges<EncodedRange<State, Event>> {
-  // Only ranges of this translation are kept under it.
-  const known = byTranslation.get(translation) as Ranges<EncodedRange<State, Event>> | undefined
+const byTranslation = new WeakMap<object, KeptOf<never, never>>()
+
+function keptOf<State, Event>(translation: Translation<State, Event>): KeptOf<State, Event> {
+  // Only what is of this translation is kept under it.
+  const known = byTranslation.get(translation) as KeptOf<State, Event> | undefined
   if (known) return known
-  const made = new Ranges<EncodedRange<State, Event>>()
-  byTranslation.set(translation, made as unknown as Ranges<never>)
+  const made: KeptOf<State, Event> = { ranges: new Ranges(), marks: new Marks() }
+  byTranslation.set(translation, made as unknown as KeptOf<never, never>)
   return made
 }

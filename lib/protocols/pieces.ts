@@ -1,8 +1,9 @@
 // The parts of a run, gathered into pieces: whole calls, texts as they grow, results, and its end with its answer. The protocols whose unit
 // is a task show these in their own words. Pure: pieces depend on earlier frames alone, so that every reader gets the same.
 import { emptyText, type GrowingText } from '../conversation/chunk.ts'
-import type { Json, Run } from '../base/types.ts'
+import type { Json, JsonObject, Run } from '../base/types.ts'
 import type { Translation } from './feed.ts'
+import { JsonText } from './json-text.ts'
 import { type End, endingParts, NO_PARTS, type Part, partsIn, type PartState } from './parts.ts'
 import { END_PART, type FramePlace } from './places.ts'
 
@@ -37,7 +38,7 @@ type Said =
  * `count`: how many there are up to this one; it only grows, also over attempts. `json`: what it is, for clients that show more than a
  * line of text.
  */
-export type Piece = Said & { readonly at: FramePlace; readonly count: number; readonly json: string }
+export type Piece = Said & { readonly at: FramePlace; readonly count: number; readonly json: JsonText }
 
 /** How far a message has come that is not whole. */
 interface Growing {
@@ -82,7 +83,12 @@ function placed(before: PieceState, parts: readonly Part[], at: FramePlace) {
     state = next
     if (!said) continue
     state = { ...state, count: state.count + 1 }
-    events.push({ ...said, at: { ...at, part: at.part + events.length }, count: state.count, json: jsonOf(said) })
+    events.push({
+      ...said,
+      at: { ...at, part: at.part + events.length },
+      count: state.count,
+      json: new JsonText(shownOf(said))
+    })
   }
   return { state, events }
 }
@@ -148,26 +154,20 @@ function resultOf({ id, name, text, isError }: Part & { readonly type: 'result' 
   return { type: 'result', id, name, text, isError }
 }
 
-function jsonOf(said: Said): string {
+function shownOf(said: Said): JsonObject {
   switch (said.type) {
     case 'begun':
-      return JSON.stringify({ type: 'begun', thread_id: said.run.thread_id, run_id: said.run.run_id })
+      return { type: 'begun', thread_id: said.run.thread_id, run_id: said.run.run_id }
     case 'text':
     case 'reasoning':
-      return JSON.stringify({ type: said.type, message_id: said.message, text: said.text })
+      return { type: said.type, message_id: said.message, text: said.text }
     case 'call':
-      return JSON.stringify({ type: 'tool_call', id: said.id, name: said.name, args: said.args })
+      return { type: 'tool_call', id: said.id, name: said.name, args: said.args }
     case 'result':
-      return JSON.stringify({
-        type: 'tool_result',
-        id: said.id,
-        name: said.name,
-        text: said.text,
-        is_error: said.isError
-      })
+      return { type: 'tool_result', id: said.id, name: said.name, text: said.text, is_error: said.isError }
     case 'asked':
-      return JSON.stringify(said)
+      return { type: said.type, text: said.text }
     case 'end':
-      return JSON.stringify({ type: 'end', run_id: said.ended.run.run_id, text: said.ended.answer })
+      return { type: 'end', run_id: said.ended.run.run_id, text: said.ended.answer }
   }
 }

@@ -1,4 +1,7 @@
 // Where an event of a protocol stands: in its run, by its frame and which of the frame's events it is, and in its thread, by its run too.
+import type { Run } from '../base/types.ts'
+import type { JsonText } from './json-text.ts'
+import type { Mark } from './marks.ts'
 
 /** In a run. */
 export interface FramePlace {
@@ -37,8 +40,20 @@ export function isBehindInThread(one: Place, other: Place): boolean {
   return one.ordinal === other.ordinal ? isBehind(one, other) : one.ordinal > other.ordinal
 }
 
+/** Whether nothing before a place of its run stands behind `after`; null: behind the beginning. */
+export function isPast({ n, epoch }: Mark<unknown>, after: FramePlace | null): boolean {
+  if (after === null) return false
+  return epoch === after.epoch ? n <= after.n : epoch < after.epoch
+}
+
+/** The same for a place of a thread. */
+export function isPastInThread({ ordinal }: Pick<Run, 'ordinal'>, mark: Mark<unknown>, after: Place | null): boolean {
+  if (after === null || ordinal > after.ordinal) return false
+  return ordinal < after.ordinal || isPast(mark, after)
+}
+
 /** Server-sent events that bear their place. */
 export const placedEvents = {
-  bytes: (events: readonly { readonly json: string; readonly at: Place }[]): Buffer =>
+  bytes: (events: readonly { readonly json: JsonText; readonly at: Place }[]): Buffer =>
     Buffer.from(events.map(({ json, at }) => `id: ${placeText(at)}\ndata: ${json}\n\n`).join(''))
 }

@@ -6,10 +6,10 @@ import { openEvents, readerOf } from '../routes/join-request.ts'
 import type { Services } from '../routes/services.ts'
 import type { Place } from '../run/delivery/streams.ts'
 import { HEARTBEAT } from '../run/log/frame.ts'
-import { eventsOf, TranslatedFeed, type TranslatedEvent, type Translation, type View } from './feed.ts'
+import { eventsOf, TranslatedFeed, type Translation, type View } from './feed.ts'
 import type { Filter } from '../run/log/filter.ts'
 
-interface RunStream<State, Event extends TranslatedEvent> extends View<State, Event> {
+interface RunStream<State, Event> extends View<State, Event> {
   readonly run: Run
   /** Runs of the same thread that are sent first, in order. */
   readonly before?: readonly Run[]
@@ -27,7 +27,7 @@ interface RunStream<State, Event extends TranslatedEvent> extends View<State, Ev
 }
 
 /** Streams a run until its end. `place`: the stream's reserved place (`streams.hold`). */
-export function streamRun<State, Event extends TranslatedEvent>(
+export function streamRun<State, Event>(
   services: Pick<Services, 'config' | 'registry' | 'isValid'>,
   call: Call,
   place: Place,
@@ -66,7 +66,7 @@ export function streamRun<State, Event extends TranslatedEvent>(
 }
 
 /** All events of a run so far; of one that has ended, all. Rejects when the store does. */
-export async function eventsOfRun<State, Event extends TranslatedEvent>(
+export async function eventsOfRun<State, Event>(
   { registry }: Pick<Services, 'registry'>,
   run: Run,
   translation: Translation<State, Event>,

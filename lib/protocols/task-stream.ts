@@ -13,7 +13,7 @@ import type { Run } from '../base/types.ts'
 import { type Selection, TranslatedFeed } from './feed.ts'
 import { PART_FILTER } from './parts.ts'
 import { type Ended, type Piece, type PieceState, pieces } from './pieces.ts'
-import { type FramePlace, isBehind } from './places.ts'
+import { type FramePlace, isBehind, isPast } from './places.ts'
 import { eventsOfRun } from './stream.ts'
 
 /** How one reader is shown a task. */
@@ -52,11 +52,17 @@ export function openTask(services: Services, call: Call, view: TaskView, place: 
       heartbeat: HEARTBEAT,
       after: run.ordinal - 1,
       feed: (shown, log) => {
-        const selection = selectionAfter(shown.run_id === run.run_id ? view.after : null)
+        const after = shown.run_id === run.run_id ? view.after : null
+        const selection = selectionAfter(after)
         const encoding = {
           bytes: (told: readonly Piece[]) => Buffer.from(told.map((one) => view.encode(shown, one)).join(''))
         }
-        const feed = new TranslatedFeed(shown, log, { translation: pieces, encoding, selection: () => selection })
+        const feed = new TranslatedFeed(shown, log, {
+          translation: pieces,
+          encoding,
+          selection: () => selection,
+          isPast: (_, place) => isPast(place, after)
+        })
         return new TaskFeed(feed, () => {
           const isLast = view.isLast(log.run)
           if (isLast) wire.end(NOTHING)

@@ -59,7 +59,7 @@ function additionOf(piece: Piece): Addition | null {
 
 function dataPart({ json }: Piece): JsonObject {
   // A piece's JSON is that of an object.
-  return { data: JSON.parse(json) as Json, mediaType: 'application/json' }
+  return { data: JSON.parse(String(json)) as Json, mediaType: 'application/json' }
 }
 
 /** The status behind a run, with what it asks or why it failed. */

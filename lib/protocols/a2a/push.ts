@@ -91,7 +91,7 @@ export async function noticeOf(services: Pick<Services, 'registry'>, run: Run, c
   const { token, authentication } = config
   const { scheme, credentials } = isObject(authentication) ? authentication : {}
   const all = await eventsOfRun(services, run, pieces, { filter: PART_FILTER })
-  const isLong = all.reduce((sum, { json }) => sum + json.length, 0) > ARTIFACTS_MAX
+  const isLong = all.reduce((sum, { json }) => sum + String(json).length, 0) > ARTIFACTS_MAX
   const shown = isLong ? all.slice(-1) : all
   const task = { ...taskView(onlyOf(run), [run], { pieces: shown }), id: taskIdOf(run), contextId: contextOf(run) }
   return {

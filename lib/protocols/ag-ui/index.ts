@@ -12,7 +12,8 @@ import { entriesOf } from '../../routes/turn.ts'
 import { inputNames, userQuestions } from '../client-tools.ts'
 import { throughDoor } from '../door.ts'
 import { PART_FILTER, partsOfMessages } from '../parts.ts'
-import { isBehindInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
+import type { Mark } from '../marks.ts'
+import { isBehindInThread, isPastInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
 import { begunBefore, requestKeyOf } from '../repeats.ts'
 import { streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, visibleThread } from '../threads.ts'
@@ -117,7 +118,12 @@ export function agUi(services: Services) {
       takes: ({ at, isInput }: AgUiEvent) => (withInput || !isInput) && (after === null || isBehindInThread(at, after)),
       key: `${withInput} ${after === null ? '' : placeText(after)}`
     }
-    return { translation: translationIn(dialect), encoding: placedEvents, selection: () => selection }
+    return {
+      translation: translationIn(dialect),
+      encoding: placedEvents,
+      selection: () => selection,
+      isPast: (run: Run, place: Mark<unknown>) => isPastInThread(run, place, after)
+    }
   }
 
   const again = (call: UserCall, run: Run, dialect: Dialect): Promise<typeof HANDLED> =>

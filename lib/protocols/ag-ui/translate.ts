@@ -3,12 +3,13 @@ import { type Interrupt, isObject, type Json, type JsonObject, type Run, textOf 
 import { objectsIn, textOr } from '../../base/json.ts'
 import { userQuestions } from '../client-tools.ts'
 import type { Translation } from '../feed.ts'
+import { JsonText } from '../json-text.ts'
 import { type Call, type End, endingParts, NO_PARTS, type Part, partsIn, type PartState, tokensOf } from '../parts.ts'
 import { reviewsOf } from '../reviews.ts'
 import { END_PART, type Place } from '../places.ts'
 
 export interface AgUiEvent {
-  readonly json: string
+  readonly json: JsonText
   readonly at: Place
   /** It repeats what the client has sent itself: for who connects without having it. */
   readonly isInput: boolean
@@ -59,7 +60,7 @@ function translationOf(dialect: Dialect): Translation<State, AgUiEvent> {
 
 function placed(events: readonly JsonObject[], at: Place): AgUiEvent[] {
   return events.map((event, i) => ({
-    json: JSON.stringify(event),
+    json: new JsonText(event),
     at: { ...at, part: at.part + i },
     isInput: inputs.has(event)
   }))

@@ -10,7 +10,8 @@ import { entriesOf } from '../../routes/turn.ts'
 import type { Selection } from '../feed.ts'
 import { throughDoor } from '../door.ts'
 import { PART_FILTER } from '../parts.ts'
-import { isBehindInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
+import type { Mark } from '../marks.ts'
+import { isBehindInThread, isPastInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
 import { begunBefore, type RequestKey, requestKeyOf } from '../repeats.ts'
 import { streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, stopThread, visibleThread } from '../threads.ts'
@@ -36,6 +37,7 @@ export function aiSdkRoutes(services: Services): Route[] {
       earlier: ANSWERED,
       encoding: placedEvents,
       selection: () => selection,
+      isPast: (run: Run, place: Mark<unknown>) => isPastInThread(run, place, after),
       last: DONE
     }
   }

@@ -13,10 +13,10 @@ import { readerOf } from '../../routes/join-request.ts'
 import { alreadyEnded } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
 import type { ThreadsJoiner } from '../../run/delivery/thread-joiner.ts'
-import { type Encoding, type Selection, TranslatedFeed } from '../feed.ts'
+import { type Selection, TranslatedFeed, type View } from '../feed.ts'
 import { visibleThread } from '../threads.ts'
 import { PROTOCOL } from './ids.ts'
-import { ANSWERED, type Chunk, TRANSLATION } from './translate.ts'
+import { ANSWERED, type ChatState, type Chunk, TRANSLATION } from './translate.ts'
 
 /** Answers that one socket reads at once. */
 const REQUESTS_MAX = 32
@@ -141,10 +141,10 @@ class ChatSocket {
     const run = runs.at(-1)!
     this.#report({ type: 'start', requestId, run: runs[0]!.run_id })
     const { readers } = this.#services.registry
-    const encoding = chunkFrames(requestId, after)
+    const numbered = new Numbered(requestId, after)
     const viewOf = (one: Run) => ({
       translation: one.run_id === run.run_id ? TRANSLATION : ANSWERED,
-      encoding,
+      ...numbered.ofRun(),
       selection: () => this.#chats.selection
     })
     this.#reading.set(requestId, run)
@@ -194,17 +194,31 @@ function frameIn(text: string): JsonObject | null {
   }
 }
 
-/** Chunks numbered from 0, those behind one of them. Of one request: bytes are asked for in order, and once. */
-function chunkFrames(requestId: string, after: number): Encoding<Chunk> {
-  const head = `{"type":"chunk","requestId":${JSON.stringify(requestId)},"sequence":`
-  let next = 0
-  return {
-    isOfOne: true,
-    bytes: (chunks) => {
-      const numbered = chunks.map(({ json }) => ({ sequence: next++, json }))
-      return textFrames(
-        numbered.filter(({ sequence }) => sequence > after).map((one) => `${head}${one.sequence},"chunk":${one.json}}`)
-      )
+/** Chunks numbered from 0 over the runs of one request, one after the other: those behind one of them are sent. */
+class Numbered {
+  readonly #head: string
+  readonly #after: number
+  /** Number of the first chunk that was not seen yet. */
+  #next = 0
+
+  constructor(requestId: string, after: number) {
+    this.#head = `{"type":"chunk","requestId":${JSON.stringify(requestId)},"sequence":`
+    this.#after = after
+  }
+
+  /** How the next run is shown. */
+  ofRun(): Required<Pick<View<ChatState, Chunk>, 'encoding' | 'isPast'>> {
+    const first = this.#next
+    return {
+      encoding: { isOfOne: true, bytes: (chunks) => this.#frames(first, chunks) },
+      isPast: (_, { state }) => first + state.count <= this.#after + 1
     }
+  }
+
+  #frames(first: number, chunks: readonly Chunk[]): Buffer {
+    const numbered = chunks.map(({ number, json }) => ({ sequence: first + number, json }))
+    this.#next = first + (chunks.at(-1)?.number ?? -1) + 1
+    const fresh = numbered.filter(({ sequence }) => sequence > this.#after)
+    return textFrames(fresh.map(({ sequence, json }) => `${this.#head}${sequence},"chunk":${json}}`))
   }
 }

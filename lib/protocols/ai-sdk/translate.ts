@@ -1,23 +1,33 @@
 // A run as the AI SDK's UI message stream, v1: one message, which grows by chunks.
 import { isObject, type Interrupt, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import type { Translation } from '../feed.ts'
+import { JsonText } from '../json-text.ts'
 import { type Call, type End, endingParts, NO_PARTS, type Part, partsIn, type PartState, tokensOf } from '../parts.ts'
 import { approvalId, reviewsOf } from '../reviews.ts'
 import { END_PART, type Place } from '../places.ts'
 import { continuesMessage, messageIdOf } from './ids.ts'
 
-/** A chunk, and where it stands in its thread. */
+/** A chunk, where it stands in its thread, and how many of its run come before it. */
 export interface Chunk {
-  readonly json: string
+  readonly json: JsonText
   readonly at: Place
+  readonly number: number
 }
 
-export const TRANSLATION: Translation<PartState, Chunk> = {
-  initial: NO_PARTS,
+/** Immutable: readers at the same place share it. */
+export interface ChatState {
+  readonly parts: PartState
+  /** Chunks so far. */
+  readonly count: number
+}
+
+export const TRANSLATION: Translation<ChatState, Chunk> = {
+  initial: { parts: NO_PARTS, count: 0 },
   frame(run, before, frame, values) {
-    const { state, parts } = partsIn(run, before, frame, values)
+    const { state, parts } = partsIn(run, before.parts, frame, values)
     const { epoch, n } = frame
-    return { state, events: placed(chunksOf(run, parts), { ordinal: run.ordinal, epoch, n, part: 0 }) }
+    const events = placed(chunksOf(run, parts), { ordinal: run.ordinal, epoch, n, part: 0 }, before.count)
+    return { state: { parts: state, count: before.count + events.length }, events }
   },
   end: (run, state, at) => ending(run, state, at, (chunk) => chunk)
 }
@@ -26,7 +36,7 @@ export const TRANSLATION: Translation<PartState, Chunk> = {
  * Of a run whose message has gone on in another: what it asked is answered, and not asked again. Its chunks have the same places. What stands
  * for an answer of the client's own stays: the answer follows.
  */
-export const ANSWERED: Translation<PartState, Chunk> = {
+export const ANSWERED: Translation<ChatState, Chunk> = {
   ...TRANSLATION,
   end: (run, state, at) => ending(run, state, at, (chunk) => (chunk.providerExecuted === false ? chunk : NOTHING))
 }
@@ -35,18 +45,22 @@ const NOTHING: JsonObject = { type: 'message-metadata', messageMetadata: {} }
 
 function ending(
   run: Run,
-  state: PartState,
+  { parts, count }: ChatState,
   { epoch, n }: Parameters<(typeof TRANSLATION)['end']>[2],
   asking: (chunk: JsonObject) => JsonObject
 ): Chunk[] {
-  const all = endingParts(run, state).flatMap((part) =>
+  const all = endingParts(run, parts).flatMap((part) =>
     part.type === 'end' ? endChunks(part.end, asking) : chunks(run, part)
   )
-  return placed(all, { ordinal: run.ordinal, epoch, n, part: END_PART })
+  return placed(all, { ordinal: run.ordinal, epoch, n, part: END_PART }, count)
 }
 
-function placed(chunks: readonly JsonObject[], at: Place): Chunk[] {
-  return chunks.map((chunk, i) => ({ json: JSON.stringify(chunk), at: { ...at, part: at.part + i } }))
+function placed(chunks: readonly JsonObject[], at: Place, count: number): Chunk[] {
+  return chunks.map((chunk, i) => ({
+    json: new JsonText(chunk),
+    at: { ...at, part: at.part + i },
+    number: count + i
+  }))
 }
 
 function chunksOf(run: Run, parts: readonly Part[]): JsonObject[] {

@@ -2,6 +2,7 @@
 import { clientToolNames } from '../../agent/client-context.ts'
 import type { JsonObject, Run } from '../../base/types.ts'
 import type { Encoding, Selection, Translation } from '../feed.ts'
+import { JsonText } from '../json-text.ts'
 import { PART_FILTER } from '../parts.ts'
 import { type Ended, type Piece, type PieceState, pieces } from '../pieces.ts'
 import { formOf } from '../form.ts'
@@ -11,7 +12,7 @@ import { countsOf, endOf, keptOf, seconds } from './response.ts'
 
 /** What a chunk adds; the last one has how it ended. */
 export interface CompletionChunk {
-  readonly json: string
+  readonly json: JsonText
   readonly delta: JsonObject
   readonly finish: string | null
   readonly error: string | null
@@ -87,7 +88,7 @@ function calling(run: Run, state: CompletionState, { id, name, args }: Piece & {
 /** What the agent asks is the answer, where there is no call for the client. */
 function lastChunks(run: Run, state: CompletionState, ended: Ended): CompletionChunk[] {
   const { status, error = null } = endOf(ended.run, ended.failure)
-  if (status === 'failed') return [{ ...chunk(run, {}), json: failureJson(error), error }]
+  if (status === 'failed') return [{ ...chunk(run, {}), json: failureOf(error), error }]
   const isAsking = asks(ended.run) && state.calls === 0
   const gap = state.message === null ? '' : BETWEEN
   const question = { content: gap + (state.question ?? formOf(ended.questions).message) }
@@ -97,10 +98,9 @@ function lastChunks(run: Run, state: CompletionState, ended: Ended): CompletionC
   return [...(isAsking ? [chunk(run, question)] : []), chunk(run, {}, finish, usage)]
 }
 
-function failureJson(message: string | null): string {
-  return JSON.stringify({
-    error: { message: message ?? 'The run failed', type: 'server_error', param: null, code: null }
-  })
+function failureOf(message: string | null): JsonText {
+  const error = { message: message ?? 'The run failed', type: 'server_error', param: null, code: null }
+  return new JsonText({ error })
 }
 
 function chunk(
@@ -111,7 +111,7 @@ function chunk(
 ): CompletionChunk {
   const choices = [{ index: 0, delta, logprobs: null, finish_reason: finish }]
   return {
-    json: JSON.stringify({ ...headOf(run, 'chat.completion.chunk'), choices }),
+    json: new JsonText({ ...headOf(run, 'chat.completion.chunk'), choices }),
     delta,
     finish,
     usage,
@@ -158,6 +158,6 @@ function withUsage({ json, finish, usage }: CompletionChunk): string {
   const told = `data: ${json}\n\n`
   if (finish === null) return told
   // Of the same response, by its head.
-  const { choices: _, ...head } = JSON.parse(json) as JsonObject
+  const { choices: _, ...head } = JSON.parse(String(json)) as JsonObject
   return `${told}data: ${JSON.stringify({ ...head, choices: [], usage: usage ?? completionUsage({}) })}\n\n`
 }

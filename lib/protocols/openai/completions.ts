@@ -129,7 +129,7 @@ function threadIn({ req }: UserCall): string | null {
 function completionOf(run: Run, chunks: readonly CompletionChunk[]): JsonObject {
   const textsOf = (name: string) => chunks.map(({ delta }) => delta[name] ?? '').join('')
   const last = chunks.at(-1)
-  if (last?.error) return JSON.parse(last.json) as JsonObject
+  if (last?.error) return JSON.parse(String(last.json)) as JsonObject
   const calls = chunks.flatMap(({ delta }) => (Array.isArray(delta.tool_calls) ? delta.tool_calls : []))
   const content = textsOf('content')
   const reasoning = textsOf('reasoning_content')

@@ -20,7 +20,7 @@ import { itemsOf, readItems } from './input.ts'
 import { pageOf } from './page.ts'
 import { keptOf, responseOf } from './response.ts'
 import { formatIn, toolsIn } from './tools.ts'
-import { isTerminal, responseEvents, responses, selectionAfter } from './translate.ts'
+import { isTerminal, responses, viewAfter } from './translate.ts'
 import { Turns } from './turn.ts'
 
 /** What a credential that has ended is told behind the head of an answer. */
@@ -102,9 +102,7 @@ export class Responses {
   }
 
   #stream(call: UserCall, run: Run, place: Place, after: number): typeof HANDLED {
-    const selection = selectionAfter(after)
-    const view = { translation: responses, encoding: responseEvents, selection: () => selection }
-    return streamRun(this.#services, call, place, { run, ...view })
+    return streamRun(this.#services, call, place, { run, ...viewAfter(after) })
   }
 
   #wait(call: UserCall, run: Run, place: Place): Promise<typeof HANDLED> {
@@ -117,10 +115,10 @@ export class Responses {
     const events = await eventsOfRun(this.#services, run, responses, { filter: PART_FILTER })
     const last = events.findLast(isTerminal)
     // Written by the translation.
-    if (last) return (JSON.parse(last.json) as { response: JsonObject }).response
+    if (last) return (JSON.parse(String(last.json)) as { response: JsonObject }).response
     const output = events
       .filter(({ type }) => type === 'response.output_item.done')
-      .map(({ json }) => (JSON.parse(json) as { item: JsonObject }).item)
+      .map(({ json }) => (JSON.parse(String(json)) as { item: JsonObject }).item)
     return responseOf(run, { status: run.status === 'pending' ? 'queued' : 'in_progress', output })
   }
 

@@ -4,7 +4,8 @@ import { clientToolNames } from '../../agent/client-context.ts'
 import { emptyText, type GrowingText } from '../../conversation/chunk.ts'
 import { Kind } from '../../run/log/frame.ts'
 import type { Json, JsonObject, Run } from '../../base/types.ts'
-import type { Encoding, Selection, Translation } from '../feed.ts'
+import type { Encoding, View, Translation } from '../feed.ts'
+import { JsonText } from '../json-text.ts'
 import { PART_FILTER } from '../parts.ts'
 import { type Ended, type Piece, type PieceState, pieces } from '../pieces.ts'
 import { formOf } from '../form.ts'
@@ -15,7 +16,7 @@ import { endOf, keptOf, responseOf } from './response.ts'
 interface ResponseEvent {
   readonly type: string
   readonly seq: number
-  readonly json: string
+  readonly json: JsonText
 }
 
 /** The item that grows. */
@@ -91,10 +92,16 @@ export const responseEvents: Encoding<ResponseEvent> = {
   bytes: (events) => Buffer.from(events.map(({ type, json }) => `event: ${type}\ndata: ${json}\n\n`).join(''))
 }
 
-/** What a reader that has the events up to a number takes; -1: all. The end is for everybody. */
-export function selectionAfter(after: number): Selection<ResponseEvent> {
+/** As a reader is shown it that has the events up to a number; -1: none. The end is for everybody. */
+export function viewAfter(after: number): View<ResponseState, ResponseEvent> {
   const takes = (event: ResponseEvent) => event.seq > after || isTerminal(event)
-  return { filter: PART_FILTER, withValues: false, takes, key: after < 0 ? '' : String(after) }
+  const selection = { filter: PART_FILTER, withValues: false, takes, key: after < 0 ? '' : String(after) }
+  return {
+    translation: responses,
+    encoding: responseEvents,
+    selection: () => selection,
+    isPast: (_, { state }) => state.seq <= after + 1
+  }
 }
 
 /** In place of frames that are gone stands a state, which has the answered calls too: those belong to the response before. */
@@ -169,7 +176,7 @@ class Writer {
 
   #emit(type: string, fields: JsonObject): void {
     const { seq } = this.#state
-    this.#events.push({ type, seq, json: JSON.stringify({ type, sequence_number: seq, ...fields }) })
+    this.#events.push({ type, seq, json: new JsonText({ type, sequence_number: seq, ...fields }) })
     this.#state = { ...this.#state, seq: seq + 1 }
   }
 
