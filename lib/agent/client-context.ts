@@ -17,9 +17,18 @@ export function clientToolsIn(context: JsonObject): Tool[] {
   return Array.isArray(given) ? given.filter(isObject).map(clientTool) : []
 }
 
-/** Their names. */
-export function clientToolNames(context: Json | undefined): string[] {
-  return isObject(context) ? clientToolsIn(context).map(({ name }) => name) : []
+/** Names of the client's tools that a run was given: in its context, or in the input of a graph. */
+export function clientToolNames({ context, input }: JsonObject): string[] {
+  const lists = [isObject(context) && context[CLIENT_TOOLS], isObject(input) && input.tools]
+  const given = lists.flatMap((list) => (Array.isArray(list) ? list.filter(isObject) : []))
+  return given.flatMap(({ name }) => (typeof name === 'string' ? [name] : []))
+}
+
+/** Of a tool message, in its `artifact`: its call is one that the client runs. Kept with the conversation, whose runs may be gone. */
+export const BY_CLIENT: JsonObject = { client_tool: true }
+
+export function isByClient({ artifact }: { readonly artifact?: Json | undefined }): boolean {
+  return isObject(artifact) && artifact.client_tool === true
 }
 
 /** Whether an interrupt is a call of a client's tool. */

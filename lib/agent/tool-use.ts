@@ -8,6 +8,7 @@ import { INTERRUPTED } from './chat.ts'
 import type { CallIds } from './model.ts'
 import type { Reporting } from './observer.ts'
 import type { AgentRecord } from './runtime.ts'
+import { BY_CLIENT, isByClient } from './client-context.ts'
 import { type Tool, type ToolAnswer, unknownTool, UserInterrupt } from './tool.ts'
 import { clarificationOf } from './tools.ts'
 import type { Work } from './work.ts'
@@ -90,15 +91,16 @@ export class ToolUse {
     const { messages } = this.#work
     const isResult = (one: Message) => one.type === 'tool' && one.tool_call_id === call.id
     const at = isQuestion ? messages.findLastIndex(isResult) : -1
+    const asked = messages[at]
     const message: ToolMessage = {
       type: 'tool',
-      id: messages[at]?.id ?? randomUUID(),
+      id: asked?.id ?? randomUUID(),
       content,
       additional_kwargs: {},
       response_metadata: {},
       name: call.name,
       tool_call_id: call.id,
-      artifact: null,
+      artifact: asked?.type === 'tool' && isByClient(asked) ? BY_CLIENT : null,
       status
     }
     if (at >= 0) messages[at] = message

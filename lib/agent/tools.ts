@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { DEFAULT_USER_ID } from '../base/scope.ts'
 import { isObject, type Json, type JsonObject, type ToolCall, type ToolMessage } from '../base/types.ts'
+import { BY_CLIENT, isClientCall } from './client-context.ts'
 import { type Tool, type ToolContext, UserInterrupt, type ToolSource } from './tool.ts'
 
 /** Virtual folders, as in files/paths.ts. */
@@ -256,6 +257,7 @@ export function clarificationOf(call: ToolCall, value: Json): ToolMessage {
     name: NAME,
     tool_call_id: call.id,
     artifact: {
+      ...(isClientCall(value) && BY_CLIENT),
       human_input: {
         version: 1,
         kind: 'human_input_request',

@@ -17,7 +17,7 @@ import { isBehindInThread, isPastInThread, type Place, placedEvents, placeText, 
 import { begunBefore, requestKeyOf } from '../repeats.ts'
 import { streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, visibleThread } from '../threads.ts'
-import { dialectIn, offersInput, type RunInput, runBodyOf, runInput } from './input.ts'
+import { dialectIn, hasResults, offersInput, type RunInput, runBodyOf, runInput } from './input.ts'
 import { pageMessages } from './messages.ts'
 import { type AgUiEvent, type Dialect, interruptOf, namesOf, translationIn } from './translate.ts'
 
@@ -150,7 +150,10 @@ export function agUi(services: Services) {
         isOfGraphs: states.isOfGraphs,
         takesClientContext: services.agent.takesClientContext === true,
         questions,
-        stored: threadId !== null && questions.length > 0 ? await storedIn(threadId, call.user.id) : [],
+        stored:
+          threadId !== null && (questions.length > 0 || hasResults(given))
+            ? await storedIn(threadId, call.user.id)
+            : [],
         takes: offersInput(given) ? await inputNames(services, agent, call.user.id) : () => false
       })
       // A request that is sent twice begins one run, also while the first is on its way.

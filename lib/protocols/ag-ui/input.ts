@@ -1,14 +1,13 @@
 // What a client of AG-UI sends, as the body of a run: the user's words, answers to what was asked, and of its tools, state and context what
 // the agent takes.
 import * as v from 'valibot'
-import { CLIENT_INSTRUCTIONS, CLIENT_TOOLS } from '../../agent/client-context.ts'
 import { Refused } from '../../base/errors.ts'
 import { objectsIn, textOr } from '../../base/json.ts'
 import { type Interrupt, isObject, type Json, type JsonObject } from '../../base/types.ts'
 import { jsonObject, listOf, objectOf } from '../../http/schema.ts'
 import { PART_MODES } from '../parts.ts'
 import { refusedValue } from '../../routes/input.ts'
-import { clientToolIn, resultsIn, TOOLS_MAX } from '../client-tools.ts'
+import { clientContext, clientToolIn, openResultsIn, resultsIn, TOOLS_MAX } from '../client-tools.ts'
 import { answeredWith, decided, isReview, resumeOf } from '../reviews.ts'
 import { NAME_MAX } from '../threads.ts'
 import { type Dialect, RUN_NAME, THREAD_NAME } from './translate.ts'
@@ -44,7 +43,7 @@ interface Situation {
   readonly isOfGraphs: boolean
   /** The agent honours tools and instructions of its clients, which the run's context has. */
   readonly takesClientContext: boolean
-  /** The thread's, where it waits for an answer. */
+  /** The thread's, where it waits for an answer, or tools have one. */
   readonly stored: readonly JsonObject[]
   /** Whether the input of a graph has a member of this name. */
   takes(name: string): boolean
@@ -82,15 +81,28 @@ export function runBodyOf(given: RunInput, situation: Situation): JsonObject {
       command: { resume: resumeOf(questions.map((one) => [one, answeredWith(one, words)] as const)) }
     }
   }
-  const said = [...resultsIn(stored, results), ...humans]
+  const left = isOfGraphs ? openResultsIn(stored, outputsOf(messages)) : []
+  const said = [...resultsIn(stored, results), ...left, ...humans]
   return { ...common, input: { ...passed(given, situation), ...(said.length > 0 && { messages: said }) } }
 }
 
 /** What tools have answered to open questions, by their ids. */
 function resultsOf(messages: readonly JsonObject[], questions: readonly Interrupt[]): Map<string, Json> {
-  const results = messages.filter(({ role }) => role === 'tool')
-  const given = results.map(({ toolCallId, content = '' }) => [String(toolCallId), content] as const)
-  return new Map(given.filter(([call]) => questions.some(({ id }) => id === call)))
+  return new Map([...outputsOf(messages)].filter(([call]) => questions.some(({ id }) => id === call)))
+}
+
+function outputsOf(messages: readonly JsonObject[]): Map<string, Json> {
+  const results = messages.filter(isResult)
+  return new Map(results.map(({ toolCallId, content = '' }) => [String(toolCallId), content] as const))
+}
+
+function isResult({ role }: JsonObject): boolean {
+  return role === 'tool'
+}
+
+/** Whether it says what tools have answered. */
+export function hasResults({ messages }: Pick<RunInput, 'messages'>): boolean {
+  return messages.some(isResult)
 }
 
 /** Tools of the client, and what it says of itself: as items of `context`, and as messages of the system. */
@@ -102,10 +114,8 @@ function contextOf({ tools, context, messages }: RunInput): JsonObject {
       ({ description, value }) => `${textOr(description) ?? ''}:\n${textOr(value) ?? JSON.stringify(value)}`
     )
   ].filter((text) => text !== '')
-  return {
-    ...(tools.length > 0 && { [CLIENT_TOOLS]: tools.map((tool, at) => clientToolIn(tool, ['body', 'tools', at])) }),
-    ...(words.length > 0 && { [CLIENT_INSTRUCTIONS]: words.join('\n\n') })
-  }
+  const own = tools.map((tool, at) => clientToolIn(tool, ['body', 'tools', at]))
+  return clientContext(own, words.join('\n\n'))
 }
 
 /** Those behind the agent's last answer: what stands before is in the thread. */

@@ -8,6 +8,7 @@ import { positionText } from '../../routes/join-request.ts'
 import type { Services } from '../../routes/services.ts'
 import { entriesOf } from '../../routes/turn.ts'
 import type { Selection } from '../feed.ts'
+import { inputNames } from '../client-tools.ts'
 import { throughDoor } from '../door.ts'
 import { PART_FILTER } from '../parts.ts'
 import type { Mark } from '../marks.ts'
@@ -17,7 +18,7 @@ import { streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, stopThread, visibleThread } from '../threads.ts'
 import { DONE, STREAM_HEADERS } from './encoding.ts'
 import { MESSAGE_KEY, messageIdOf, PROTOCOL } from './ids.ts'
-import { type ChatBody, chatBody, runBodyOf } from './input.ts'
+import { type ChatBody, chatBody, offersInput, runBodyOf } from './input.ts'
 import { messageIds, uiMessages } from './messages.ts'
 import { openChatSocket } from './socket.ts'
 import { ANSWERED, type Chunk, TRANSLATION } from './translate.ts'
@@ -193,6 +194,8 @@ async function sendChat(
     { multitask_strategy: mayCancel(call) ? 'interrupt' : 'reject', ...chat },
     {
       isOfGraphs,
+      takesClientContext: services.agent.takesClientContext === true,
+      takes: offersInput(chat) ? await inputNames(services, chat.assistant_id ?? null, call.user.id) : () => false,
       questions: threadId === null ? [] : await openQuestions(services, threadId),
       history: async () => (threadId === null ? [] : entriesOf(services.states, threadId, call.user.id))
     }

@@ -8,6 +8,7 @@ import { jsonObject, listOf, objectOf } from '../../http/schema.ts'
 import { refusedValue } from '../../routes/input.ts'
 import { runEntries } from '../../routes/run-request.ts'
 import { baseBefore, type Entry } from '../../routes/turn.ts'
+import { clientContext, clientToolIn, openResultsIn, TOOLS_MAX } from '../client-tools.ts'
 import { PART_MODES } from '../parts.ts'
 import { approvalId, answeredWith, decided, isReview, resumeOf } from '../reviews.ts'
 import { NAME_MAX } from '../threads.ts'
@@ -26,6 +27,9 @@ export const chatBody = objectOf({
   trigger: v.optional(v.picklist(['submit-message', 'regenerate-message']), 'submit-message'),
   messageId: v.nullish(name),
   resume: v.nullish(v.unknown()),
+  // As assistant-ui's transport sends them: the page's own tools by their names, and what the page tells the agent.
+  tools: v.nullish(jsonObject),
+  system: v.nullish(v.string()),
   ...{ assistant_id, config, context, metadata, multitask_strategy, durability, recursion_limit }
 })
 export type ChatBody = v.InferOutput<typeof chatBody>
@@ -35,6 +39,10 @@ interface Situation {
   readonly questions: readonly Interrupt[]
   /** Graphs take an answer as LangGraph's command only. */
   readonly isOfGraphs: boolean
+  /** The agent honours tools and instructions of its clients, which the run's context has. */
+  readonly takesClientContext: boolean
+  /** Whether the input of a graph has a member of this name. */
+  takes(name: string): boolean
   /** Its states, newest first. Read when something is asked anew. */
   history(): Promise<readonly Entry[]>
 }
@@ -47,12 +55,18 @@ interface RunOf {
 
 /** @throws Invalid that names the part which cannot be read; Refused 409 when there is nothing to answer */
 export async function runBodyOf(chat: ChatBody, situation: Situation): Promise<RunOf> {
-  const common = commonOf(chat)
+  const { body, key } = await bodyOf(chat, situation)
+  const { input } = body
+  return isObject(input) ? { body: { ...body, input: { ...passed(chat, situation), ...input } }, key } : { body, key }
+}
+
+async function bodyOf(chat: ChatBody, situation: Situation): Promise<RunOf> {
+  const common = commonOf(chat, situation)
   const at = chat.messages.length - 1
   const last = chat.messages[at]!
   if (chat.trigger === 'regenerate-message')
     return { body: { ...common, ...(await askedAnew(chat, situation)) }, key: null }
-  if (last.role === 'assistant') return { body: answered(chat, common, last, situation), key: null }
+  if (last.role === 'assistant') return { body: await answered(chat, common, last, situation), key: null }
   if (last.role !== 'user')
     throw refusedValue(['body', 'messages', at, 'role'], 'the last message is of the user or of the assistant')
   const message = humanOf(last, at)
@@ -73,8 +87,10 @@ function keyOf({ id }: ChatBody, message: JsonObject): string | null {
     .digest('base64url')
 }
 
-function commonOf(chat: ChatBody): JsonObject {
-  const given = { assistant_id: chat.assistant_id, config: chat.config, context: chat.context, metadata: chat.metadata }
+function commonOf(chat: ChatBody, { takesClientContext }: Situation): JsonObject {
+  const own = takesClientContext ? clientContext(toolsIn(chat), chat.system ?? '') : {}
+  const context = Object.keys(own).length > 0 ? { ...chat.context, ...own } : chat.context
+  const given = { assistant_id: chat.assistant_id, config: chat.config, context, metadata: chat.metadata }
   const more = {
     multitask_strategy: chat.multitask_strategy,
     durability: chat.durability,
@@ -84,6 +100,29 @@ function commonOf(chat: ChatBody): JsonObject {
   // Of a body, which is JSON.
   const named = Object.fromEntries(said) as JsonObject
   return { multitask_strategy: 'interrupt', ...named, stream_mode: PART_MODES, on_disconnect: 'continue' }
+}
+
+/** The page's own. @throws Invalid that names the tool */
+function toolsIn({ tools }: ChatBody): JsonObject[] {
+  const all = Object.entries(tools ?? {})
+  if (all.length > TOOLS_MAX) throw refusedValue(['body', 'tools'], `at most ${TOOLS_MAX}`)
+  return all.map(([name, tool]) => {
+    const loc = ['body', 'tools', name.slice(0, 100)]
+    if (!isObject(tool)) throw refusedValue(loc, 'must be an object')
+    return clientToolIn({ ...tool, name }, loc)
+  })
+}
+
+/** Whether the client has anything that the input of a graph may have a place for. */
+export function offersInput({ tools, system }: Pick<ChatBody, 'tools' | 'system'>): boolean {
+  return Object.keys(tools ?? {}).length > 0 || (system ?? '') !== ''
+}
+
+/** The client's own, as far as the agent's input has a place for it. */
+function passed(chat: ChatBody, { takes }: Situation): JsonObject {
+  if (!offersInput(chat)) return {}
+  const tools = takes('tools') ? toolsIn(chat) : []
+  return { ...(tools.length > 0 && { tools }), ...(chat.system && takes('system') && { system: chat.system }) }
 }
 
 // ------------------------------------------------------------------------------------------------ asked anew
@@ -116,21 +155,36 @@ function fromBefore(states: readonly Entry[], at: number, { id, content }: JsonO
 // --------------------------------------------------------------------------------------------------- answers
 
 /** The assistant's message with what was decided and what tools of the client have said: the run goes on in that message. */
-function answered(
+async function answered(
   { resume, messages }: ChatBody,
   common: JsonObject,
   last: JsonObject,
-  { questions }: Situation
-): JsonObject {
+  { questions, isOfGraphs, history }: Situation
+): Promise<JsonObject> {
   const metadata = { ...(isObject(common.metadata) && common.metadata), [MESSAGE_KEY]: String(last.id) }
   // Two tabs may answer; the second one is told.
   const going = { ...common, multitask_strategy: 'reject', metadata }
-  if (questions.length === 0) throw new Refused(409, 'Nothing waits for an answer: it was given already')
+  if (questions.length === 0) {
+    const [newest] = isOfGraphs ? await history() : []
+    const results = openResultsIn(newest?.messages ?? [], outputsIn(last))
+    if (results.length > 0) return { ...going, input: { messages: results } }
+    throw new Refused(409, 'Nothing waits for an answer: it was given already')
+  }
   // Of a body, which is JSON.
   if (resume !== undefined && resume !== null) return { ...going, command: { resume: resume as Json } }
   const parts = objectsIn(last.parts)
   const answers = questions.map((question) => [question, answerIn(parts, question, messages.length - 1)] as const)
   return { ...going, command: { resume: resumeOf(answers) } }
+}
+
+/** What tools of the client have said, by the ids of their calls. */
+function outputsIn({ parts }: JsonObject): Map<string, Json> {
+  const answers = objectsIn(parts).flatMap(({ toolCallId, state, output = null, errorText }) => {
+    if (state === 'output-error') return [[String(toolCallId), textOr(errorText) ?? ''] as const]
+    if (state !== 'output-available') return []
+    return [[String(toolCallId), typeof output === 'string' ? output : JSON.stringify(output)] as const]
+  })
+  return new Map(answers)
 }
 
 function answerIn(parts: readonly JsonObject[], question: Interrupt, at: number): Json {

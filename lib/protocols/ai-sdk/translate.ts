@@ -1,4 +1,5 @@
 // A run as the AI SDK's UI message stream, v1: one message, which grows by chunks.
+import { clientToolNames } from '../../agent/client-context.ts'
 import { isObject, type Interrupt, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import type { Translation } from '../feed.ts'
 import { JsonText } from '../json-text.ts'
@@ -157,7 +158,8 @@ function dataChunk(name: string, data: Json): JsonObject {
 
 function endChunks(end: End, asking = (chunk: JsonObject) => chunk): JsonObject[] {
   const { run, questions, calls, failure, usage } = end
-  const asked = questions.flatMap((question) => askedChunks(question, calls)).map(asking)
+  const open = run.status === 'success' ? leftOpen(run, calls) : []
+  const asked = [...questions.flatMap((question) => askedChunks(question, calls)), ...open].map(asking)
   if (failure !== null) return [...asked, { type: 'error', errorText: failure }, finish(end, 'error')]
   if (run.status === 'interrupted' && run.stop_reason !== 'asked_user')
     return [
@@ -165,7 +167,18 @@ function endChunks(end: End, asking = (chunk: JsonObject) => chunk): JsonObject[
       { type: 'message-metadata', messageMetadata: { usage: tokensOf(usage) } },
       { type: 'abort', reason: 'cancelled' }
     ]
-  return [...asked, finish(end, questions.length > 0 ? 'tool-calls' : finishReason(end.reason))]
+  return [...asked, finish(end, asked.length > 0 ? 'tool-calls' : finishReason(end.reason))]
+}
+
+/** Calls of the client's tools with which a graph has ended. */
+function leftOpen({ kwargs }: Run, calls: readonly Call[]): JsonObject[] {
+  const names = clientToolNames(kwargs)
+  return calls.filter(({ name }) => names.includes(name)).map(ownCall)
+}
+
+/** The client runs it. */
+function ownCall(call: Call): JsonObject {
+  return { type: 'tool-input-available', ...callOf(call), dynamic: true, providerExecuted: false }
 }
 
 function finish({ run, usage }: End, finishReason: string): JsonObject {
@@ -180,7 +193,7 @@ function finishReason(reason: string | null): string {
 /** A review of calls is an approval of each; a call's own question is answered with its output; any other is data. */
 function askedChunks(question: Interrupt, calls: readonly Call[]): JsonObject[] {
   const own = calls.find(({ id }) => id === question.id)
-  if (own) return [{ type: 'tool-input-available', ...callOf(own), dynamic: true, providerExecuted: false }]
+  if (own) return [ownCall(own)]
   const reviews = reviewsOf(question, calls)
   if (reviews.length === 0) return [{ type: 'data-interrupt', id: question.id, data: { ...question } }]
   return reviews.flatMap(({ call, name, args }, at): JsonObject[] => {

@@ -80,7 +80,7 @@ function chunkOf(run: Run, state: CompletionState, piece: Piece): Step {
 }
 
 function calling(run: Run, state: CompletionState, { id, name, args }: Piece & { type: 'call' }): Step {
-  if (!clientToolNames(run.kwargs.context).includes(name)) return { state }
+  if (!clientToolNames(run.kwargs).includes(name)) return { state }
   const call = { index: state.calls, id, type: 'function', function: { name, arguments: JSON.stringify(args) } }
   return { state: { ...state, calls: state.calls + 1 }, delta: { tool_calls: [call] } }
 }
@@ -93,7 +93,7 @@ function lastChunks(run: Run, state: CompletionState, ended: Ended): CompletionC
   const gap = state.message === null ? '' : BETWEEN
   const question = { content: gap + (state.question ?? formOf(ended.questions).message) }
   const isCut = status === 'incomplete' || status === 'cancelled'
-  const finish = asks(ended.run) && state.calls > 0 ? 'tool_calls' : isCut ? 'length' : 'stop'
+  const finish = isCut ? 'length' : state.calls > 0 ? 'tool_calls' : 'stop'
   const usage = ended.usage && completionUsage(ended.usage)
   return [...(isAsking ? [chunk(run, question)] : []), chunk(run, {}, finish, usage)]
 }

@@ -9,9 +9,12 @@ import { readInput, refusedValue } from '../../routes/input.ts'
 import { removeThread } from '../../routes/remove-thread.ts'
 import type { Services } from '../../routes/services.ts'
 import { writtenState } from '../../routes/state.ts'
+import { objectsIn } from '../../base/json.ts'
+import { clientCallsIn } from '../client-tools.ts'
 import { newThread } from '../../thread/thread.ts'
 import { conversationId, threadIdIn } from './ids.ts'
-import { itemsOf, readItems } from './input.ts'
+import { readItems } from './input.ts'
+import { itemsOf } from './items.ts'
 import { pageOf } from './page.ts'
 import { seconds } from './response.ts'
 import { metadataIn } from './responses.ts'
@@ -85,13 +88,13 @@ export class Conversations {
 
   async items(call: UserCall): Promise<Reply> {
     const { thread_id } = await this.#threadOf(call, 'read')
-    return { json: pageOf(await this.#itemsOf(thread_id), call) }
+    return { json: pageOf(await this.#itemsOf(call, thread_id), call) }
   }
 
   async item(call: UserCall): Promise<Reply> {
     const { thread_id } = await this.#threadOf(call, 'read')
     const id = call.params.item_id!
-    const found = (await this.#itemsOf(thread_id)).find((one) => one.id === id)
+    const found = (await this.#itemsOf(call, thread_id)).find((one) => one.id === id)
     if (!found) throw fail('item_not_found')
     return { json: found }
   }
@@ -109,16 +112,23 @@ export class Conversations {
     const { thread_id } = thread
     const id = call.params.item_id!
     const { isOfGraphs } = this.#services.states
-    await this.#change(call, thread_id, ({ messages: all }) => {
-      const message = all.find((one) => itemsOf([one]).some((item) => item.id === id))
+    await this.#change(call, thread_id, async ({ messages: all }) => {
+      const clientCalls = await clientCallsIn(this.#services, thread_id, call.user.id, all)
+      const message = all.find((one) => itemsOf([one], clientCalls).some((item) => item.id === id))
       if (!message) throw fail('item_not_found')
-      return isOfGraphs ? [{ type: 'remove', id: message.id! }] : all.filter((one) => one !== message)
+      // No model takes a result whose call is gone.
+      const calls = objectsIn(message.tool_calls).map((one) => one.id)
+      const removed = all.filter((one) => one === message || (one.type === 'tool' && calls.includes(one.tool_call_id!)))
+      return isOfGraphs
+        ? removed.map((one) => ({ type: 'remove', id: one.id! }))
+        : all.filter((one) => !removed.includes(one))
     })
     return { json: viewOf(thread) }
   }
 
-  async #itemsOf(threadId: string): Promise<JsonObject[]> {
-    return itemsOf((await this.#state(threadId)).messages)
+  async #itemsOf({ user }: UserCall, threadId: string): Promise<JsonObject[]> {
+    const { messages } = await this.#state(threadId)
+    return itemsOf(messages, await clientCallsIn(this.#services, threadId, user.id, messages))
   }
 
   async #state(threadId: string): Promise<Newest> {
@@ -141,13 +151,13 @@ export class Conversations {
   async #change(
     { user }: UserCall,
     threadId: string,
-    changed: (newest: Newest) => readonly JsonObject[]
+    changed: (newest: Newest) => readonly JsonObject[] | Promise<readonly JsonObject[]>
   ): Promise<void> {
     const { states } = this.#services
     await this.#changes.run(threadId, async () => {
       for (let attempt = 1; ; attempt++) {
         const newest = await this.#state(threadId)
-        const values = { messages: [...changed(newest)] }
+        const values = { messages: [...(await changed(newest))] }
         const expected = newest.id === undefined ? {} : { expected: newest.id }
         const written = await states.update(threadId, {
           place: NEWEST,

@@ -4,7 +4,7 @@ import { Invalid } from '../../base/errors.ts'
 import { issue } from '../../http/schema.ts'
 import { refusedValue } from '../../routes/input.ts'
 import { isObject, type Json, type JsonObject } from '../../base/types.ts'
-import { partsOfMessages } from '../parts.ts'
+import { BY_CLIENT } from '../../agent/client-context.ts'
 
 type Loc = readonly string[]
 
@@ -79,7 +79,7 @@ class InputReader {
     if (type === 'function_call_output') return this.#output(item.call_id, item.output, loc)
     if (type !== 'mcp_call') throw refusedValue([...loc, 'type'], `items of type ${shortOf(type)} are not taken`)
     this.#call(item.id, item.name, item.arguments, loc)
-    this.#output(item.id, item.output ?? item.error ?? '', loc)
+    this.#output(item.id, item.output ?? item.error ?? '', loc, null)
   }
 
   /** A message of chat completions. */
@@ -111,13 +111,13 @@ class InputReader {
     this.#messages[this.#messages.length - 1] = withCalls(last, [...before, call])
   }
 
-  #output(id: Json | undefined, output: Json | undefined, loc: Loc): void {
+  #output(id: Json | undefined, output: Json | undefined, loc: Loc, artifact: Json = BY_CLIENT): void {
     if (typeof id !== 'string') throw refusedValue(loc, 'a result needs the id of its call')
     const read = output === null || output === undefined ? '' : this.#content(output, [...loc, 'output'])
     const content = typeof read === 'string' ? read : JSON.stringify(read)
     const name = this.#calls.get(id)
     if (name === undefined) return void this.#outputs.set(id, content)
-    this.#messages.push({ type: 'tool', id: randomUUID(), tool_call_id: id, name, content })
+    this.#messages.push({ type: 'tool', id: randomUUID(), tool_call_id: id, name, content, artifact })
   }
 
   /** A text where all parts are texts of one. */
@@ -183,58 +183,4 @@ function argsIn(args: Json | undefined, loc: Loc): JsonObject {
 
 function shortOf(value: Json | undefined): string {
   return JSON.stringify(value ?? null).slice(0, 64)
-}
-
-// ------------------------------------------------------------------------------------------------- the way back
-
-/** Messages of a conversation as items. */
-export function itemsOf(messages: readonly JsonObject[]): JsonObject[] {
-  return messages.flatMap((message): JsonObject[] => {
-    const { type, id, content, tool_call_id, tool_calls } = message
-    const name = String(id).replaceAll('-', '')
-    if (type === 'tool')
-      return [
-        {
-          id: `fco_${name}`,
-          type: 'function_call_output',
-          call_id: tool_call_id ?? null,
-          output: textIn(content),
-          status: 'completed'
-        }
-      ]
-    const calls = Array.isArray(tool_calls) ? tool_calls.filter(isObject) : []
-    const parts = partsOf(content, type === 'ai')
-    const role = type === 'human' ? 'user' : type === 'ai' ? 'assistant' : 'system'
-    const said = { id: `msg_${name}`, type: 'message', role, status: 'completed', content: parts }
-    return [...reasoningItems(name, message), ...(parts.length > 0 ? [said] : []), ...calls.map(callItem)]
-  })
-}
-
-function reasoningItems(name: string, message: JsonObject): JsonObject[] {
-  const deltas = partsOfMessages([message]).flatMap((part) =>
-    part.type === 'delta' && part.kind === 'reasoning' ? [part.text] : []
-  )
-  const content = [{ type: 'reasoning_text', text: deltas.join('') }]
-  return deltas.length > 0 ? [{ id: `rs_${name}`, type: 'reasoning', status: 'completed', summary: [], content }] : []
-}
-
-function callItem({ id, name, args }: JsonObject): JsonObject {
-  const call = { call_id: id ?? null, name: name ?? null, arguments: JSON.stringify(args ?? {}) }
-  return { id: `fc_${String(id)}`, type: 'function_call', ...call, status: 'completed' }
-}
-
-function partsOf(content: Json | undefined, isAnswer: boolean): JsonObject[] {
-  const blocks = Array.isArray(content) ? content : content === '' || content === undefined ? [] : [content]
-  return blocks.flatMap((block): JsonObject[] => {
-    const { type, text, image_url, file } = isObject(block) ? block : { type: 'text', text: block }
-    if (type === 'text' && typeof text === 'string')
-      return [isAnswer ? { type: 'output_text', text, annotations: [] } : { type: 'input_text', text }]
-    if (type === 'image_url' && isObject(image_url))
-      return [{ type: 'input_image', image_url: image_url.url ?? null, detail: image_url.detail ?? 'auto' }]
-    return type === 'file' && isObject(file) ? [{ type: 'input_file', filename: file.filename ?? null }] : []
-  })
-}
-
-function textIn(content: Json | undefined): string {
-  return typeof content === 'string' ? content : JSON.stringify(content ?? '')
 }

@@ -50,7 +50,8 @@ interface ResponseState {
   readonly hasClientCall: boolean
 }
 
-const SERVER = 'colloquy'
+/** By which the server's own tools are told. */
+export const SERVER = 'colloquy'
 /** Terminal events have the whole: whoever comes later than the last event gets it. */
 const TERMINAL = ['response.completed', 'response.failed', 'response.incomplete']
 
@@ -228,7 +229,7 @@ class Writer {
   #call(id: string, name: string, args: Json): void {
     this.#closeGrowing('completed')
     const text = JSON.stringify(args)
-    if (clientToolNames(this.#run.kwargs.context).includes(name)) return this.#clientCall(id, name, text)
+    if (clientToolNames(this.#run.kwargs).includes(name)) return this.#clientCall(id, name, text)
     const item = { id: this.#idOf('mcp', id), type: 'mcp_call', server_label: SERVER, name, approval_request_id: null }
     const open = { ...item, status: 'in_progress', arguments: '', output: null, error: null }
     const index = this.#open(open)

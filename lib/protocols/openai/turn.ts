@@ -3,7 +3,7 @@ import { refusedValue } from '../../routes/input.ts'
 import type { Services } from '../../routes/services.ts'
 import type { UserCall } from '../../http/route.ts'
 import { isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
-import { clientCallsIn, resultsIn } from '../client-tools.ts'
+import { clientCallsAsked, openResultsIn, resultsIn } from '../client-tools.ts'
 import type { RequestKey } from '../repeats.ts'
 import { asks, Tasks } from '../tasks.ts'
 import type { Input } from './input.ts'
@@ -87,9 +87,11 @@ export class Turns {
     before: Run | null
   ): Promise<{ readonly resume?: JsonObject; readonly input?: JsonObject }> {
     const { messages, outputs } = input
-    const open = before && asks(before) ? clientCallsIn(await this.#tasks.questions(before)) : []
+    const open = before && asks(before) ? clientCallsAsked(await this.#tasks.questions(before)) : []
     const left = open.find((id) => !outputs.has(id))
     if (left !== undefined) throw refusedValue(['body', field], `No tool output found for function call ${left}.`)
+    const results = open.length === 0 && before ? await this.#openResults(before, outputs) : []
+    if (results.length > 0 && results.length === outputs.size) return { input: { messages: [...results, ...messages] } }
     const unknown = [...outputs.keys()].find((id) => !open.includes(id))
     if (unknown !== undefined)
       throw refusedValue(['body', field], `No tool call found for function call output with call_id ${unknown}.`)
@@ -100,10 +102,19 @@ export class Turns {
   }
 
   async #results(before: Run, outputs: ReadonlyMap<string, string>): Promise<JsonObject[]> {
+    return resultsIn(await this.#stored(before), outputs)
+  }
+
+  /** A graph ends with calls of its client's tools, and asks nothing. */
+  async #openResults(before: Run, outputs: ReadonlyMap<string, string>): Promise<JsonObject[]> {
+    const isOne = this.#services.states.isOfGraphs && outputs.size > 0
+    return isOne ? openResultsIn(await this.#stored(before), outputs) : []
+  }
+
+  async #stored(before: Run): Promise<JsonObject[]> {
     const values = await this.#services.states.values(before.thread_id, before.final_checkpoint_id)
     const state = values === null ? {} : (JSON.parse(values.json) as JsonObject)
-    const messages = Array.isArray(state.messages) ? state.messages.filter(isObject) : []
-    return resultsIn(messages, outputs)
+    return Array.isArray(state.messages) ? state.messages.filter(isObject) : []
   }
 
   async #checkFiles({ user }: UserCall, { threadId, input }: Turn): Promise<void> {
