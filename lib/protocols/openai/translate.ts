@@ -89,7 +89,7 @@ export function isTerminal({ type }: ResponseEvent): boolean {
 }
 
 /** As server-sent events. */
-export const responseEvents: Encoding<ResponseEvent> = {
+const responseEvents: Encoding<ResponseEvent> = {
   bytes: (events) => Buffer.from(events.map(({ type, json }) => `event: ${type}\ndata: ${json}\n\n`).join(''))
 }
 
