@@ -6,7 +6,7 @@ import { audit } from './audit.ts'
 import { backup, move, restore } from './backup.ts'
 import { bench } from './bench.ts'
 import { showConfig } from './config.ts'
-import { type Command, helpOf, UsageError } from './command.ts'
+import { type Command, helpOf, misuseOf, UsageError } from './command.ts'
 import { demo } from './demo.ts'
 import { doctor } from './doctor.ts'
 import { addHold, listHolds, removeHold } from './hold.ts'
@@ -105,8 +105,8 @@ async function main(words: string[]): Promise<void> {
   try {
     await found.command.run(found.args)
   } catch (error) {
-    if (error instanceof UsageError) throw new UsageError(`${error.message}\n${helpOf(found.command)}`)
-    throw error
+    const misuse = misuseOf(error)
+    throw misuse === null ? error : new UsageError(`${misuse.message}\n${helpOf(found.command)}`)
   }
 }
 

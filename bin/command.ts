@@ -39,8 +39,15 @@ export function parse<const Taken extends Options>(
   try {
     return parseArgs({ args, options, allowPositionals })
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message.split('. ')[0]! : String(error))
+    throw misuseOf(error) ?? error
   }
+}
+
+/** What `parseArgs` refuses; null: something else. */
+export function misuseOf(error: unknown): UsageError | null {
+  if (error instanceof UsageError) return error
+  const isRefused = error instanceof Error && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS_')
+  return isRefused ? new UsageError(error.message.split('. ')[0]!) : null
 }
 
 /** An option that is there or not. */

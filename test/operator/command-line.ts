@@ -113,10 +113,13 @@ const TOKENS = [
 
 t.test('bad usage is one sentence and the help, and ends with 2', async (t) => {
   const home = homeOf(t)
-  for (const words of [[], ['sirve'], ['serve', '--prot', '1'], ['token', 'revoke'], ['token', 'list'], ...TOKENS]) {
-    const { code, errors } = await run(home, ...words)
-    t.equal(code, 2, words.join(' '))
-    t.match(errors, /^colloquy: [^\n]+\n/)
+  const misspelt = NAMES.map((name) => [...name.split(' '), '--prot', '1'])
+  const all = [[], ['sirve'], ['token', 'revoke'], ['token', 'list'], ...TOKENS, ...misspelt]
+  for (const [i, { code, errors }] of (await Promise.all(all.map((words) => run(home, ...words)))).entries()) {
+    const words = all[i]!.join(' ')
+    t.equal(code, 2, words)
+    t.match(errors, /^colloquy: [^\n]+\ncolloquy /, words)
+    if (words.includes('--prot')) t.match(errors, /^colloquy: Unknown option '--prot'\n/, words)
   }
   t.strictSame(readdirSync(home), [], 'nothing was made')
 })
