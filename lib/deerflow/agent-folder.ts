@@ -1,20 +1,23 @@
 // Custom agents as files, where DeerFlow's own agent looks for them: in its home, which is ours, `users/<id>/agents/<name>/` with a
 // configuration and what it is like. The assistants are what counts; the files follow them.
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { JsonObject } from '../base/types.ts'
-import type { Services } from '../routes/services.ts'
+import { parse } from 'yaml'
+import { isObject, type JsonObject } from '../base/types.ts'
+import { nullIfMissing, type Paths } from '../files/paths.ts'
 
 /** What of an agent stands in its configuration, under the names of its routes. */
 const IN_CONFIGURATION = ['name', 'description', 'model', 'tool_groups', 'skills'] as const
 const SOUL = 'SOUL.md'
 /** JSON is YAML. */
 const CONFIGURATION = 'config.yaml'
+/** Larger files are none of agents that can be shown. */
+const FILE_BYTES_MAX = 64 * 1024
 
 export class AgentFolders {
-  readonly #paths: Pick<Services['paths'], 'userDir'>
+  readonly #paths: Pick<Paths, 'userDir'>
 
-  constructor(paths: Pick<Services['paths'], 'userDir'>) {
+  constructor(paths: Pick<Paths, 'userDir'>) {
     this.#paths = paths
   }
 
@@ -25,6 +28,28 @@ export class AgentFolders {
     const configuration = Object.fromEntries(IN_CONFIGURATION.map((name) => [name, agent[name] ?? null]))
     await writeFile(join(folder, CONFIGURATION), JSON.stringify(configuration))
     await writeFile(join(folder, SOUL), String(agent.soul ?? ''))
+  }
+
+  /** Names of the agents that have files: DeerFlow's own makes some in a conversation. */
+  async names(userId: string): Promise<readonly string[]> {
+    return (await readdir(join(this.#paths.userDir(userId), 'agents')).catch(nullIfMissing)) ?? []
+  }
+
+  /** Members of an agent, as its files have them, to be checked like those of a request; null: it has none. */
+  async read(userId: string, name: string): Promise<JsonObject | null> {
+    const [configuration, soul] = await Promise.all([CONFIGURATION, SOUL].map((file) => this.#text(userId, name, file)))
+    try {
+      const given: unknown = configuration === null ? null : parse(configuration ?? '')
+      return isObject(given) ? { ...given, soul: soul ?? '' } : null
+    } catch {
+      return null
+    }
+  }
+
+  async #text(userId: string, name: string, file: string): Promise<string | null> {
+    const path = join(this.#folder(userId, name), file)
+    const found = await stat(path).catch(nullIfMissing)
+    return found?.isFile() && found.size <= FILE_BYTES_MAX ? readFile(path, 'utf8') : null
   }
 
   /** What it has remembered stays. */

@@ -89,6 +89,19 @@ export function agentRoutes(services: Services): Route[] {
   // DeerFlow's own agent is a graph, and looks for files.
   const folders = config.agent.runtime === 'graphs' ? new AgentFolders(paths) : null
 
+  /** What DeerFlow's own agent has made in a conversation is an agent of its user, as soon as somebody asks. */
+  const adopt = async (userId: string): Promise<void> => {
+    if (!folders) return
+    const known = new Set((await personas.list(userId)).map(({ name }) => name))
+    for (const name of await folders.names(userId)) {
+      if (known.has(name) || !isPersonaName(name)) continue
+      const given = v.safeParse(updateBody, await folders.read(userId, name))
+      if (!given.success) continue
+      const { description, ...made } = given.output
+      await personas.create(name, userId, { description: description ?? '', context: contextWith({}, made) })
+    }
+  }
+
   const requireOn = (): void => {
     if (!hasPersonas(services)) throw new Refused(403, DISABLED)
   }
@@ -110,6 +123,7 @@ export function agentRoutes(services: Services): Route[] {
 
   const found = async ({ params, user }: UserCall): Promise<Assistant> => {
     const name = checkedName(params.agent_name!)
+    await adopt(user.id)
     const persona = await personas.named(name, user.id)
     if (!persona) throw notFound(name)
     return persona
@@ -117,6 +131,7 @@ export function agentRoutes(services: Services): Route[] {
 
   const list = async ({ body, user }: UserCall): Promise<Reply> => {
     requireOn()
+    await adopt(user.id)
     const { wanted = {} } = (body ?? {}) as Asked
     const agents = (await personas.list(user.id)).filter(({ metadata }) => holds(metadata, wanted))
     return { json: { agents: agents.map(agentView) } }
@@ -124,6 +139,7 @@ export function agentRoutes(services: Services): Route[] {
 
   const check = async ({ query, user }: UserCall<unknown, v.InferOutput<typeof checkQuery>>): Promise<Reply> => {
     const name = checkedName(query.name)
+    await adopt(user.id)
     return { json: { available: (await personas.named(name, user.id)) === null, name } }
   }
 

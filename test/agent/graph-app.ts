@@ -334,7 +334,12 @@ inEitherLanguage(
 )
 
 const FORGETFUL = {
-  store: { index: { embed: 'openai:text-embedding-3-small', dims: 8 }, ttl: { default_ttl: 0.05 } },
+  store: {
+    path: './store.py:make_store',
+    index: { embed: 'openai:text-embedding-3-small', dims: 8 },
+    ttl: { default_ttl: 0.05 }
+  },
+  checkpointer: { path: './saver.py:make_saver' },
   dependencies: ['.']
 }
 
@@ -358,8 +363,8 @@ inEitherLanguage(
     const { items } = await client.store.searchItems(['memories'])
     t.strictSame(items, [], 'nor is what the graph has kept')
     const said = site.logged.map(([, fields]) => String(at(fields, 'what')))
-    t.ok(said.some((text) => text.startsWith('store.index:')))
-    t.ok(said.some((text) => text.startsWith('store.ttl.refresh_on_read:')))
+    for (const what of ['store.index', 'store.path', 'store.ttl.refresh_on_read', 'checkpointer'])
+      t.equal(said.filter((text) => text.startsWith(`${what}:`)).length, 1, what)
   }
 )
 

@@ -66,6 +66,8 @@ t.test('graphs of both languages in one file stream, ask, go on, and are read', 
     site.logged.find(([, , text]) => text === 'working'),
     ['warn', { run_id: String, logger: 'project' }]
   )
+  const processes = site.logged.filter(([, fields]) => 'load_ms' in fields).map(([, , text]) => text)
+  t.strictSame(processes, ['the Python graphs are loaded'], 'without rules and an app there is no process for them')
 })
 
 t.test('a state is given to its own project alone', options, async (t) => {

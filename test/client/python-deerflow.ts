@@ -438,5 +438,18 @@ t.test(
     t.match(await asPoet('x'), 'Answer in prose.')
     t.equal((await person.ask('DELETE', '/api/agents/poet')).status, 204)
     t.notOk(existsSync(join(home, 'users', 'default', 'agents', 'poet', 'config.yaml')), 'and is gone with it')
+
+    const setup = call('setup_agent', { soul: 'You count.', description: 'counts' })
+    const made_ = { ...CONTEXT, thread_id: thread, agent_name: 'counter', is_bootstrap: true }
+    t.match((await person.get('/api/agents/check?name=counter')).body, { available: true })
+    await say(asked('y', { calls: [[setup]], text: 'Made.' }), { context: made_ })
+    const counter = { name: 'counter', description: 'counts', soul: 'You count.' }
+    t.match(
+      (await person.get('/api/agents/counter')).body,
+      counter,
+      'one that it makes in a conversation is an agent too'
+    )
+    t.match((await person.get('/api/agents')).body, { agents: [counter] })
+    t.match((await person.get('/api/agents/check?name=counter')).body, { available: false })
   }
 )

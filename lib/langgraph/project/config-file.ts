@@ -77,7 +77,8 @@ export function projectSettings(path: string): ProjectSettings {
         ? ['store.ttl.refresh_on_read: an item is kept so long from when it was written last']
         : []),
       ...(cors.allow_origin_regex === undefined ? [] : ['http.cors.allow_origin_regex: name the origins']),
-      ...(isObject(config.checkpointer) ? ['checkpointer: states are kept in the database'] : [])
+      ...(isObject(config.checkpointer) ? ['checkpointer: states are kept in the database'] : []),
+      ...(textOr(store.path) === null ? [] : ['store.path: items are kept in the database'])
     ]
   }
 }
