@@ -60,6 +60,11 @@ const constructed = (no: number): Json => ({
   id: ['langchain_core', 'messages', no % 2 ? 'AIMessage' : 'HumanMessage'],
   kwargs: fields(no)
 })
+/** As the saver of a graph in Python keeps it. */
+const opaque = (no: number): Json => ({
+  ...{ id: no % 3 ? `m${no}` : null, type: 'msgpack', data: Buffer.from(`m${no}`).toString('base64') },
+  shown: shown(no)
+})
 const shown = (no: number): Json => ({ ...fields(no), type: no % 2 ? 'ai' : 'human' })
 const upTo = (count: number, make: (no: number) => Json) => Array.from({ length: count }, (_, no) => make(no))
 
@@ -91,7 +96,11 @@ t.test('what the run starts from is named as the checkpoint has it: one body, or
   }))
   const bases = {
     'one body': checkpoint(['messages 2'], [{ name: 'messages 2', type: 'json', data: JSON.stringify(all) }]),
-    parts: checkpoint([{ name: 'messages 2', parts: [[0, 199]] }], parts)
+    parts: checkpoint([{ name: 'messages 2', parts: [[0, 199]] }], parts),
+    'opaque ones': checkpoint(
+      ['messages 2'],
+      [{ name: 'messages 2', type: 'json', data: JSON.stringify(upTo(200, opaque)) }]
+    )
   }
   for (const [what, base] of Object.entries(bases)) {
     const showing = new Showing().from(base)
