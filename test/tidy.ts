@@ -88,7 +88,16 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'agent/states'
   ],
   // As langgraph/api: one tenant's routes.
-  deerflow: ['routes', 'http', 'thread', 'files/changes', 'files/paths', 'agent/states', 'agent/summary', 'langgraph/api/crons'],
+  deerflow: [
+    'routes',
+    'http',
+    'thread',
+    'files/changes',
+    'files/paths',
+    'agent/states',
+    'agent/summary',
+    'langgraph/api/crons'
+  ],
   routes: [
     'jobs',
     'conversation',
