@@ -56,6 +56,8 @@ export interface View<State, Event> {
   selection(n: number): Selection<Event>
   /** Whether it takes nothing of what comes before a place. Absent: all read from the beginning, and no marks are kept. */
   isPast?(run: Run, place: Mark<State>): boolean
+  /** Its reader has some of it: in place of frames that are gone it gets the last event alone. */
+  readonly isResumed?: boolean
 }
 
 interface EncodedRange<State, Event> extends TranslatedRange<State, Event> {
@@ -77,6 +79,8 @@ export class TranslatedFeed<State, Event> implements RunFeed {
   #bytes = 0
   /** There is nothing for its reader yet. */
   #isPassing: boolean
+  /** Of what its reader has, the rest is gone. */
+  #isCut = false
   #hasEnded = false
 
   constructor(run: Run, log: RunLog, view: View<State, Event>) {
@@ -187,7 +191,9 @@ export class TranslatedFeed<State, Event> implements RunFeed {
     const translator = this.#translator()
     if (from === 0) translator.add({ ...frame, kind: Kind.metadata }, null)
     if (values !== null) translator.add({ ...frame, kind: Kind.values }, values)
-    return { next, ...translator.done(), epoch: null, bytes: new Map() }
+    const { events, ...done } = translator.done()
+    this.#isCut = this.#view.isResumed === true
+    return { next, ...done, events: this.#isCut ? [] : events, epoch: null, bytes: new Map() }
   }
 
   #fed(range: EncodedRange<State, Event>, selection: Selection<Event>): Fed {
@@ -214,7 +220,8 @@ export class TranslatedFeed<State, Event> implements RunFeed {
     // The row the log was closed with has the status.
     const { head, epoch, run } = this.#log
     const { ordinal } = this.#run
-    return this.#view.translation.end({ ...run, ordinal }, this.#state, { epoch, n: head })
+    const events = this.#view.translation.end({ ...run, ordinal }, this.#state, { epoch, n: head })
+    return this.#isCut ? events.slice(-1) : events
   }
 }
 

@@ -1,11 +1,13 @@
 // A run in the words of a protocol that is not ours: as a stream that ends with it, or whole, when it is over.
 import type { StreamWriter } from '../base/stream-writer.ts'
+import { Refused } from '../base/errors.ts'
 import type { Run } from '../base/types.ts'
 import { type Call, HANDLED } from '../http/route.ts'
 import { openEvents, readerOf } from '../routes/join-request.ts'
 import type { Services } from '../routes/services.ts'
 import type { Place } from '../run/delivery/streams.ts'
 import { HEARTBEAT } from '../run/log/frame.ts'
+import type { FramePlace } from './places.ts'
 import { eventsOf, TranslatedFeed, type Translation, type View } from './feed.ts'
 import type { Filter } from '../run/log/filter.ts'
 
@@ -63,6 +65,25 @@ export function streamRun<State, Event>(
   )
   joiner.pump()
   return HANDLED
+}
+
+/**
+ * A place of a run that a client says it was sent, where the run has it; null: the beginning, as for one that was never sent.
+ * @throws Refused 410 where the frames behind it are gone, unless its end tells the whole (`isWholeAtEnd`)
+ */
+export async function sentPlace<At extends FramePlace>(
+  { registry, store }: Pick<Services, 'registry' | 'store'>,
+  run: Run,
+  at: At | null,
+  isWholeAtEnd = false
+): Promise<At | null> {
+  if (at === null) return null
+  const log = await registry.readers.logOf(run)
+  if (log.isClosed && at.epoch === log.epoch && at.n === log.head) return at
+  const isGone = log.isClosed && (await store.frames.bounds(run.key)) === null
+  if (isGone && isWholeAtEnd) return at
+  if (isGone) throw new Refused(410, 'What follows this position is no longer kept: read the run from its start')
+  return log.place({ epoch: at.epoch, n: at.n }) === 0 ? null : at
 }
 
 /** All events of a run so far; of one that has ended, all. Rejects when the store does. */

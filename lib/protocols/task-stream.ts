@@ -61,7 +61,8 @@ export function openTask(services: Services, call: Call, view: TaskView, place: 
           translation: pieces,
           encoding,
           selection: () => selection,
-          isPast: (_, place) => isPast(place, after)
+          isPast: (_, place) => isPast(place, after),
+          isResumed: after !== null
         })
         return new TaskFeed(feed, () => {
           const isLast = view.isLast(log.run)

@@ -15,7 +15,7 @@ import { PART_FILTER, partsOfMessages } from '../parts.ts'
 import type { Mark } from '../marks.ts'
 import { isBehindInThread, isPastInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
 import { begunBefore, requestKeyOf } from '../repeats.ts'
-import { streamRun } from '../stream.ts'
+import { sentPlace, streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, visibleThread } from '../threads.ts'
 import { dialectIn, hasResults, offersInput, type RunInput, runBodyOf, runInput } from './input.ts'
 import { pageMessages } from './messages.ts'
@@ -58,7 +58,7 @@ export function agUiRoutes(services: Services): Route[] {
       permission: 'runs:create',
       rule: null,
       summary: 'Run an agent by AG-UI; a run that is known is joined',
-      refusals: [404, 409, 429],
+      refusals: [404, 409, 410, 429],
       reads: { headers: { ...position.headers, ...repeatable.headers } },
       handler: (call) => run(call, call.params.agent!, call.body)
     }),
@@ -79,7 +79,7 @@ export function agUiRoutes(services: Services): Route[] {
       rule: aboutThread(services, PROTOCOL, (call) => searchParams(call).get('threadId')),
       summary: 'Join a run by `runId`, or the messages of `threadId` and the run that is under way',
       answers: { 200: { ...stream[200], also: { 'application/json': PAGE } } },
-      refusals: [404, 429],
+      refusals: [404, 410, 429],
       reads: {
         ...position,
         query: { runId: 'The run, as its client called it', threadId: 'The thread', offset: '`-1`: from the start' }
@@ -95,7 +95,7 @@ export function agUiRoutes(services: Services): Route[] {
       rule: 'threads:read',
       summary: 'A run as events of AG-UI, from its start or after a position',
       answers: stream,
-      refusals: [404, 429],
+      refusals: [404, 410, 429],
       reads: position,
       handler: byPath
     })
@@ -122,13 +122,15 @@ export function agUi(services: Services) {
       translation: translationIn(dialect),
       encoding: placedEvents,
       selection: () => selection,
-      isPast: (run: Run, place: Mark<unknown>) => isPastInThread(run, place, after)
+      isPast: (run: Run, place: Mark<unknown>) => isPastInThread(run, place, after),
+      isResumed: after !== null
     }
   }
 
   const again = (call: UserCall, run: Run, dialect: Dialect): Promise<typeof HANDLED> =>
     registry.streams.hold(call.user.id, async (place) => {
-      const after = readPlace(positionText(call))
+      const given = readPlace(positionText(call))
+      const after = await sentPlace(services, run, given?.ordinal === run.ordinal ? given : null)
       return streamRun(services, call, place, { ...view(dialect, after), run, headers: headersOf(run) })
     })
 

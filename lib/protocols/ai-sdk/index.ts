@@ -14,7 +14,7 @@ import { PART_FILTER } from '../parts.ts'
 import type { Mark } from '../marks.ts'
 import { isBehindInThread, isPastInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
 import { begunBefore, type RequestKey, requestKeyOf } from '../repeats.ts'
-import { streamRun } from '../stream.ts'
+import { sentPlace, streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, stopThread, visibleThread } from '../threads.ts'
 import { DONE, STREAM_HEADERS } from './encoding.ts'
 import { MESSAGE_KEY, messageIdOf, PROTOCOL } from './ids.ts'
@@ -39,6 +39,7 @@ export function aiSdkRoutes(services: Services): Route[] {
       encoding: placedEvents,
       selection: () => selection,
       isPast: (run: Run, place: Mark<unknown>) => isPastInThread(run, place, after),
+      isResumed: after !== null,
       last: DONE
     }
   }
@@ -56,10 +57,11 @@ export function aiSdkRoutes(services: Services): Route[] {
 
   const reconnect = async (call: UserCall): Promise<Reply | typeof HANDLED> => {
     const threadId = await visibleThread(services, call, PROTOCOL, call.params.id!)
-    const after = readPlace(positionText(call))
-    const all = threadId === null ? [] : await messageRuns(services, threadId, after?.ordinal)
+    const given = readPlace(positionText(call))
+    const all = threadId === null ? [] : await messageRuns(services, threadId, given?.ordinal)
     const run = all.at(-1)
     if (!run) return nothing
+    const after = await sentPlace(services, all.find(({ ordinal }) => ordinal === given?.ordinal) ?? run, given)
     return registry.streams.hold(call.user.id, async (place) =>
       streamRun(services, call, place, {
         ...view(after),
@@ -134,7 +136,7 @@ export function aiSdkRoutes(services: Services): Route[] {
       isStream: true,
       summary: 'Come back to the answer of a chat: the whole message again, or what follows a position',
       answers: { 200: stream, 204: null },
-      refusals: [429],
+      refusals: [410, 429],
       reads: { headers: { 'Last-Event-ID': 'Resume after this chunk' } },
       handler: reconnect
     }),

@@ -7,6 +7,7 @@ import { isObject, type Json, type JsonObject, type Run } from '../../base/types
 import { INVALID_PARAMS, METHOD_NOT_FOUND, RpcError, type RpcId, isRpcId, success } from '../json-rpc.ts'
 import { formOf } from '../form.ts'
 import { begunBefore, requestKeyOf } from '../repeats.ts'
+import { sentPlace } from '../stream.ts'
 import { endedOf, openTask, type TaskView } from '../task-stream.ts'
 import { type Asked, isTheirs, onlyOf, type Task, taskIdOf, Tasks, taskStatus } from '../tasks.ts'
 import { McpEncoding, positionEvent, resultOf, taskView } from './encoding.ts'
@@ -107,7 +108,8 @@ export class McpMethods {
       const task = await this.#tasks.get(call, stream.task)
       const run = id === task.first.run_id ? task.first : await this.#services.store.runs.get(id)
       if (run?.thread_id !== task.first.thread_id) throw fail('run_not_found', { id })
-      return { ...this.#view(stream, task, run), after, first: positionEvent(id, after, stream) }
+      const known = await sentPlace(this.#services, run, after, true)
+      return { ...this.#view(stream, task, run), after: known, first: positionEvent(id, known, stream) }
     })
   }
 

@@ -101,7 +101,9 @@ export function viewAfter(after: number): View<ResponseState, ResponseEvent> {
     translation: responses,
     encoding: responseEvents,
     selection: () => selection,
-    isPast: (_, { state }) => state.seq <= after + 1
+    isPast: (_, { state }) => state.seq <= after + 1,
+    // Their numbers are others than when the frames were kept.
+    isResumed: after >= 0
   }
 }
 
