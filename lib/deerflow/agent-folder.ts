@@ -9,6 +9,8 @@ import { nullIfMissing, type Paths } from '../files/paths.ts'
 /** What of an agent stands in its configuration, under the names of its routes. */
 const IN_CONFIGURATION = ['name', 'description', 'model', 'tool_groups', 'skills'] as const
 const SOUL = 'SOUL.md'
+/** Member of a configuration that has an assistant: files whose assistant was deleted make none. DeerFlow's agent passes it over. */
+const OURS = 'assistant'
 /** JSON is YAML. */
 const CONFIGURATION = 'config.yaml'
 /** Larger files are none of agents that can be shown. */
@@ -26,7 +28,7 @@ export class AgentFolders {
     const folder = this.#folder(userId, String(agent.name))
     await mkdir(folder, { recursive: true })
     const configuration = Object.fromEntries(IN_CONFIGURATION.map((name) => [name, agent[name] ?? null]))
-    await writeFile(join(folder, CONFIGURATION), JSON.stringify(configuration))
+    await writeFile(join(folder, CONFIGURATION), JSON.stringify({ ...configuration, [OURS]: true }))
     await writeFile(join(folder, SOUL), String(agent.soul ?? ''))
   }
 
@@ -35,12 +37,12 @@ export class AgentFolders {
     return (await readdir(join(this.#paths.userDir(userId), 'agents')).catch(nullIfMissing)) ?? []
   }
 
-  /** Members of an agent, as its files have them, to be checked like those of a request; null: it has none. */
-  async read(userId: string, name: string): Promise<JsonObject | null> {
+  /** Members of an agent that DeerFlow's own has made, to be checked like those of a request; null: it has made none. */
+  async made(userId: string, name: string): Promise<JsonObject | null> {
     const [configuration, soul] = await Promise.all([CONFIGURATION, SOUL].map((file) => this.#text(userId, name, file)))
     try {
       const given: unknown = configuration === null ? null : parse(configuration ?? '')
-      return isObject(given) ? { ...given, soul: soul ?? '' } : null
+      return isObject(given) && given[OURS] !== true ? { ...given, soul: soul ?? '' } : null
     } catch {
       return null
     }

@@ -95,10 +95,12 @@ export function agentRoutes(services: Services): Route[] {
     const known = new Set((await personas.list(userId)).map(({ name }) => name))
     for (const name of await folders.names(userId)) {
       if (known.has(name) || !isPersonaName(name)) continue
-      const given = v.safeParse(updateBody, await folders.read(userId, name))
+      const given = v.safeParse(updateBody, await folders.made(userId, name))
       if (!given.success) continue
-      const { description, ...made } = given.output
-      await personas.create(name, userId, { description: description ?? '', context: contextWith({}, made) })
+      const { description, ...members } = given.output
+      const content = { description: description ?? '', context: contextWith({}, members) }
+      const made = await personas.create(name, userId, content)
+      if (made) await folders.write(userId, agentView(made))
     }
   }
 

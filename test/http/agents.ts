@@ -1,8 +1,10 @@
 // Custom agents, as DeerFlow's pages make them: assistants by a name, which answer in runs that name them. And the models of any runtime.
-import { writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { parse } from 'yaml'
 import { asked, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
+import { graphsFolder } from '../fixtures/graphs.ts'
 import { type FakeModel, scripted, startModel } from '../fixtures/model.ts'
 
 async function open(t: Test): Promise<{ person: Person; other: Person; model: FakeModel }> {
@@ -95,6 +97,40 @@ t.test('an agent is made in a conversation about it', async (t) => {
   t.match(offered(), 'setup_agent')
   await ask(person, { agent_name: 'counter' })
   t.notMatch(offered(), 'setup_agent', 'nowhere else')
+})
+
+t.test('with graphs an agent has files as well, and whoever makes files has made an agent', async (t) => {
+  const agent = { runtime: 'graphs', config: graphsFolder(t, 'newest', { lead_agent: 'told' }) }
+  const site = await openSite(t, { config: { agent } })
+  const person = await signIn(site)
+  const me = textIn((await person.get('/api/v1/auth/me')).body, 'id')
+  const file = (name: string, of: string) => join(site.home, 'users', me, 'agents', name, of)
+  const named = async () => listIn((await person.get('/api/agents')).body, 'agents').map((one) => textIn(one, 'name'))
+  await person.post('/api/agents', { name: 'Poet', soul: 'Answer in verse.', skills: ['rhymes'] })
+  t.match(parse(readFileSync(file('poet', 'config.yaml'), 'utf8')), { name: 'poet', skills: ['rhymes'], model: null })
+  await person.ask('PUT', '/api/agents/poet', { body: { soul: 'Answer in prose.' } })
+  t.equal(readFileSync(file('poet', 'SOUL.md'), 'utf8'), 'Answer in prose.')
+
+  const folders = {
+    counter: 'description: counts\nskills: [sums]\n',
+    broken: 'a: [',
+    large: `a: ${'x'.repeat(70_000)}`
+  }
+  for (const [name, text] of Object.entries({ ...folders, 'a b': 'name: a b' })) {
+    mkdirSync(file(name, '.'), { recursive: true })
+    writeFileSync(file(name, 'config.yaml'), text)
+  }
+  mkdirSync(file('empty', '.'))
+  writeFileSync(file('counter', 'SOUL.md'), 'You count.')
+  t.strictSame(await named(), ['counter', 'poet'])
+  const counter = { description: 'counts', skills: ['sums'], soul: 'You count.' }
+  t.match((await person.get('/api/agents/counter')).body, counter)
+  const [found] = listIn((await person.post('/api/assistants/search', { name: 'counter' })).body)
+  t.equal((await person.ask('DELETE', `/api/assistants/${textIn(found, 'assistant_id')}`)).status, 200)
+  t.strictSame(await named(), ['poet'], 'what was deleted as an assistant stays deleted')
+  await person.ask('DELETE', '/api/agents/poet')
+  t.notOk(existsSync(file('poet', 'config.yaml')))
+  t.strictSame(await named(), [])
 })
 
 t.test('the configured models are listed whatever agent runs, and a run may name them', async (t) => {
