@@ -324,7 +324,8 @@ export function goalIn(given: unknown): JsonObject | null {
 /** What a graph is told that its caller does not say: headers, and the goal of its thread. */
 async function toldBeside({ store }: Pick<Services, 'store'>, request: RunRequest): Promise<JsonObject> {
   const { threadId, headers = {} } = request
-  const goal = threadId === null ? null : goalIn((await store.threads.get(threadId))?.metadata)
+  // Whoever may start a run in a thread may know its goal; a cron starts its own in nobody's name.
+  const goal = threadId === null ? null : goalIn((await store.threads.get(threadId, null))?.metadata)
   return { ...headers, ...(goal && { goal }) }
 }
 
