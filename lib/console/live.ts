@@ -98,7 +98,8 @@ export async function liveStream(
   query.delete('mode')
   const followed: Followed = { threadId, runId: runId!, query, position, controller: null }
   const body = await follow(followed, text, aborted)
-  if (!body) return send('GET', position === null ? http : `${http}?last_event_id=${position}`)
+  // Over HTTP a join is what was asked for, with its modes, its position or a snapshot of its own; a start is joined.
+  if (!body) return method === 'POST' ? send('GET', http) : send(method, path)
   const place = `/api/threads/${threadId}/runs/${runId}`
   return new Response(body, { headers: { 'Content-Location': place, 'X-Heartbeat-Ms': String(heartbeatMs) } })
 }
@@ -275,7 +276,9 @@ async function firstFrame({ body }: Response): Promise<string> {
   }
   void reader?.cancel().catch(() => {})
   // Of what came with it, only whole frames: what follows comes by the other way.
-  return text.includes('event: end\n') ? text : text.slice(0, text.indexOf('\n\n') + 2 || 0)
+  if (text.includes('event: end\n')) return text
+  const end = text.indexOf('\n\n')
+  return end < 0 ? '' : text.slice(0, end + 2)
 }
 
 function visible(aborted: AbortSignal | undefined): Promise<void> {

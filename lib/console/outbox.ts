@@ -149,9 +149,13 @@ export class Outbox {
   async recall(one: Unsent): Promise<void> {
     // Who has sent it takes it back.
     if (this.isStarting(one)) return this.#target.stop()
-    const unloaded = await readKept<readonly File[]>('files', one.key)
-    dropUnsent(this.#target.threadId, one.key)
-    this.#recall(one, unloaded ?? [])
+    const kept = await readKept<readonly File[]>('files', one.key)
+    const now = this.waiting.find(({ key }) => key === one.key)
+    // It was sent meanwhile.
+    if (!now) return
+    dropUnsent(this.#target.threadId, now.key)
+    // Once they are uploaded, the message has them.
+    this.#recall(now, now.names?.length ? (kept ?? []) : [])
   }
 
   #recall({ message }: Unsent, unloaded: readonly File[]): void {

@@ -121,6 +121,8 @@ interface QueueListProps {
 
 export function QueueList({ queue, outbox, isLost, onInterrupt }: QueueListProps) {
   const textOf = (message: Message | undefined) => plainText((message?.content ?? '') as TranscriptMessage['content'])
+  const labelOf = ({ message, names = [] }: Unsent) =>
+    [textOf(message), ...filesIn(message).map(({ filename }) => filename), ...names].filter(Boolean).join(' · ')
   // One that is being sent is none of them until that fails.
   const unsent = outbox.waiting.filter((one) => isLost || !outbox.isStarting(one))
   if (queue.runs.value.length + queue.steering.value.length + unsent.length === 0) return null
@@ -136,7 +138,7 @@ export function QueueList({ queue, outbox, isLost, onInterrupt }: QueueListProps
     )}
     ${unsent.map(
       (one) => html`<li key=${one.key} class=${one.refusal ? 'refused' : ''}>
-        <${Icon} name="queue" /><span dir="auto">${[textOf(one.message), ...(one.names ?? [])].filter(Boolean).join(' · ')}</span>
+        <${Icon} name="queue" /><span dir="auto">${labelOf(one)}</span>
         <small>${one.refusal ?? t('not sent yet')}</small>
         <button class="quiet" title="Edit" aria-label="Edit the unsent message" onClick=${() => void outbox.recall(one)}><${Icon} name="pen" /></button>
         <button class="quiet" title="Remove" aria-label="Remove the unsent message" onClick=${() => void outbox.remove(one)}><${Icon} name="close" /></button>

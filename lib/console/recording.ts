@@ -1,4 +1,4 @@
-// What is kept of a run that has ended, with its times: frames as they came, or its events.
+// An ended run as moments with times, for the replay: its stored frames from the server, or its events where those are gone.
 import type { Frame } from '../client/colloquy.ts'
 import { beside, call } from './api.ts'
 import type { Run } from './records.ts'

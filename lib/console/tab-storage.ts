@@ -1,4 +1,4 @@
-// What a tab keeps over a reload, and drafts, which the device keeps beside it. Nothing of it outlives its user.
+// What a tab keeps over a reload; drafts are kept on the device too. And which tab holds the conversation that has not begun.
 import { deviceText, keepOnDevice } from './device.ts'
 
 const USER = 'colloquy.user'

@@ -1,36 +1,43 @@
-// Times and amounts as people read them.
+// Times, durations and amounts (bytes, counts) as people read them.
 import { locale, t } from './words.ts'
 
 export function ago(iso: string, now = Date.now()): string {
   const minutes = Math.round((now - Date.parse(iso)) / 60_000)
   if (minutes < 1) return t('now')
   if (minutes < 60) return `${minutes} min`
-  if (minutes < 24 * 60) return `${Math.round(minutes / 60)} h`
+  const hours = Math.round(minutes / 60)
+  if (hours < 24) return `${hours} h`
   const date = new Date(iso)
   const isThisYear = date.getFullYear() === new Date(now).getFullYear()
   return date.toLocaleDateString(locale(), { day: 'numeric', month: 'short', ...(!isThisYear && { year: 'numeric' }) })
 }
 
+/** Rounded before its unit is chosen: otherwise there would be 60 seconds beside a minute. */
+const tenths = (value: number): number => Math.round(value * 10) / 10
+
 export function duration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
-  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`
+  if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`
+  if (tenths(ms / 1000) < 60) return `${tenths(ms / 1000).toFixed(1)} s`
+  const seconds = Math.round(ms / 1000)
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`
 }
 
 export function bytes(count: number): string {
   if (count < 1024) return `${count} B`
-  if (count < 1024 ** 2) return `${(count / 1024).toFixed(1)} KB`
-  if (count < 1024 ** 3) return `${(count / 1024 ** 2).toFixed(1)} MB`
+  if (tenths(count / 1024) < 1024) return `${tenths(count / 1024).toFixed(1)} KB`
+  if (tenths(count / 1024 ** 2) < 1024) return `${tenths(count / 1024 ** 2).toFixed(1)} MB`
   return `${(count / 1024 ** 3).toFixed(2)} GB`
 }
 
 export const count = (n: number): string => n.toLocaleString(locale())
 
+/** The number of a day in the reader's calendar: of one with 25 hours too, it is one more than that of the day before. */
+const dayNumber = (date: Date): number => Date.UTC(date.getFullYear(), date.getMonth(), date.getDate()) / 86_400_000
+
 /** The day of a list's heading: today, yesterday, this week, or a month. */
 export function dayOf(iso: string, now = new Date()): string {
   const date = new Date(iso)
-  const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime()
-  const days = Math.ceil((midnight - date.getTime()) / 86_400_000)
+  const days = dayNumber(now) - dayNumber(date)
   if (days <= 0) return t('Today')
   if (days === 1) return t('Yesterday')
   if (days <= 7) return t('Previous 7 days')

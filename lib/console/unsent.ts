@@ -102,17 +102,20 @@ export function keepDelivering(): () => void {
   }
 }
 
-/** Sends what waits, conversation by conversation, as far as the server takes it. */
+/** Sends what waits, conversation by conversation, as far as the server takes it; what it does not take now is tried again. */
 export async function deliver(): Promise<void> {
   if (isDelivering || unsentCount.value === 0) return
   isDelivering = true
-  try {
-    for (const threadId of Object.keys(unsent.value)) await deliverTo(threadId)
-  } catch {
-    // The server is not there, and this is tried again.
-  } finally {
-    isDelivering = false
-  }
+  for (const threadId of Object.keys(unsent.value)) if (!(await isReached(threadId))) break
+  isDelivering = false
+}
+
+/** False: the network is lost, which fetch tells by a TypeError. Any other failure is of this conversation, and holds up no other. */
+function isReached(threadId: string): Promise<boolean> {
+  return deliverTo(threadId).then(
+    () => true,
+    (error: unknown) => !(error instanceof TypeError)
+  )
 }
 
 async function deliverTo(threadId: string): Promise<void> {
@@ -121,13 +124,18 @@ async function deliverTo(threadId: string): Promise<void> {
     if (!waiting || sending.has(threadId)) return
     const path = `/api/threads/${encodeURIComponent(threadId)}`
     try {
-      const whole = waiting.body === null ? await completed(path, waiting) : waiting
-      // It was changed, or removed, or is being sent meanwhile.
-      if (!unsentIn(threadId).includes(waiting) || sending.has(threadId)) continue
-      putUnsent(threadId, whole)
-      const headers = { 'Idempotency-Key': whole.key }
-      const run = await plain.send('POST', `${path}/runs${whole.isFollowed ? '/stream' : ''}`, {
-        body: whole.body,
+      if (waiting.body === null) {
+        const next = await (waiting.names?.length ? uploaded(path, waiting) : completed(path, waiting))
+        // It was changed, or removed, or is being sent meanwhile.
+        if (!unsentIn(threadId).includes(waiting) || sending.has(threadId)) continue
+        putUnsent(threadId, next)
+        // The message has them: kept any longer, they would be uploaded again, or come back twice.
+        if (waiting.names?.length) void writeKept('files', waiting.key, null)
+        continue
+      }
+      const headers = { 'Idempotency-Key': waiting.key }
+      const run = await plain.send('POST', `${path}/runs${waiting.isFollowed ? '/stream' : ''}`, {
+        body: waiting.body,
         headers,
         signal: AbortSignal.timeout(TIMEOUT_MS)
       })
@@ -151,14 +159,9 @@ function isRefusal(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status < 500 && ![401, 408, 429].includes(error.status)
 }
 
-/** What is sent: with its files, which are uploaded first, behind what the thread has by then. */
+/** With what is sent: its message, behind what the thread has by then. */
 async function completed(path: string, waiting: Unsent): Promise<Unsent> {
-  const { key, choice, isNew } = waiting
-  const files = await uploaded(path, key)
-  const message =
-    files.length > 0
-      ? { ...waiting.message, additional_kwargs: { files: [...filesIn(waiting.message), ...files] } }
-      : waiting.message
+  const { message, choice, isNew } = waiting
   const [newest] = await plain.call<Run[]>('GET', `${path}/runs?limit=1`).catch((error: unknown) => {
     // A thread that is not there yet has none.
     if (isNew && error instanceof ApiError && error.status === 404) return []
@@ -172,12 +175,19 @@ async function completed(path: string, waiting: Unsent): Promise<Unsent> {
     ...(isNew && { if_not_exists: 'create' }),
     ...(choice && membersOf(choice))
   }
-  return { ...waiting, message, body, names: [] }
+  return { ...waiting, body }
 }
 
-async function uploaded(path: string, key: string): Promise<readonly Attached[]> {
-  const files = await readKept<readonly File[]>('files', key)
-  if (!files) return []
+/** With its files in its message: the thread has them. */
+async function uploaded(path: string, waiting: Unsent): Promise<Unsent> {
+  const kept = (await readKept<readonly File[]>('files', waiting.key)) ?? []
+  const files = kept.length > 0 ? await upload(path, kept) : []
+  const all = [...filesIn(waiting.message), ...files]
+  const message = all.length > 0 ? { ...waiting.message, additional_kwargs: { files: all } } : waiting.message
+  return { ...waiting, message, names: [] }
+}
+
+async function upload(path: string, files: readonly File[]): Promise<readonly Attached[]> {
   const form = new FormData()
   for (const file of files) form.append('files', file, file.name)
   const response = await plain.send('POST', `${path}/uploads`, { body: form, signal: AbortSignal.timeout(UPLOAD_MS) })

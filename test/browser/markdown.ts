@@ -7,13 +7,11 @@ import { demoWord } from '../../lib/agent/demo.ts'
 import type { Json } from '../../lib/base/types.ts'
 import { account, browserTest, type Visitor, visit } from '../fixtures/browser.ts'
 import { listIn, openSite, until } from '../fixtures/gateway.ts'
+import { pageModule } from '../fixtures/page-module.ts'
 import { IS_LONG } from '../fixtures/size.ts'
 
-/** The module as browsers are sent it. */
-const MODULE = new URL('../../page/console/growing-markdown.js', import.meta.url).href
-const { GrowingMarkdown, marked, rich } = (await import(
-  MODULE
-)) as typeof import('../../lib/console/growing-markdown.ts')
+const { GrowingMarkdown, marked, rich } =
+  await pageModule<typeof import('../../lib/console/growing-markdown.ts')>('growing-markdown')
 
 const RUNS = IS_LONG ? 20_000 : 1000
 
