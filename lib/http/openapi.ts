@@ -217,6 +217,7 @@ const REFUSALS: Readonly<Record<string, string>> = {
   403: 'Not allowed, or X-CSRF-Token is missing or wrong',
   404: 'Not found, or not visible to the caller',
   409: 'Conflicts with something that exists or is in progress',
+  410: 'What is asked for is no longer kept',
   408: 'The request body did not arrive in time',
   413: 'The request body is too large',
   412: 'It has changed since it was read',
