@@ -152,6 +152,8 @@ t.test('whatever ends, blocks or fills the process is said, and the next run has
   const folder = pythonFolder(t, SMALL)
   const blocking = await pythonSite(t, folder, { agent: { python_blocked_ms: 1000 } })
   const filling = await pythonSite(t, folder, { agent: { python_memory_mb: 600 } })
+  // A million events that nobody has read yet take hundreds of megabytes, and on a busy machine a while.
+  const plain = await pythonSite(t, folder, { agent: { python_blocked_ms: 0, python_memory_mb: 0 } })
   const cases: readonly (readonly [what: string, error: string, said: RegExp])[] = [
     ['crash', 'GraphProcessLost', /SIGSEGV/],
     ['block', 'GraphProcessLost', /blocked its event loop for 1000 ms/],
@@ -162,7 +164,7 @@ t.test('whatever ends, blocks or fills the process is said, and the next run has
   ]
   for (const [what, error, said] of IS_LONG ? cases : cases.slice(0, 1)) {
     // A busy machine makes whatever works for a while block its loop.
-    const { client, person } = what === 'block' ? blocking : filling
+    const { client, person } = what === 'block' ? blocking : what === 'hoard' ? filling : plain
     const { body } = await person.post('/api/runs/wait', { assistant_id: 'agent', ...saying(what) })
     t.equal(at(body, '__error__', 'error'), error, what)
     t.match(at(body, '__error__', 'message'), said)

@@ -43,7 +43,8 @@ async function install(): Promise<string | null> {
 }
 
 const reason = await install()
-const options = { skip: reason ?? false, timeout: 240_000 }
+/** Each of the versions asks some ninety rules: a minute alone, ten beside others. */
+const options = { skip: reason ?? false, timeout: 600_000 }
 
 t.test("[Python] every rule of LangGraph's own server holds, with each of its clients", options, async (t) => {
   const { person } = await graphSite(t, { config: { title: { enabled: false } } })
