@@ -28,6 +28,7 @@ import { replay } from './replay.ts'
 import { resume } from './resume.ts'
 import { commit as commitId, type Entry, entries, machine, reportTo, table } from './report.ts'
 import { profileTo } from './rig.ts'
+import { search } from './search.ts'
 import { state } from './state.ts'
 import { storage } from './storage.ts'
 import { stores } from './stores.ts'
@@ -59,7 +60,7 @@ const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
 }
 
 /** Not part of all: they need what may not be there, or measure no time. */
-const MORE: typeof BENCHES = { page, proxy, python, ways }
+const MORE: typeof BENCHES = { page, proxy, python, search, ways }
 
 const REPEATS = 3
 const CHART = 'bench/chart.svg'

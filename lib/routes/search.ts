@@ -17,13 +17,13 @@ const searchQuery = objectOf({
 })
 
 export function searchRoutes({ store }: Pick<Services, 'store'>): Route[] {
-  const hitOf = async ({ thread_id, run_id, seq, at, title }: TextPlace, query: Query) => {
+  const hitOf = async ({ thread_id, seq, at, title }: TextPlace, query: Query) => {
     const event = seq === 0 ? null : await eventAt(thread_id, seq)
     const shown = event ? textShown(event) : (title ?? '')
     return {
       thread_id,
       title,
-      run_id,
+      run_id: event?.run_id ?? null,
       message_id: event ? messageIdOf(event) : null,
       type: event ? (event.event_type === 'human_message' ? 'human' : 'ai') : 'title',
       created_at: at,
@@ -40,10 +40,10 @@ export function searchRoutes({ store }: Pick<Services, 'store'>): Route[] {
     const { q, limit, offset } = query
     const wanted = queryOf(q)
     const waiting = await search.waiting()
-    if (!wanted) return { json: { hits: [], total: 0, waiting } }
-    const { places, total } = await search.find({ ...wanted, limit, offset })
+    if (!wanted) return { json: { hits: [], total: 0, more: false, waiting } }
+    const { places, total, more } = await search.find({ ...wanted, limit, offset })
     const hits = await Promise.all(places.map((place) => hitOf(place, wanted)))
-    return { json: { hits, total, waiting } }
+    return { json: { hits, total, more, waiting } }
   }
   const hit = shaped({
     thread_id: text,
@@ -62,8 +62,9 @@ export function searchRoutes({ store }: Pick<Services, 'store'>): Route[] {
       permission: 'runs:read',
       rule: unfiltered,
       query: searchQuery,
-      summary: 'Messages and titles that have all words, the last one by its beginning, newest first',
-      answers: one(shaped({ hits: arrayOf(hit), total: int, waiting: int })),
+      summary:
+        'Messages and titles that have all words, the last one by its beginning, newest first; `more`: there may be more than `total`',
+      answers: one(shaped({ hits: arrayOf(hit), total: int, more: yesNo, waiting: int })),
       handler: find
     })
   ]

@@ -7,7 +7,7 @@ import { addEndedRun, addThread, type Open, refuses, rules, skipped, time, write
 type Text = Pick<TextWords, 'seq' | 'words'> & Partial<TextWords>
 
 function put(store: Store, thread_id: string, texts: readonly Text[], done: number | null = null) {
-  const rows = texts.map((text) => ({ run_id: null, at: time(text.seq), ...text }))
+  const rows = texts.map((text) => ({ at: time(text.seq), ...text }))
   return write(store, { name: 'search.put', thread_id, texts: rows, done })
 }
 
@@ -40,7 +40,7 @@ export function searchContract(t: Test, open: Open): void {
       await addThread(store, { user_id: null })
     ]
     await put(store, ann.thread_id, [
-      { seq: 1, words: ['red', 'fox'], run_id: 'r1' },
+      { seq: 1, words: ['red', 'fox'] },
       { seq: 2, words: ['red', 'foxglove'] },
       { seq: 3, words: ['天气', '气'] }
     ])
@@ -55,7 +55,7 @@ export function searchContract(t: Test, open: Open): void {
     t.strictSame(await seqs(['red'], 'fox', null), [5, 4, 2, 1], 'null sees all')
     t.strictSame(await seqs([], 'fo', 'carl'), [5], 'who has none sees what is everybody’s')
     const { places, total } = await search.find({ words: ['red'], prefix: null, limit: 1, offset: 2 }, 'ann')
-    t.strictSame(places, [{ thread_id: ann.thread_id, seq: 1, run_id: 'r1', at: time(1), title: 'Plans' }])
+    t.strictSame(places, [{ thread_id: ann.thread_id, seq: 1, at: time(1), title: 'Plans' }])
     t.equal(total, 3, 'of a page the whole is known')
   })
 
@@ -78,7 +78,7 @@ export function searchContract(t: Test, open: Open): void {
     await addThread(store, { thread_id })
     t.equal(await found('first'), 0, 'nor does a new thread of the same id have it')
     await write(store, { name: 'thread.remove', thread_id, user: null })
-    const texts = [{ seq: 1, run_id: null, at: time(1), words: ['late'] }]
+    const texts = [{ seq: 1, at: time(1), words: ['late'] }]
     await refuses(t, store, { name: 'search.put', thread_id, texts, done: null }, 'nothing is added to what is gone')
   })
 
@@ -127,7 +127,7 @@ export function searchContract(t: Test, open: Open): void {
     const texts: (TextWords & { thread_id: string })[] = []
     fc.sample(textWords, { numRuns: 60, seed: 7 }).forEach((words, n) => {
       const { thread_id } = threads[n % 2]!
-      texts.push({ thread_id, seq: n + 1, run_id: null, at: time(n % 9), words })
+      texts.push({ thread_id, seq: n + 1, at: time(n % 9), words })
     })
     for (const { thread_id } of threads)
       await put(
@@ -147,5 +147,71 @@ export function searchContract(t: Test, open: Open): void {
       )
       t.equal(total, wanted.length)
     }
+  })
+
+  test('texts that come one by one, new titles and deletions leave what is there to be found, and nothing else', async (t, store) => {
+    const { search } = store
+    if (!search) return skipped(t, 'this store has no search')
+    const random = fc.sample(fc.nat(), { numRuns: 4000, seed: 9 })
+    let at = 0
+    const upTo = (n: number) => random[at++ % random.length]! % n
+    const wordsOf = () => [...new Set(Array.from({ length: 1 + upTo(30) }, () => `w${upTo(40) ** 2}`))]
+    const ids: string[] = []
+    for (let n = 0; n < 40; n++) ids.push((await addThread(store)).thread_id)
+    let texts: (TextWords & { thread_id: string })[] = []
+    for (let seq = 1; seq <= 400; seq++) {
+      const thread_id = ids[upTo(ids.length)]!
+      const isTitle = upTo(5) === 0
+      const text = { thread_id, seq: isTitle ? 0 : seq, at: time(upTo(2000)), words: wordsOf() }
+      const isSame = (other: (typeof texts)[number]) => other.thread_id === thread_id && other.seq === text.seq
+      texts = [...texts.filter((other) => !isSame(other)), text]
+      await put(store, thread_id, [text])
+      if (upTo(40) !== 0 || ids.length === 1) continue
+      const [gone] = ids.splice(upTo(ids.length), 1)
+      await write(store, { name: 'thread.remove', thread_id: gone!, user: null })
+      texts = texts.filter((other) => other.thread_id !== gone)
+    }
+    for (let n = 0; n < 40; n++) {
+      const word = `w${n ** 2}`
+      const wanted = expected(texts, [word], null)
+      const found = await search.find({ words: [word], prefix: null, limit: 1000, offset: 0 }, 'ann')
+      t.strictSame(
+        found.places.map(({ thread_id, seq }) => `${thread_id} ${seq}`),
+        wanted,
+        word
+      )
+      t.strictSame([found.total, found.more], [wanted.length, false], 'all were asked for: all are counted')
+    }
+  })
+
+  test('of a word that is everywhere the newest are found, a page at a time, and that there may be more', async (t, store) => {
+    const { search } = store
+    if (!search) return skipped(t, 'this store has no search')
+    // The oldest come last: what was added last is not what is newest.
+    for (let n = 0; n < 60; n++) {
+      const { thread_id } = await addThread(store)
+      const texts = Array.from({ length: 20 }, (_, seq) => ({
+        seq: seq + 1,
+        at: time(2000 - n * 20 - seq),
+        words: ['all', `only${n}x${seq}`, ...Array.from({ length: 60 }, (_, no) => `w${n}x${seq}x${no}`)]
+      }))
+      await put(store, thread_id, texts)
+    }
+    const ask = (words: string[], offset: number) => search.find({ words, prefix: 'al', limit: 20, offset }, 'ann')
+    const at = (n: number) => Array.from({ length: 20 }, (_, place) => time(2000 - n - place))
+    for (const offset of [0, 20, 300, 1180])
+      t.strictSame(
+        (await ask(['all'], offset)).places.map((place) => place.at),
+        at(offset),
+        `after ${offset}`
+      )
+    const { total, more } = await ask(['all'], 0)
+    t.ok(more ? total >= 20 : total === 1200, `${total}, ${more}`)
+    t.match(
+      await ask(['all', 'only59x3'], 0),
+      { total: 1, more: false, places: [{ seq: 4 }] },
+      'a rare one is found behind all of them'
+    )
+    t.match(await ask(['all', 'nowhere'], 0), { total: 0, more: false, places: [] })
   })
 }

@@ -3,7 +3,7 @@ import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { Sqlite } from '../../lib/base/sqlite-driver.ts'
-import { mergeWords, truncateWal } from '../../lib/store/sqlite/connection.ts'
+import { truncateWal } from '../../lib/store/sqlite/connection.ts'
 import { upload } from '../fixtures/form.ts'
 import { asked, homeOf, listIn, openSite, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
 import { filesWith } from '../fixtures/remains.ts'
@@ -32,7 +32,6 @@ function packedFrames(home: string): Buffer[] {
 /** As the server does within a quarter of an hour, and `colloquy prune --now` at once. */
 async function emptyLog(home: string): Promise<void> {
   const db = new Sqlite(join(home, 'data', 'colloquy.db'))
-  for (const _ of mergeWords(db));
   await until(() => truncateWal(db), 'the log is empty')
   db.close()
 }

@@ -12,6 +12,7 @@ interface Found {
     readonly snippet: readonly { readonly text: string; readonly hit: boolean }[]
   }[]
   readonly total: number
+  readonly more: boolean
   readonly waiting: number
 }
 
@@ -35,11 +36,11 @@ for (const backend of BACKENDS)
     t.ok(asked!.snippet.some(({ text, hit }) => hit && text === '天气'))
     t.equal(waiting, 0)
     t.strictSame((await find(bob, 'zurich')).hits, [], 'nobody else finds it')
-    t.strictSame(await find(ann, '?!'), { hits: [], total: 0, waiting: 0 }, 'no word, no hit')
+    t.strictSame(await find(ann, '?!'), { hits: [], total: 0, more: false, waiting: 0 }, 'no word, no hit')
 
     await ann.post(`/api/threads/${threadId}/state`, { values: { title: 'Alpenglühen' } })
     await until(async () => (await find(ann, 'alpengl')).hits.length > 0, 'a new title is found')
     t.match((await find(ann, 'alpengl')).hits, [{ type: 'title', message_id: null }])
     t.equal((await ann.ask('DELETE', `/api/threads/${threadId}`)).status, 200)
-    t.strictSame(await find(ann, 'zurich'), { hits: [], total: 0, waiting: 0 }, 'not after its deletion')
+    t.strictSame(await find(ann, 'zurich'), { hits: [], total: 0, more: false, waiting: 0 }, 'not after its deletion')
   })

@@ -39,7 +39,7 @@ t.test('PostgreSQL has every column that SQLite copies, and no others but those 
     t.equal(known.get(name), [...columns, ...(own[name] ?? [])].sort().join(), name)
   const copied = copiedTables().map(({ name }) => name)
   const others = [...known.keys()].filter((name) => !copied.includes(name)).sort()
-  t.strictSame(others, ['former_writers', 'migrations', 'search_queue', 'search_texts', 'writers'])
+  t.strictSame(others, ['former_writers', 'migrations', 'search_blocks', 'search_queue', 'search_shelves', 'writers'])
 })
 
 t.test('there and back again', async (t) => {

@@ -478,25 +478,72 @@ t.test('what was deleted is in no file: overwritten, and gone from the log when 
   t.pass('it is')
 })
 
-t.test('a word that only removed texts had leaves the index too, and every SQLite reads the file', async (t) => {
-  const file = join(t.testdir(), 'colloquy.db')
-  const store = await openSqliteStore(file, { truncateMs: 100 })
-  t.teardown(() => store.close())
-  const texts = (words: string[]) => [{ seq: 1, run_id: null, at: '2026-01-01T00:00:00.000Z', words }]
-  for (let n = 0; n < 20; n++) {
-    await addThread(store, { thread_id: `t${n}` })
-    const words = n === 10 ? ['heffalump'] : Array.from({ length: 200 }, (_, i) => `word${n * i}`)
-    await write(store, { name: 'search.put', thread_id: `t${n}`, texts: texts(words), done: null })
+t.test(
+  'words of removed texts leave the file and the filter of their shelf, which is made anew, and every SQLite reads the file',
+  async (t) => {
+    const file = join(t.testdir(), 'colloquy.db')
+    const store = await openSqliteStore(file, { truncateMs: 100 })
+    t.teardown(() => store.close())
+    const put = (n: number, words: readonly string[]) => {
+      const texts = [{ seq: 1, at: '2026-01-01T00:00:00.000Z', words }]
+      return write(store, { name: 'search.put', thread_id: `t${n}`, texts, done: null })
+    }
+    for (let n = 0; n < 130; n++) {
+      await addThread(store, { thread_id: `t${n}` })
+      await put(n, n === 10 ? ['heffalump'] : Array.from({ length: 9 }, (_, i) => `word${n * i}`))
+    }
+    const look = <Row>(sql: string): Row[] => {
+      const db = new Sqlite(file, { readonly: true })
+      const rows = db.prepare<[], Row>(sql).all()
+      db.close()
+      return rows
+    }
+    const shelves = () =>
+      look<{ blocks: number; has: number }>('SELECT blocks, filter IS NOT NULL AS has FROM search_shelves ORDER BY id')
+    t.strictSame(shelves(), [
+      { blocks: 64, has: 1 },
+      { blocks: 64, has: 1 },
+      { blocks: 2, has: 0 }
+    ])
+    const [packed] = look<{ words: Buffer }>("SELECT words FROM search_blocks WHERE thread_id = 't10'")
+    t.ok(bytesIn(file).includes(packed!.words.toString('latin1')))
+    await write(store, { name: 'thread.remove', thread_id: 't10', user: null })
+    t.match(shelves()[0], { blocks: 63, has: 0 })
+    await until(() => !bytesIn(file).includes(packed!.words.toString('latin1')), 'its words are gone')
+    const found = async (word: string) =>
+      (await store.search!.find({ words: [word], prefix: null, limit: 10, offset: 0 }, null)).total
+    t.strictSame([await found('word19'), await found('heffalump')], [1, 0], 'the others are found')
+    await put(129, ['word1'])
+    t.match(shelves()[0], { blocks: 63, has: 1 })
+    t.strictSame([await found('word19'), await found('heffalump')], [1, 0])
+    const remove = async (from: number, to: number) => {
+      for (let n = from; n < to; n++)
+        if (n !== 10) await write(store, { name: 'thread.remove', thread_id: `t${n}`, user: null })
+      for (let times = 0; times < 3; times++) await put(129, ['word1'])
+    }
+    await remove(0, 60)
+    t.strictSame(
+      shelves().map(({ blocks, has }) => [blocks, has]),
+      [
+        [4, 1],
+        [64, 1],
+        [2, 0]
+      ]
+    )
+    await remove(64, 90)
+    await remove(60, 61)
+    t.strictSame(
+      shelves().map(({ blocks, has }) => [blocks, has]),
+      [
+        [41, 1],
+        [2, 0]
+      ],
+      'the rest of a shelf goes to another one'
+    )
+    t.equal(await found('word427'), 1, 'of thread 61, which moved')
+    t.strictSame(look("SELECT name FROM sqlite_master WHERE sql LIKE '%VIRTUAL%'"), [])
   }
-  t.match(bytesIn(file), 'heffalump')
-  await write(store, { name: 'thread.remove', thread_id: 't10', user: null })
-  await until(() => !bytesIn(file).includes('heffalump'), 'the word is gone')
-  const db = new Sqlite(file, { readonly: true })
-  t.equal(db.prepare("SELECT v FROM search_words_config WHERE k = 'version'").pluck().get(), 4)
-  db.close()
-  const wanted = { words: ['word19'], prefix: null, limit: 10, offset: 0 }
-  t.equal((await store.search!.find(wanted, null)).total, 2, 'the others are found')
-})
+)
 
 t.test(
   'a file that another version has written is freed of what that one deleted by `prune`, beside a server',

@@ -18,7 +18,7 @@ import { addThread, idsOf } from '../contract/harness.ts'
 import { oldSqlite, SQLITE_STEPS as STEPS } from '../fixtures/old-schema.ts'
 
 /** Steps after which the version of the program before them would read or write something wrong. */
-const BREAKING = [5, 6, 8, 9, 16, 18, 19, 21, 24, 29, 30]
+const BREAKING = [5, 6, 8, 9, 16, 18, 19, 21, 24, 29, 30, 31]
 /** Rows enough that a migration takes some time. */
 const MANY = 60_000
 

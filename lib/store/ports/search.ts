@@ -4,12 +4,11 @@ import type { Owner } from '../../base/scope.ts'
 
 /**
  * The words of one text, in the form in which they are looked for: whoever cuts a text into words does so before the store, so that
- * every store finds the same. A word has letters, marks and digits only.
+ * every store finds the same. A word has letters, marks, digits and pictures only.
  */
 export interface TextWords {
   /** Of the event that has the text; 0: the title of the thread. */
   readonly seq: number
-  readonly run_id: string | null
   readonly at: Timestamp
   readonly words: readonly string[]
 }
@@ -37,14 +36,21 @@ export interface WordQuery {
 export interface TextPlace {
   readonly thread_id: string
   readonly seq: number
-  readonly run_id: string | null
   readonly at: Timestamp
   readonly title: string | null
 }
 
+export interface TextPlaces {
+  readonly places: TextPlace[]
+  /** How many there are; with `more` at least so many. */
+  readonly total: number
+  /** There may be more than were counted: a search need not read all that has a common word. */
+  readonly more: boolean
+}
+
 export interface SearchReads {
   /** Newest first, then by thread and seq. Threads that are made for one run are in none. */
-  find(query: WordQuery, user: Owner): Promise<{ readonly places: TextPlace[]; readonly total: number }>
+  find(query: WordQuery, user: Owner): Promise<TextPlaces>
   /** Queued threads, by id: these, or any after an id. */
   queued(which: readonly string[] | { readonly after: string }, limit: number): Promise<QueuedThread[]>
   /** Number of threads that are queued. */

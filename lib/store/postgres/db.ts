@@ -25,8 +25,11 @@ export interface ReadDb extends Db {
 // ----------------------------------------------------------------- Runs the steps of a noun, one after the other
 
 /** Parameters as the server takes them. */
-export function boundParams(params: readonly StepParam[]): (string | number | boolean | null)[] {
-  return params.map((value) => (typeof value === 'object' && value !== null ? texts(value) : value))
+export function boundParams(params: readonly StepParam[]): Param[] {
+  return params.map((value) => {
+    if (typeof value !== 'object' || value === null) return value
+    return value instanceof Uint8Array ? value : texts(value)
+  })
 }
 
 /** A statement for PostgreSQL: without index hints. */

@@ -252,23 +252,17 @@ const threadWrites: Writers<'thread.create' | 'thread.patch' | 'thread.remove'> 
   }
 }
 
-/** Words in a tsvector, as they are: nothing of PostgreSQL's own cuts or changes them. */
+/** Looks at bits of a bytea. */
 export const WORDS: WordDialect = {
-  column: (n) => `array_to_tsvector(string_to_array($${n}, ' '))`,
-  matches: (n) => `s.words @@ CAST($${n} AS tsquery)`,
-  query: ({ words, prefix }, anyOf) =>
-    [
-      ...(anyOf === null ? [] : [`(${anyOf.map((word) => `'${word}'`).join(' | ')})`]),
-      ...words.map((word) => `'${word}'`),
-      ...(prefix === null ? [] : [`'${prefix}':*`])
-    ].join(' & ')
+  isSet: (column, n) => `NOT EXISTS (SELECT 1 FROM unnest(CAST($${n} AS bigint[])) AS h
+    WHERE get_bit(${column}, CAST(h % (8 * octet_length(${column})) AS integer)) = 0)`
 }
 
 const WRITES: Writers<OpName> = {
   // Nothing to do: every batch writes its number anyway, see writer.ts.
   'store.ping': async () => null,
   ...stepWriters(SQL_WRITES),
-  ...stepWriters(searchWrites(WORDS)),
+  ...stepWriters(searchWrites),
   ...threadWrites,
   ...runWrites,
   ...eventWrites,

@@ -39,7 +39,7 @@ export const STEP_ROWS = {
   graph_checkpoints: 500,
   feedback: 1000,
   aliases: 1000,
-  search_texts: 200,
+  search_blocks: 200,
   search_queue: 10,
   crons: 500,
   runs: 500

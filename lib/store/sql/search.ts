@@ -1,29 +1,38 @@
-// The index of words as rows of both databases. The user of a thread is one more word of its texts, so that an index of words reads no
-// others' texts; the thread's row has the last word on who may see it.
-import { createHash } from 'node:crypto'
+// The index of words as rows of both databases: blocks of texts (word-blocks.ts), on shelves of one user each. A full shelf has a filter
+// (word-filter.ts), so that a search unpacks only shelves that may have all it looks for, from the newest on, until its page is full. The
+// thread's row has the last word on who may see it.
+//
+// Neither FTS5 nor a `tsvector`: their list of different words alone takes more than texts in Chinese, and both keep words that were deleted.
 import { Refused } from '../ports/ops.ts'
 import type { Owner } from '../../base/scope.ts'
-import type { QueuedThread, SearchReads, TextPlace, WordQuery } from '../ports/search.ts'
-import { ask, askOne, ownedBy, type StepReads, type Steps, type StepWrites } from './steps.ts'
+import type { QueuedThread, SearchReads, TextPlace, TextWords } from '../ports/search.ts'
+import { ask, askOne, ownedBy, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
+import { inBlocks, matching, type PackedBlock, packed, sizeOf, takesIn, unpacked } from './word-blocks.ts'
+import { placesFor, WordFilter } from './word-filter.ts'
 
-/** How a database keeps words and finds them. */
+/** How a database looks into a filter. */
 export interface WordDialect {
-  /** The value of the column, of the n-th parameter: words with spaces between them. */
-  column(n: number): string
-  /** Condition on rows of `search_texts`, of the n-th parameter. */
-  matches(n: number): string
-  /** The query as that parameter: one of `anyOf` (if it is given), all words, and one with the prefix. */
-  query(query: Pick<WordQuery, 'words' | 'prefix'>, anyOf: readonly string[] | null): string
+  /** Condition: in the column all places of the n-th parameter, a list, are set. */
+  isSet(column: string, n: number): string
 }
 
-/** Begins the word that names an owner: a character of private use is in no word of a text. */
-const OWNER_MARK = '\ue000'
+/** Blocks on a shelf. */
+const SHELF_BLOCKS = 64
+/** Shelves whose blocks are read at once, at most: from one on twice as many each time. */
+const SHELVES_MAX = 16
+/** Hits that are counted; of more it is known that there are more. */
+const COUNTED = 200
+/** Blocks that a search reads, besides one for each hit that it is to give: words that many texts have, and none has all of. */
+const BLOCKS_MAX = 2048
+/** The last blocks of a thread, among which are all that take in what comes. */
+const TAIL = 16
+/** Blocks read at once to make a filter. */
+const SLICE = 16
+/** The user of threads that nobody owns. */
+const NOBODY = ''
 
-/** In characters: of two users with one word each still finds only what is its own, by the thread's row. */
-const OWNER_LENGTH = 12
-
-const wordOfOwner = (userId: string | null): string =>
-  OWNER_MARK + (userId === null ? '' : createHash('sha256').update(userId).digest('hex').slice(0, OWNER_LENGTH))
+/** What a shelf is: it has a filter; it takes blocks; its filter is to be made. */
+const State = { done: 0, open: 1, due: 2 } as const
 
 /** Puts a thread into the queue: its texts have changed. Not one that is made for one run. */
 export function* queueTexts(threadId: string): Steps<void> {
@@ -33,32 +42,62 @@ export function* queueTexts(threadId: string): Steps<void> {
   yield* ask(sql, threadId)
 }
 
-export function searchReads({ matches, query }: WordDialect): StepReads<SearchReads> {
-  const wordsFor = (wanted: WordQuery, user: Owner) =>
-    query(wanted, user === null ? null : [wordOfOwner(user), wordOfOwner(null)])
-  const from = `FROM search_texts AS s JOIN threads_meta AS t ON t.thread_id = s.thread_id
-    WHERE ${matches(2)} AND ${ownedBy(1)} AND t.is_temporary = 0`
+// ----------------------------------------------------------------------------------------------------- finding
+
+interface ShelvedRow {
+  readonly shelf: number
+  readonly shelf_at: string
+  readonly thread_id: string | null
+  readonly title: string | null
+  readonly words: Uint8Array | null
+}
+
+/** Before the newest shelf. */
+const NEWEST = { at: '9999-12-31T23:59:59.999+00:00', id: Number.MAX_SAFE_INTEGER }
+
+/** Newest first, then by thread and seq. */
+function inOrder(one: TextPlace, other: TextPlace): number {
+  if (one.at !== other.at) return one.at < other.at ? 1 : -1
+  if (one.thread_id !== other.thread_id) return one.thread_id < other.thread_id ? -1 : 1
+  return one.seq - other.seq
+}
+
+export function searchReads({ isSet }: WordDialect): StepReads<SearchReads> {
+  // A condition that is none for null would be looked up in no index.
+  const shelved = (user: Owner) => `WITH shelves AS MATERIALIZED (
+      SELECT id, at FROM search_shelves AS s
+      WHERE ${user === null ? 'CAST($1 AS text) IS NULL' : `s.user_id IN ($1, '${NOBODY}')`}
+        AND (s.at < $2 OR (s.at = $2 AND s.id < $3)) AND (s.filter IS NULL OR ${isSet('s.filter', 4)})
+      ORDER BY s.at DESC, s.id DESC LIMIT $5)
+    SELECT s.id AS shelf, s.at AS shelf_at, t.thread_id, t.display_name AS title, b.words FROM shelves AS s
+    LEFT JOIN search_blocks AS b ON b.shelf = s.id AND ${isSet('b.filter', 4)}
+    LEFT JOIN threads_meta AS t ON t.thread_id = b.thread_id AND t.is_temporary = 0 AND ${ownedBy(1)}
+    ORDER BY s.at DESC, s.id DESC`
   return {
-    *find(wanted, user) {
-      const words = wordsFor(wanted, user)
-      const rows = yield* ask<TextPlace>(
-        `SELECT s.thread_id, s.seq, s.run_id, s.at, t.display_name AS title ${from}
-         ORDER BY s.at DESC, s.thread_id, s.seq LIMIT $3 OFFSET $4`,
-        user,
-        words,
-        wanted.limit,
-        wanted.offset
-      )
-      const isAll = wanted.offset === 0 && rows.length < wanted.limit
-      if (isAll) return { places: rows, total: rows.length }
-      const counted = yield* askOne<{ total: number }>(`SELECT count(*) AS total ${from}`, user, words)
-      return { places: rows, total: Number(counted!.total) }
+    *find({ words, prefix, limit, offset }, user) {
+      const sql = shelved(user)
+      const bits = placesFor(words, prefix).map(String)
+      const [end, found] = [offset + limit, [] as TextPlace[]]
+      let [after, read] = [NEWEST, 0]
+      for (let shelves = 1; ; shelves = shelves < SHELVES_MAX ? 2 * shelves : shelves) {
+        const rows = yield* ask<ShelvedRow>(sql, user, after.at, after.id, bits, shelves)
+        const last = rows.at(-1)
+        if (!last) return { places: found.slice(offset, end), total: found.length, more: false }
+        for (const row of rows) found.push(...placesIn(row, { words, prefix }))
+        found.sort(inOrder)
+        after = { at: last.shelf_at, id: last.shelf }
+        read += rows.length
+        // What is on the shelves that follow is not newer than the last of these.
+        const isFull = found.length >= Math.max(end, COUNTED) && found[end - 1]!.at > after.at
+        if (isFull || read >= BLOCKS_MAX + end)
+          return { places: found.slice(offset, end), total: found.length, more: true }
+      }
     },
     queued(which, limit) {
       const isList = 'length' in which
       const condition = isList ? 'q.thread_id = ANY($1)' : 'q.thread_id > $1'
       const sql = `SELECT q.thread_id, q.version, t.display_name AS title,
-          COALESCE((SELECT max(seq) FROM search_texts AS s WHERE s.thread_id = q.thread_id), 0) AS seq
+          COALESCE((SELECT max(last) FROM search_blocks AS b WHERE b.thread_id = q.thread_id), 0) AS seq
         FROM search_queue AS q JOIN threads_meta AS t ON t.thread_id = q.thread_id
         WHERE ${condition} ORDER BY q.thread_id LIMIT $2`
       return ask<QueuedThread>(sql, isList ? which : which.after, limit)
@@ -71,26 +110,180 @@ export function searchReads({ matches, query }: WordDialect): StepReads<SearchRe
   }
 }
 
-export function searchWrites({ column }: WordDialect): StepWrites<'search.put'> {
-  const insert = `INSERT INTO search_texts (thread_id, seq, run_id, at, words) VALUES ($1, $2, $3, $4, ${column(5)})
-    ON CONFLICT (thread_id, seq) DO UPDATE SET at = excluded.at`
-  const clear = `DELETE FROM search_texts WHERE thread_id = $1 AND seq = 0 AND words <> ${column(2)}`
-  return {
-    *'search.put'({ thread_id, texts, done }) {
-      const thread = yield* askOne<{ user_id: string | null }>(
-        'SELECT user_id FROM threads_meta WHERE thread_id = $1',
-        thread_id
-      )
-      if (!thread) throw new Refused(`thread ${thread_id} is gone`)
-      const owner = wordOfOwner(thread.user_id)
-      for (const { seq, run_id, at, words } of texts) {
-        const value = [owner, ...words].join(' ')
-        // A title changes; a message does not.
-        if (seq === 0) yield* ask(clear, thread_id, value)
-        yield* ask(insert, thread_id, seq, run_id, at, value)
-      }
-      if (done !== null) yield* ask('DELETE FROM search_queue WHERE thread_id = $1 AND version = $2', thread_id, done)
-      return null
-    }
+/** Where in a block all words of a query are in one text. */
+function placesIn({ thread_id, title, words }: ShelvedRow, query: Parameters<typeof matching>[1]): TextPlace[] {
+  if (thread_id === null || words === null) return []
+  return matching(words, query).map(({ seq, at }) => ({ thread_id, seq, at, title }))
+}
+
+// ----------------------------------------------------------------------------------------------------- writing
+
+interface BlockRow {
+  readonly id: number
+  readonly last: number
+  readonly size: number
+  readonly words: Uint8Array
+  readonly shelf: number
+  /** Of its shelf. */
+  readonly state: number
+}
+
+const BLOCKS = `SELECT b.id, b.last, b.size, b.words, b.shelf, s.state FROM search_blocks AS b JOIN search_shelves AS s ON s.id = b.shelf
+  WHERE b.thread_id = $1`
+
+export const searchWrites: StepWrites<'search.put'> = {
+  *'search.put'({ thread_id, texts, done }) {
+    const thread = yield* askOne<{ user_id: string | null }>(
+      'SELECT user_id FROM threads_meta WHERE thread_id = $1',
+      thread_id
+    )
+    if (!thread) throw new Refused(`thread ${thread_id} is gone`)
+    yield* putTexts(thread_id, thread.user_id ?? NOBODY, texts)
+    if (done !== null) yield* ask('DELETE FROM search_queue WHERE thread_id = $1 AND version = $2', thread_id, done)
+    yield* finishShelf()
+    return null
   }
+}
+
+function* putTexts(threadId: string, owner: string, texts: readonly TextWords[]): Steps<void> {
+  const tail = yield* ask<BlockRow>(`${BLOCKS} ORDER BY b.last DESC LIMIT ${TAIL}`, threadId)
+  const last = tail[0]?.last ?? 0
+  const title = texts.find(({ seq }) => seq === 0)
+  const titled = title && (yield* askOne<BlockRow>(`${BLOCKS} AND b.has_title = 1`, threadId))
+  const fresh = texts.filter(({ seq }) => seq > last)
+  if (title && !titled) fresh.unshift(title)
+  const renamed = title && titled ? withTitle(titled, title) : null
+  if (titled && renamed) yield* replace(threadId, owner, [titled], [renamed])
+  if (fresh.length === 0) return
+  const others = renamed ? tail.filter(({ id }) => id !== titled!.id) : tail
+  const taken = takenIn(fresh, others)
+  const all = [...taken.flatMap(({ words }) => unpacked(words)), ...fresh]
+  yield* replace(threadId, owner, taken, inBlocks(all))
+}
+
+/** The texts of a block with another title; null: it has this one. */
+function withTitle({ words }: BlockRow, title: TextWords): TextWords[] | null {
+  const before = unpacked(words)
+  const isSame = before.some((text) => text.seq === 0 && text.words.join(' ') === title.words.join(' '))
+  return isSame ? null : [title, ...before.filter(({ seq }) => seq > 0)]
+}
+
+/** Which of the last blocks are packed anew with the texts that follow, oldest first. */
+function takenIn(fresh: readonly TextWords[], tail: readonly BlockRow[]): BlockRow[] {
+  const taken: BlockRow[] = []
+  let size = sizeOf(fresh)
+  for (const block of tail) {
+    if (!takesIn(size, block.size)) break
+    taken.unshift(block)
+    size += block.size
+  }
+  return taken
+}
+
+/** Writes blocks in place of others: the first in the row of one that stands on a shelf without a filter, if there is one. */
+function* replace(
+  threadId: string,
+  owner: string,
+  gone: readonly BlockRow[],
+  made: readonly (readonly TextWords[])[]
+): Steps<void> {
+  const kept = gone.find(({ state }) => state === State.open)
+  for (const { id } of gone) if (id !== kept?.id) yield* ask('DELETE FROM search_blocks WHERE id = $1', id)
+  for (const [at, texts] of made.entries()) {
+    const block = packed(texts)
+    if (at > 0 || !kept || !(yield* rewrite(kept, block))) yield* shelve(threadId, owner, block)
+  }
+}
+
+/** False, and the block is gone: another process has filled its shelf meanwhile. */
+function* rewrite({ id, shelf }: BlockRow, { last, at, hasTitle, size, words, filter }: PackedBlock): Steps<boolean> {
+  const reach = `UPDATE search_shelves SET at = CASE WHEN at < $2 THEN $2 ELSE at END WHERE id = $1 AND state = ${State.open} RETURNING id`
+  const isOpen = (yield* ask(reach, shelf, at)).length > 0
+  const sql = 'UPDATE search_blocks SET last = $2, has_title = $3, size = $4, words = $5, filter = $6 WHERE id = $1'
+  if (isOpen) yield* ask(sql, id, last, Number(hasTitle), size, words, filter)
+  else yield* ask('DELETE FROM search_blocks WHERE id = $1', id)
+  return isOpen
+}
+
+/** Puts a block on the user's open shelf. */
+function* shelve(threadId: string, owner: string, block: PackedBlock): Steps<void> {
+  const { last, at, hasTitle, size, words, filter } = block
+  const shelf = (yield* openShelf(owner)) ?? (yield* newShelf(owner, at))
+  yield* ask(
+    `INSERT INTO search_blocks (thread_id, last, has_title, size, shelf, words, filter) VALUES (${places(7)})`,
+    threadId,
+    last,
+    Number(hasTitle),
+    size,
+    shelf,
+    words,
+    filter
+  )
+  yield* ask(
+    `UPDATE search_shelves SET blocks = blocks + 1, at = CASE WHEN at < $2 THEN $2 ELSE at END,
+      state = CASE WHEN blocks + 1 >= ${SHELF_BLOCKS} THEN ${State.due} ELSE state END WHERE id = $1`,
+    shelf,
+    at
+  )
+}
+
+/** One that two processes have opened at once is filled first. */
+function* openShelf(owner: string): Steps<number | undefined> {
+  const sql = `SELECT id FROM search_shelves WHERE user_id = $1 AND state = ${State.open} ORDER BY blocks DESC LIMIT 1 FOR UPDATE`
+  return (yield* askOne<{ id: number }>(sql, owner))?.id
+}
+
+function* newShelf(owner: string, at: string): Steps<number> {
+  const sql = `INSERT INTO search_shelves (user_id, blocks, state, at) VALUES ($1, 0, ${State.open}, $2) RETURNING id`
+  return (yield* askOne<{ id: number }>(sql, owner, at))!.id
+}
+
+interface Shelf {
+  readonly id: number
+  readonly user_id: string
+  readonly blocks: number
+}
+
+/** Makes the filter of one shelf that waits for it, or puts the few blocks that are left of it on another. */
+function* finishShelf(): Steps<void> {
+  const due = yield* askOne<Shelf>(
+    `SELECT id, user_id, blocks FROM search_shelves WHERE state = ${State.due} LIMIT 1 FOR UPDATE SKIP LOCKED`
+  )
+  if (!due) return
+  const isSparse = 2 * due.blocks <= SHELF_BLOCKS
+  const roomy = isSparse ? yield* roomyShelf(due) : undefined
+  if (roomy === undefined) yield* makeFilter(due.id)
+  else yield* moveBlocks(due, roomy)
+}
+
+function* roomyShelf({ id, user_id, blocks }: Shelf): Steps<number | undefined> {
+  const sql = `SELECT id FROM search_shelves WHERE user_id = $1 AND id <> $2 AND state <> ${State.open} AND blocks + $3 <= ${SHELF_BLOCKS}
+    ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED`
+  return (yield* askOne<{ id: number }>(sql, user_id, id, blocks))?.id
+}
+
+function* moveBlocks({ id }: Shelf, roomy: number): Steps<void> {
+  yield* ask('UPDATE search_blocks SET shelf = $2 WHERE shelf = $1', id, roomy)
+  yield* ask(
+    `UPDATE search_shelves SET blocks = (SELECT count(*) FROM search_blocks WHERE shelf = $2), filter = NULL, state = ${State.due},
+      at = (SELECT max(at) FROM search_shelves WHERE id IN ($1, $2)) WHERE id = $2`,
+    id,
+    roomy
+  )
+  yield* ask('DELETE FROM search_shelves WHERE id = $1', id)
+}
+
+function* makeFilter(shelf: number): Steps<void> {
+  const filter = new WordFilter()
+  for (let after = 0; ; ) {
+    const blocks = yield* ask<Pick<BlockRow, 'id' | 'words'>>(
+      `SELECT id, words FROM search_blocks WHERE shelf = $1 AND id > $2 ORDER BY id LIMIT ${SLICE}`,
+      shelf,
+      after
+    )
+    for (const { words } of blocks) for (const text of unpacked(words)) filter.add(text.words)
+    if (blocks.length < SLICE) break
+    after = blocks.at(-1)!.id
+  }
+  yield* ask(`UPDATE search_shelves SET filter = $2, state = ${State.done} WHERE id = $1`, shelf, filter.bytes(8))
 }

@@ -5,7 +5,7 @@ import { PRESENT } from './removal.ts'
 import type { Json, JsonObject } from '../../base/types.ts'
 
 /** Lists are for `= ANY($1)`. */
-export type Param = string | number | boolean | null | readonly string[]
+export type Param = string | number | boolean | null | Uint8Array | readonly string[]
 
 /**
  * PostgreSQL's dialect, with $1, $2...; casts are written `CAST($1 AS text)`, which both know. SQLite turns `= ANY($1)`

@@ -152,6 +152,7 @@ const FORGET = [
   'DELETE FROM api_tokens WHERE user_id = $1',
   'DELETE FROM sessions WHERE user_id = $1',
   'DELETE FROM provider_sessions WHERE user_id = $1',
+  'DELETE FROM search_shelves WHERE user_id = $1',
   "UPDATE audit SET address = NULL WHERE actor = 'user:' || CAST($1 AS text) OR target = 'user:' || CAST($1 AS text)",
   'DELETE FROM assistant_versions WHERE assistant_id IN (SELECT assistant_id FROM assistants WHERE user_id = $1)',
   'DELETE FROM assistants WHERE user_id = $1',

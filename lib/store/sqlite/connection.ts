@@ -1,4 +1,4 @@
-// The SQLite file: how it is opened, how values are bound, and its upkeep (WAL, deleted pages, the index of words).
+// The SQLite file: how it is opened, how values are bound, and its upkeep (WAL, deleted pages).
 import type Database from 'better-sqlite3'
 import { Sqlite } from '../../base/sqlite-driver.ts'
 
@@ -34,35 +34,8 @@ export function truncateWal(db: Database.Database): boolean {
   return result?.busy === 0
 }
 
-/** Pages of the index of words that a step merges: the writer waits for one step. */
-const MERGED_PAGES = 100
-/** A step that has changed less than this many rows had nothing to do [SQLite, FTS5 6.8]. */
-const MERGED_ROWS = 2
-
-/**
- * Merges all parts of the index of words, in steps, if texts were removed since: a word that only they had stands in a part until then.
- *
- * @throws SqliteError `SQLITE_BUSY` while somebody writes; what was merged stays so.
- */
-export function* mergeWords(db: Database.Database): Generator<void> {
-  const removals = db.prepare<[], { removed: number; merged: number }>('SELECT removed, merged FROM search_removals')
-  const { removed, merged } = removals.get()!
-  if (removed === merged) return
-  const changes = db.prepare<[], number>('SELECT total_changes()').pluck()
-  const merge = db.prepare<[number]>("INSERT INTO search_words (search_words, rank) VALUES ('merge', ?)")
-  // The first, which is negative, makes one merge of all parts; those that come after it are not in it.
-  for (let pages = -MERGED_PAGES; ; pages = MERGED_PAGES) {
-    const before = changes.get()!
-    merge.run(pages)
-    if (changes.get()! - before < MERGED_ROWS) break
-    yield
-  }
-  db.prepare<[number]>('UPDATE search_removals SET merged = ?').run(removed)
-}
-
 /** Rewrites the file without what was deleted before `secure_delete` was on. @throws Error while somebody keeps the file locked */
 export function vacuum(db: Database.Database): void {
-  for (const _ of mergeWords(db));
   db.exec('VACUUM')
   if (!truncateWal(db)) throw new Error('the write-ahead log is in use: try again')
 }

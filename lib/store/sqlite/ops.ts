@@ -28,7 +28,7 @@ import { ask, askOne, ownedBy, parseObject, type Steps, type StepWrites } from '
 import { COLUMNS, hasThread, hasThreads, needsThread, type ThreadRow, toThread } from '../sql/threads.ts'
 import { putCheckpoint } from '../sql/checkpoints.ts'
 import { additionsOf, addUsage } from '../sql/usage.ts'
-import { metadataIndexWrites, WORDS } from './search.ts'
+import { metadataIndexWrites } from './search.ts'
 import { removal } from './removal.ts'
 
 // ------------------------------------------------------------------- Run events in SQLite: how they are appended
@@ -199,7 +199,7 @@ export function opWriters(db: Database.Database): Readonly<Record<string, AnyWri
       ping.run()
       return null
     },
-    ...stepWriters(db, { ...SQL_WRITES, ...runWrites, ...checkpointWrites, ...searchWrites(WORDS) }),
+    ...stepWriters(db, { ...SQL_WRITES, ...runWrites, ...checkpointWrites, ...searchWrites }),
     ...threadWrites(db),
     ...eventWrites(db),
     ...frameWrites(db)

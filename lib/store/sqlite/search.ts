@@ -236,16 +236,14 @@ const DIALECT: SearchDialect = {
     SELECT 1 FROM thread_terms WHERE owner = coalesce(user_id, 0) AND term = w.value AND thread_key = threads_meta.key))`
 }
 
-/** Words in FTS5, which parts them at spaces alone: nothing but letters, marks and digits is in one. */
+/** Looks at bits of a blob, by the hexadecimal digit that each is in. */
 export const WORDS: WordDialect = {
-  column: (n) => `$${n}`,
-  matches: (n) => `s.id IN (SELECT rowid FROM search_words WHERE search_words MATCH $${n})`,
-  query: ({ words, prefix }, anyOf) =>
-    [
-      ...(anyOf === null ? [] : [`(${anyOf.map((word) => `"${word}"`).join(' OR ')})`]),
-      ...words.map((word) => `"${word}"`),
-      ...(prefix === null ? [] : [`"${prefix}"*`])
-    ].join(' AND ')
+  isSet: (column, n) => {
+    const bit = `(CAST(h.value AS integer) % (8 * length(${column})))`
+    const digits = `hex(substr(${column}, ${bit} / 8 + 1, 1))`
+    const digit = `(instr('0123456789ABCDEF', substr(${digits}, iif(${bit} % 8 > 3, 1, 2), 1)) - 1)`
+    return `NOT EXISTS (SELECT 1 FROM json_each($${n}) AS h WHERE (${digit} >> (${bit} % 4)) & 1 = 0)`
+  }
 }
 
 /** Ops that change the threads that are searched: nearly all others are frames. */

@@ -30,9 +30,10 @@ function sqliteText(sql: string): string {
     .replace(/= ANY\((\$\d+)\)/g, 'IN (SELECT value FROM json_each($1))')
 }
 
-function sqliteValue(value: Param): string | number | null {
+function sqliteValue(value: Param): string | number | Uint8Array | null {
   if (typeof value === 'boolean') return value ? 1 : 0
-  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
+  if (typeof value !== 'object' || value === null) return value
+  return value instanceof Uint8Array ? value : JSON.stringify(value)
 }
 
 /** Statements are prepared on first use; their number is small. */

@@ -92,13 +92,13 @@ export class SearchIndexer {
 
   async #index({ thread_id, title, seq, version }: QueuedThread): Promise<void> {
     const { events } = this.#options.store
-    let texts: TextWords[] = title === null ? [] : [{ seq: 0, run_id: null, at: timestamp(), words: wordsOf(title) }]
+    let texts: TextWords[] = title === null ? [] : [{ seq: 0, at: timestamp(), words: wordsOf(title) }]
     for (let after = seq; !this.#isStopped; ) {
       const page = await events.listMessages(thread_id, { limit: PAGE, after }, null)
       for (const event of page) {
         const text = textShown(event)
         if (text === '') continue
-        texts.push({ seq: event.seq, run_id: event.run_id, at: event.created_at, words: wordsOf(text) })
+        texts.push({ seq: event.seq, at: event.created_at, words: wordsOf(text) })
         await nextTurn()
       }
       const isLast = page.length < PAGE

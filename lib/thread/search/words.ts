@@ -8,11 +8,11 @@ const TEXT_MAX = 100_000
 /** Different words of a text that are found. */
 const WORDS_MAX = 20_000
 
-/** A run of letters, digits and marks. */
-const RUN = /[\p{L}\p{N}\p{M}]+/gu
-/** Scripts that are written without spaces, or in which words are seldom looked for as they stand. */
+/** A run of letters, digits, marks and pictures: emoji, and the two letters that a flag is. */
+const RUN = /[\p{L}\p{N}\p{M}\p{Extended_Pictographic}\p{Regional_Indicator}]+/gu
+/** Scripts that are written without spaces, or in which words are seldom looked for as they stand; and pictures. */
 const UNSPACED =
-  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー]/u
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー\p{Extended_Pictographic}\p{Regional_Indicator}]/u
 const PIECES = new RegExp(`${UNSPACED.source}+|(?:(?!${UNSPACED.source})[\\s\\S])+`, 'gu')
 /** Marks above and below letters; the two that make other kana of kana belong to them. */
 const MARKS = /(?![\u3099\u309a])\p{Mn}/gu
@@ -96,8 +96,32 @@ interface SnippetPart {
 const BEFORE = 40
 const SNIPPET = 200
 
-/** The part of a text around the first word that was looked for. */
-export function snippetOf(text: string, { words, prefix }: Query): SnippetPart[] {
+/**
+ * Marks of Markdown, which people do not read: of headings, lists, quotes, fences and rules at the beginning of a line, the bars of a table,
+ * what a link leads to, and the stars and ticks around words.
+ */
+const MARKDOWN: readonly (readonly [RegExp, string])[] = [
+  [/^[ \t]*(?:(?:`{3,}|~{3,}).*|[-*_|: \t]{3,})$/gm, ''],
+  [/^[ \t]*(?:#{1,6}|[-*+]|\d{1,9}[.)]|>)[ \t]+(?:\[[ xX]\][ \t]+)?/gm, ''],
+  [/!?\[([^\]\n]*)\](?:\([^)\s]*(?:[ \t]+"[^"\n]*")?\)|\[[^\]\n]*\])/g, '$1'],
+  [/(\*\*\*|\*\*|\*|~~|`+)(?=\S)([^\n]*?\S)\1/g, '$2'],
+  [/(?<![\p{L}\p{N}_])(__|_)(?=\S)([^\n]*?\S)\1(?![\p{L}\p{N}_])/gu, '$2'],
+  [/^[ \t]*\||[ \t]*\|[ \t]*$/gm, ''],
+  [/\s+/g, ' ']
+]
+
+/** The text as it reads. What was found in a mark alone, as the address of a link, is shown as it was written. */
+function readable(text: string): string {
+  return MARKDOWN.reduce((plain, [mark, left]) => plain.replace(mark, left), text).trim()
+}
+
+/** The part of a text around the first word that was looked for, without the marks of Markdown. */
+export function snippetOf(written: string, query: Query): SnippetPart[] {
+  const plain = partsAround(readable(written), query)
+  return plain.some(({ hit }) => hit) ? plain : partsAround(written, query)
+}
+
+function partsAround(text: string, { words, prefix }: Query): SnippetPart[] {
   const wanted = new Set(words)
   const isHit = ({ word, isTail }: Word) =>
     !isTail && (wanted.has(word) || (prefix !== null && word.startsWith(prefix)))
