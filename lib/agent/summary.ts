@@ -47,7 +47,8 @@ export function summaryPlan(
  * slightly longer than configured, or shorter if a single turn is longer than that.
  */
 function cutOf(messages: readonly Message[], keep: number): number {
-  const wanted = Math.max(0, messages.length - keep)
+  const wanted = messages.length - keep
+  if (wanted <= 0) return 0
   const before = messages.slice(0, wanted + 1).findLastIndex(isHuman)
   if (before > 0) return before
   const after = messages.slice(wanted).findIndex(isHuman)

@@ -1,4 +1,5 @@
-// The built-in tools: the time, the thread's files, and asking the user.
+// The tools that come with the agent: the time, the thread's files, asking the user, whose question is a tool message, and setup_agent,
+// which saves a persona.
 import { randomUUID } from 'node:crypto'
 import { DEFAULT_USER_ID } from '../base/scope.ts'
 import { isObject, type Json, type JsonObject, type ToolCall, type ToolMessage } from '../base/types.ts'
@@ -98,7 +99,7 @@ function readFile(files: ThreadFiles): Tool {
       ['path']
     ),
     async run(args, context) {
-      const line = args.line === undefined ? 1 : Number(args.line)
+      const line = Number(args.line ?? 1)
       if (!Number.isSafeInteger(line) || line < 1) throw new Error('The argument "line" must be a whole number from 1')
       const { text, nextLine } = await files.read(...whose(context), textArgument(args, 'path'), line)
       return nextLine === null ? text : `${text}\n[The file goes on. Read it with line ${nextLine}.]`
@@ -295,7 +296,7 @@ interface PersonaPort {
 interface PersonaContent {
   readonly description: string
   readonly instructions: string
-  /** null: all skills. */
+  /** null: as before; of a new one all skills. */
   readonly skills: readonly string[] | null
 }
 
@@ -339,7 +340,7 @@ function parameters(): JsonObject {
       skills: {
         type: 'array',
         items: { type: 'string' },
-        description: 'Names of the only skills that it has; default all'
+        description: 'Names of the only skills that it has; default as before, of a new agent all'
       }
     },
     required: ['soul', 'description']

@@ -1,4 +1,4 @@
-// API tokens: keys for programs. Shown once, stored as a digest, limited to their scopes.
+// Keys that are shown once, stored as a digest and limited to their scopes: API tokens for programs, invitations, and links.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { fail, Failure } from '../base/errors.ts'
@@ -111,6 +111,16 @@ export async function createKey(
   return { token, text }
 }
 
+/** Whose tokens act for others, if they have the scope for it. */
+function mayAct({ system_role }: User, permissions: ReadonlySet<string>): boolean {
+  return permissions.has('act:users') && ['admin', 'service'].includes(system_role)
+}
+
+/** For whom they may act. */
+function isActedFor({ disabled_at, system_role }: User): boolean {
+  return disabled_at === null && system_role === 'user'
+}
+
 export class ApiTokens {
   readonly #parts: ApiTokenParts
   /** Tokens whose last use is being written. */
@@ -144,9 +154,9 @@ export class ApiTokens {
   /** @throws Failure acting_refused: it may not, or that is nobody it may act for */
   async #actingFor(named: string, owner: User, grant: Grant, address: string): Promise<Principal> {
     const { users, onActing } = this.#parts
-    const mayAct = grant.permissions?.has('act:users') && ['admin', 'service'].includes(owner.system_role)
-    const user = mayAct ? ((await users.byId(named)) ?? (await findAccount(users, named))) : null
-    if (user === null || user.disabled_at !== null || user.system_role !== 'user') throw fail('acting_refused')
+    const isAllowed = mayAct(owner, grant.permissions ?? new Set())
+    const user = isAllowed ? ((await users.byId(named)) ?? (await findAccount(users, named))) : null
+    if (user === null || !isActedFor(user)) throw fail('acting_refused')
     const permissions = new Set([...(grant.permissions ?? [])].filter((one) => USER_SCOPES.has(one)))
     this.#noteActing(`${grant.digest} ${user.id}`, () => onActing?.(owner.id, user.id, address))
     return { user, grant: { ...grant, userId: user.id, permissions, actor: owner.id } }
@@ -163,8 +173,8 @@ export class ApiTokens {
     const found = await this.#parts.reads.byDigest(digest)
     if (found === null || found.user === null || found.user.disabled_at !== null) return false
     if (actor === undefined) return true
-    const user = await this.#parts.users.byId(userId)
-    return user !== null && user.disabled_at === null
+    const user = mayAct(found.user, new Set(found.token.scopes)) ? await this.#parts.users.byId(userId) : null
+    return user !== null && isActedFor(user)
   }
 
   /** @throws Failure api_tokens_full */

@@ -17,9 +17,14 @@ export class ApiError extends Error {
   }
 }
 
-/** Errors worth retrying: no response at all, or one that says so. */
+/** Nobody waits longer for an answer, in ms: a quota's next day or month is for the caller to decide. */
+const WAIT_MS_MAX = 300_000
+
+/** Errors worth retrying: no response at all, or one that says so, and does not ask for too long a wait. */
 export function isTemporary(error: unknown): boolean {
-  return error instanceof ApiError ? error.status >= 500 || error.status === 429 || error.status === 408 : true
+  if (!(error instanceof ApiError)) return true
+  const { status, retryAfterMs } = error
+  return (status >= 500 || status === 429 || status === 408) && (retryAfterMs ?? 0) <= WAIT_MS_MAX
 }
 
 export async function refusalOf(response: Response): Promise<ApiError> {

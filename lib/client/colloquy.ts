@@ -5,10 +5,11 @@
 //   const run = colloquy.start(threadId, { input: { messages: [{ role: 'user', content: 'Hello' }] } })
 //   for await (const text of run.text()) process.stdout.write(text)
 
-import { isChunk } from '../conversation/chunk.ts'
+import { isChunk, textIn } from '../conversation/chunk.ts'
 import { ApiError, isTemporary, refusalOf } from './api-error.ts'
 import { type Frame, FrameParser, positionOf } from './frames.ts'
-import { beatMsOf, CONNECT_MS, grownMs, Silence, silenceMsOf, Watchdog } from './silence.ts'
+import { beatMsOf, CONNECT_MS, END_MS, grownMs, HANGING_MS, SHORT_ATTEMPTS, SHORT_MS } from './silence.ts'
+import { Silence, silenceMsOf, Watchdog } from './silence.ts'
 import { type ToolCallPart, Transcript, type TranscriptMessage } from './transcript.ts'
 
 export { ApiError, FrameParser, Transcript }
@@ -142,15 +143,6 @@ type Open = (signal: AbortSignal) => Promise<Response>
 const BACKOFF_MS = 500
 const BACKOFF_MAX_MS = 30_000
 const TIMEOUT_MS = 30_000
-/** An attempt without an answer for this long may hang, in ms. */
-const HANGING_MS = 500
-/**
- * After silence the connections that a browser keeps alive may be dead as well, and each attempt uses one up: so many attempts are
- * short, and follow each other without delay.
- */
-const SHORT_ATTEMPTS = 5
-const SHORT_MS = 1000
-
 /**
  * A live run: iterate it for frames, or `text()` for the text of the answer. It ends with the run, and only throws errors that
  * retrying cannot fix. A start is sent at once, iterated or not. Iterate it once, or close it.
@@ -176,6 +168,7 @@ export class RunStream implements AsyncIterable<Frame> {
   #hangingMs = HANGING_MS
   /** Short attempts that are left; null: nothing was silent. */
   #shortLeft: number | null = null
+  readonly #onAbort = () => this.close()
   #onStarted: (run: RunRef) => void = () => {}
   #onRefused: (error: unknown) => void = () => {}
 
@@ -195,13 +188,15 @@ export class RunStream implements AsyncIterable<Frame> {
     if (run) this.#onStarted(run)
     const { signal } = options
     if (signal?.aborted) this.close()
-    signal?.addEventListener('abort', () => this.close(), { once: true })
+    else signal?.addEventListener('abort', this.#onAbort)
     if (first) this.#opening = this.#reach()
     this.#opening?.catch(() => {})
   }
 
   /** Stops watching. The run continues. */
   close(): void {
+    // One signal may be that of many streams.
+    this.#options.signal?.removeEventListener('abort', this.#onAbort)
     this.#abort.abort()
     this.#onRefused(new Error('The stream was closed before its run was known'))
     this.#wake?.()
@@ -229,8 +224,8 @@ export class RunStream implements AsyncIterable<Frame> {
       if (event === 'snapshot' && this.#first)
         throw new Error('The server has lost the end of the answer after a crash')
       if (event === 'error') throw new Error(data?.message ?? 'The run failed')
-      const content = event === 'messages' && data[0] && isChunk(data[0]) ? data[0].content : ''
-      if (content) yield content
+      const text = event === 'messages' && data[0] && isChunk(data[0]) ? textIn(data[0]) : ''
+      if (text) yield text
     }
   }
 
@@ -290,7 +285,11 @@ export class RunStream implements AsyncIterable<Frame> {
     if (this.#first && !this.#run) {
       const response = await this.#first(signal)
       const [, thread_id, run_id] = /\/threads\/([^/]+)\/runs\/([^/]+)/.exec(locationIn(response)) ?? []
-      if (!thread_id || !run_id) throw new Error('The answer names no run')
+      if (!thread_id || !run_id) {
+        await response.body?.cancel()
+        // Asked again, whatever is in between would answer the same.
+        throw new ApiError(response.status, 'The answer names no run: its Content-Location is missing', null)
+      }
       this.#run = { thread_id, run_id }
       this.#onStarted(this.#run)
       return response
@@ -327,9 +326,10 @@ export class RunStream implements AsyncIterable<Frame> {
       isDead = true
       if (!this.#isClosed) await this.#wait(error)
     } finally {
-      watchdog?.stop()
-      // Reading the end of the body lets the connection be reused.
+      // Reading the end of the body lets the connection be reused; one that does not come is not waited for.
+      if (parser.hasEnded) watchdog?.restart(END_MS)
       await (parser.hasEnded ? reader.read() : reader.cancel()).catch(() => {})
+      watchdog?.stop()
     }
     // A stream without `end` was cut by an intermediary.
     if (!isDead && !parser.hasEnded && !this.#isClosed) await this.#wait(new Error('The stream ended early'))

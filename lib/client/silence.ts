@@ -6,6 +6,17 @@ const BEAT_MS = 5000
 /** Limit for an attempt to be answered, in ms. */
 export const CONNECT_MS = 10_000
 
+/** The end of a connection may come so long behind that of the run, in ms. */
+export const END_MS = 1000
+/** An attempt without an answer for this long may hang, in ms. */
+export const HANGING_MS = 500
+/**
+ * After silence the connections that a browser keeps alive may be dead as well, and each attempt uses one up: so many attempts are
+ * short, and follow each other without delay.
+ */
+export const SHORT_ATTEMPTS = 5
+export const SHORT_MS = 1000
+
 /** Between the heartbeats of a stream, in ms. */
 export function beatMsOf({ headers }: Response): number {
   return Number(headers.get('x-heartbeat-ms') ?? BEAT_MS)

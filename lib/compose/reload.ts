@@ -1,4 +1,4 @@
-// Reads the configuration again while the gateway runs, on every process: what may change then is taken, all of it or nothing.
+// Reads the configuration again when asked, on every process: what may change in a running gateway is taken, all of it or nothing.
 import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { Actor, Audit } from '../auth/audit.ts'

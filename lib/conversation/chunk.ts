@@ -271,6 +271,12 @@ export function readChunk(given: JsonObject): Chunk {
   }
 }
 
+/** The words of a chunk, whether its content is a text or a list of blocks. */
+export function textIn({ content }: JsonObject): string {
+  if (!Array.isArray(content)) return textOr(content) ?? ''
+  return content.map((block) => (isFields(block) ? (textOr(block.text) ?? '') : (textOr(block) ?? ''))).join('')
+}
+
 function isFields(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

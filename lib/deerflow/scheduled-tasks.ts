@@ -6,7 +6,7 @@ import { fail, Refused } from '../base/errors.ts'
 import { type Cron, isInFlight, type JsonObject, type Run } from '../base/types.ts'
 import { type Authorization, type Reply, type Route, route, type UserCall } from '../http/route.ts'
 import { jsonObject, objectOf, queryInteger } from '../http/schema.ts'
-import { orderOfCron, withNextRun, withRights } from '../langgraph/api/crons.ts'
+import { orderOfCron, patchOf, withNextRun, withRights } from '../langgraph/api/crons.ts'
 import { arrayOf, one, shaped, text, yesNo } from '../routes/answers.ts'
 import { bodyOf, holds, stamped, withBody } from '../routes/authorization.ts'
 import type { Services } from '../routes/services.ts'
@@ -133,10 +133,10 @@ export function scheduledTaskRoutes(services: Services): Route[] {
     return { json: await view(cron) }
   }
 
-  const changed = async (cron: Cron, set: Partial<Cron>): Promise<Reply> => {
+  const changed = async (cron: Cron, patch: Parameters<typeof patchOf>[2]): Promise<Reply> => {
     const now = await store.jobs.now()
-    const next = withNextRun(Date.parse(now), { ...cron, ...set })
-    const written = await writer.write({ name: 'cron.update', cron_id: cron.cron_id, set: next, now })
+    const set = patchOf(Date.parse(now), cron, patch)
+    const written = await writer.write({ name: 'cron.update', cron_id: cron.cron_id, set, now })
     if (!written) throw new Refused(404, `Scheduled task ${cron.cron_id} not found`)
     return { json: await view(written) }
   }

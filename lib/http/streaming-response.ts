@@ -7,7 +7,7 @@ import type { Failure } from '../base/errors.ts'
 import type { StreamWriter } from '../base/stream-writer.ts'
 import type { Call } from './route.ts'
 import { basePaths, placeHeaders } from './base-path.ts'
-import { boundReading, COPIED_MAX, JSON_TYPE, NO_STORE, reset, sendFailure } from './reply.ts'
+import { boundReading, COPIED_MAX, isGone, JSON_TYPE, NO_STORE, reset, sendFailure } from './reply.ts'
 
 // no-transform and X-Accel-Buffering: proxies that compress or buffer would hold frames back until the run is over.
 const STREAM_HEADERS = {
@@ -54,8 +54,8 @@ export async function sendDownload(
     return
   }
   await pipeline(source, res).catch((error: unknown) => {
-    // Whoever leaves has made no error.
-    if (!req.aborted && !res.destroyed) throw error
+    // Whoever leaves has made no error. The response is destroyed by either.
+    if (!isGone(error)) throw error
   })
 }
 

@@ -1,7 +1,7 @@
 // Web Push: tells a user's browsers that an answer is done or asks, without a word of it, while no page of theirs is looked at. By the
 // optional peer web-push, which encrypts (RFC 8291) and signs (RFC 8292).
 import { createHash } from 'node:crypto'
-import { fail } from '../base/errors.ts'
+import { fail, Failure } from '../base/errors.ts'
 import type { Grant } from '../base/accounts.ts'
 import { isObject, type JsonObject, type StoreItem, timestamp } from '../base/types.ts'
 import type { Group, Job, NewJob, Op, OpName, Outcome, Settlement, Store } from '../store/store.ts'
@@ -120,8 +120,18 @@ export class WebPush {
     const rows = await this.#rowsOf(userId)
     const areValid = await Promise.all(rows.map(({ value }) => this.#deps.isValid(grantIn(value))))
     const gone = rows.filter((_, at) => !areValid[at])
-    if (gone.length > 0) await this.#deps.write(gone.map(({ key }) => this.#removal(key, userId)))
+    await this.#forget(gone, userId)
     return rows.filter((_, at) => areValid[at])
+  }
+
+  /** Of a user under a legal hold they stay: they are told nothing, and keep nobody else from being told. */
+  async #forget(gone: readonly Pick<StoreItem, 'key'>[], userId: string): Promise<void> {
+    if (gone.length === 0) return
+    try {
+      await this.#deps.write(gone.map(({ key }) => this.#removal(key, userId)))
+    } catch (error) {
+      if (!(error instanceof Failure && error.code === 'held')) throw error
+    }
   }
 
   #removal(key: string, user: string): Op {
@@ -183,13 +193,17 @@ export class WebPush {
       signal
     })
     await answer.body?.cancel().catch(() => {})
-    if (answer.status === 404 || answer.status === 410) await this.#deps.write([this.#removal(key, userId)])
+    if (answer.status === 404 || answer.status === 410) await this.#forget([{ key }], userId)
     else if (!answer.ok) throw new Error(`the push service answered ${answer.status}`)
   }
 
   /** null: the package is not installed. */
   #load(): Promise<Loaded | null> {
-    this.#loaded ??= this.#open()
+    this.#loaded ??= this.#open().catch((error: unknown) => {
+      // The home may take its keys the next time.
+      this.#loaded = null
+      throw error
+    })
     return this.#loaded
   }
 

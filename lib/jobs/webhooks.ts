@@ -52,8 +52,9 @@ interface Delivery extends Notice {
 /** What a job has of its webhook. */
 interface Payload {
   readonly url: string
-  /** The text to send, if the run was to be removed. */
+  /** The text to send, and its headers, if the run was to be removed. */
   readonly body?: string | null
+  readonly headers?: Readonly<Record<string, string>>
   /** The run as it ended, in short. */
   readonly run?: JsonObject
 }
@@ -74,8 +75,10 @@ export class Webhooks {
 
   async #kept({ kind, key, thread_id, payload }: Job): Promise<Op> {
     const known = payloadIn(payload)
-    const body = known.body ?? (await this.#bodyOf(key, known, KEPT_BYTES_MAX).catch(() => this.#bare(known)))
-    return { name: 'job.change', kind, key, thread_id, payload: JSON.stringify({ url: known.url, body }) }
+    const run = await this.#deps.store.runs.get(key, null)
+    const notice = await this.#noticeOf(run, known, KEPT_BYTES_MAX).catch(() => ({ body: this.#bare(known) }))
+    if (notice === 'none') return { name: 'job.remove', kind, key, thread_id }
+    return { name: 'job.change', kind, key, thread_id, payload: JSON.stringify({ url: known.url, ...notice }) }
   }
 
   /** @throws Error when it was not delivered, with the reason */
@@ -83,11 +86,16 @@ export class Webhooks {
     const { store } = this.#deps
     const known = payloadIn(payload)
     const run = await store.runs.get(key, null)
-    const told = run && (await this.#deps.told?.(run))
-    if (told === 'none') return null
-    const body = told?.body ?? known.body ?? (await this.#bodyOf(key, known, VALUES_BYTES_MAX))
-    await this.send({ id: key, url: known.url, body, headers: told?.headers ?? {}, run, userId: user_id }, stopping)
+    const notice = await this.#noticeOf(run, known, VALUES_BYTES_MAX)
+    if (notice !== 'none') await this.send({ id: key, url: known.url, ...notice, run, userId: user_id }, stopping)
     return null
+  }
+
+  /** What is sent of a run, or was kept of it. */
+  async #noticeOf(run: Run | null, known: Payload, valuesMax: number): Promise<Notice | 'none'> {
+    const told = run && !isInFlight(run) ? await this.#deps.told?.(run) : null
+    if (told) return told
+    return { body: known.body ?? (await this.#bodyOf(run, known, valuesMax)), headers: known.headers ?? {} }
   }
 
   /** Posts once, signed. @throws Error when it was not delivered, with the reason */
@@ -105,11 +113,8 @@ export class Webhooks {
     }
   }
 
-  async #bodyOf(runId: string, known: Payload, valuesMax: number): Promise<string> {
-    const run = await this.#deps.store.runs.get(runId, null)
+  async #bodyOf(run: Run | null, known: Payload, valuesMax: number): Promise<string> {
     if (!run || isInFlight(run)) return this.#bare(known)
-    const told = await this.#deps.told?.(run)
-    if (told && told !== 'none') return told.body
     const values = (await this.#deps.valuesOf(run)) ?? '{}'
     const isWhole = Buffer.byteLength(values) <= valuesMax
     const view = this.#deps.view(run)

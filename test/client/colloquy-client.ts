@@ -1,6 +1,7 @@
 // colloquy/client in Node: it goes on to the exact frame after cuts, restarts, refusals and silence, and starts no run twice.
+import { getEventListeners } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, type RequestListener } from 'node:http'
 import { type AddressInfo, connect, createServer as createLine } from 'node:net'
 import { brotliCompressSync } from 'node:zlib'
 import t, { type Test } from 'tap'
@@ -198,6 +199,66 @@ t.test('a gateway that says when to come back is asked again no earlier, and the
     ['connecting', 'waiting', 'connecting', 'open', 'closed']
   )
   t.ok((connections[1]?.retryAt ?? 0) - begun >= 990)
+})
+
+/** A server that is not a gateway, or not a good one. */
+async function pretender(t: Test, answer: RequestListener): Promise<string> {
+  const server = createServer(answer)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+t.test('a wait until tomorrow, and an answer that names no run, are told and not tried again', async (t) => {
+  let asked = 0
+  const answers: RequestListener[] = [
+    // Of a quota of money: until the month is over.
+    (_req, res) => res.writeHead(429, { 'Retry-After': '2300000' }).end('{"detail":{"code":"quota_money"}}'),
+    (_req, res) => res.writeHead(200, { 'content-type': 'text/html' }).end('<p>Welcome to the hotel</p>')
+  ]
+  const url = await pretender(t, (req, res) => answers[asked++]?.(req, res))
+  const client = new Colloquy({ url })
+  const poor = client.start('t', {}, FAST)
+  await t.rejects(all(poor), { status: 429, code: 'quota_money', retryAfterMs: 2_300_000_000 })
+  const lost = client.start('t', {}, FAST)
+  await t.rejects(lost.started, { name: 'ApiError', message: /names no run/ })
+  t.equal(asked, 2)
+})
+
+t.test('behind the end of a run nobody waits for that of the connection', async (t) => {
+  const url = await pretender(t, (_req, res) => void res.write('event: end\ndata: null\n\n'))
+  const frames = await all(new Colloquy({ url }).watch({ thread_id: 't', run_id: 'r' }))
+  t.same(
+    frames.map(({ event }) => event),
+    ['end']
+  )
+})
+
+t.test('text() yields words, whatever form the content has', async (t) => {
+  const blocks = [
+    { type: 'text', text: 'Good ' },
+    { type: 'thinking', thinking: '…' },
+    { type: 'text', text: 'day' }
+  ]
+  const chunk = JSON.stringify([{ type: 'AIMessageChunk', id: 'm', content: blocks }, {}])
+  const url = await pretender(
+    t,
+    (_req, res) => void res.end(`event: messages\ndata: ${chunk}\n\nevent: end\ndata: null\n\n`)
+  )
+  const texts: string[] = []
+  for await (const text of new Colloquy({ url }).watch({ thread_id: 't', run_id: 'r' }).text()) texts.push(text)
+  t.same(texts, ['Good day'])
+})
+
+t.test('a stream that is over does not hold on to the signal of its caller', async (t) => {
+  const url = await pretender(t, (_req, res) => void res.end('event: end\ndata: null\n\n'))
+  const { signal } = new AbortController()
+  const client = new Colloquy({ url })
+  for (let i = 0; i < 3; i++) await all(client.watch({ thread_id: 't', run_id: 'r' }, { signal }))
+  t.equal(getEventListeners(signal, 'abort').length, 0)
 })
 
 t.test('a connection without any sign of life counts as dead, and is opened anew', async (t) => {

@@ -76,6 +76,29 @@ export function cronStoreContract(t: Test, open: Open): void {
     t.equal(await store.crons.get(cron_id, null), null)
   })
 
+  test('a change of a cron sets what it is given, its thread too, and nothing else', async (t, store) => {
+    const cron = aCron({ timezone: 'Europe/Berlin', end_time: time(900) })
+    const { cron_id } = cron
+    await add(store, cron)
+    const changes: Partial<Cron>[] = [
+      { schedule: '0 * * * *' },
+      { timezone: null },
+      { end_time: null },
+      { enabled: false },
+      { on_run_completed: 'keep' },
+      { metadata: { topic: 'sea' } },
+      { payload: { input: null } },
+      { thread_id: 't', next_run_date: time(360) }
+    ]
+    let after: Cron = cron
+    for (const [at, set] of changes.entries()) {
+      after = { ...after, ...set, updated_at: time(at + 1) }
+      t.strictSame(await write(store, { name: 'cron.update', cron_id, set, user: 'ann', now: time(at + 1) }), after)
+      t.strictSame(await store.crons.get(cron_id, 'ann'), after)
+    }
+    t.match(await store.jobs.get('turn', cron_id), { thread_id: 't', due_at: time(360) })
+  })
+
   test('the next turn of a cron is a job, and its time stands there alone', async (t, store) => {
     const cron = aCron({ thread_id: 't' })
     const { cron_id } = cron

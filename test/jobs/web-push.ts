@@ -1,13 +1,13 @@
 // Web Push: a user's browsers are told by a push service that an answer is done or asks, and nobody else reads it.
 import { createDecipheriv, createECDH, createPublicKey, hkdfSync, randomBytes, verify } from 'node:crypto'
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmdirSync, statSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import { VAPID_FILE } from '../../lib/jobs/web-push.ts'
-import { at, homeOf, listIn, openSite, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { at, homeOf, listIn, openSite, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 
 const PATH = '/api/v1/auth/push'
 const ALLOWED = { webhooks: { allowed_networks: ['127.0.0.0/8'] } }
@@ -166,6 +166,23 @@ t.test('a service that has trouble is asked again; one that knows the browser no
   await until(async () => (await idsOf(person)).length === 0, 'it is removed')
 })
 
+t.test('a browser that a legal hold keeps keeps no other from being told', async (t) => {
+  const [gone, there] = [await pushService(t, [410]), await pushService(t)]
+  const site = await openSite(t, { config: ALLOWED })
+  const admin = new Person(site.url)
+  await admin.post('/api/v1/auth/initialize', { email: 'boss@example.com', password: PASSWORD })
+  const person = await signIn(site)
+  for (const { origin } of [gone, there])
+    await person.post(`${PATH}/subscriptions`, browser(`${origin}/a`).subscription)
+  const user_id = textIn((await person.get('/api/v1/auth/me')).body, 'id')
+  t.equal((await admin.post('/api/v1/admin/holds', { user_id, reason: 'a case' })).status, 201)
+  await answer(person, '/demo deltas=1 rate=0')
+  await until(() => there.received.length === 1, 'it is told')
+  await until(async () => (await jobsLeft(site.home)) === 0, 'the job is done')
+  t.equal(there.received.length, 1, 'and told once')
+  t.equal((await idsOf(person)).length, 2)
+})
+
 t.test('subscriptions end with the session, by their id and with the account, and are nobody else’s', async (t) => {
   const service = await pushService(t)
   const site = await openSite(t, { config: ALLOWED })
@@ -229,6 +246,15 @@ t.test('the package is named in one sentence where it is missing', async (t) => 
     code: 'push_unavailable',
     message: /needs the package web-push: npm install web-push/
   })
+})
+
+t.test('a home that takes no keys once may take them the next time', async (t) => {
+  const home = homeOf(t)
+  const person = await signIn(await openSite(t, { home }))
+  mkdirSync(join(home, VAPID_FILE))
+  t.equal((await person.get(PATH)).status, 500)
+  rmdirSync(join(home, VAPID_FILE))
+  t.equal((await person.get(PATH)).status, 200)
 })
 
 t.test('keys are made when somebody asks for them, and not by the end of a run', async (t) => {

@@ -1,4 +1,4 @@
-// Collects a document's text block by block, up to a limit.
+// A document as Markdown, tables included, block by block up to a limit.
 /** Maximum characters kept of a document; read_file shows no more of a file. */
 const CHARS_MAX = 2 << 20
 const CUT = '[The document is longer than this. The rest of its text was left out.]'

@@ -8,6 +8,7 @@ import { type Caller, callerOfRun } from '../../base/loopback.ts'
 import type { RunOrder } from '../../run/lifecycle/runs.ts'
 import { nextRunDate, ScheduleInvalid } from '../../jobs/crons.ts'
 import { Containment } from '../../thread/contains.ts'
+import type { CronPatch } from '../../store/store.ts'
 import { type Cron, isObject, type JsonObject, timestamp, type Timestamp } from '../../base/types.ts'
 import { arrayOf, int, nothing, one, paged, ref, selectable } from '../../routes/answers.ts'
 import { Authorizer, counting, searching } from '../../routes/authorization.ts'
@@ -102,14 +103,13 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'limits
     const payload = withRights(services, { ...before.payload, ...payloadOf(given) }, call)
     if (!isWithin({ ...payload, metadata: more ?? before.metadata }, CRON_BYTES)) throw tooLong(['body'], CRON_BYTES)
     const now = await store.jobs.now()
-    const set = withNextRun(Date.parse(now), {
-      ...before,
-      schedule: schedule ?? before.schedule,
-      timezone: timezone === undefined ? before.timezone : timezone,
-      enabled: enabled ?? before.enabled,
-      end_time: end_time === undefined ? before.end_time : end_time,
-      on_run_completed: on_run_completed ?? before.on_run_completed,
-      metadata: more ?? before.metadata,
+    const set = patchOf(Date.parse(now), before, {
+      ...(schedule && { schedule }),
+      ...(timezone !== undefined && { timezone }),
+      ...(typeof enabled === 'boolean' && { enabled }),
+      ...(end_time !== undefined && { end_time }),
+      ...(on_run_completed && { on_run_completed }),
+      ...(more && { metadata: more }),
       payload
     })
     const after = await writer.write({ name: 'cron.update', cron_id, set, now })
@@ -222,6 +222,18 @@ export function withRights(
   const { authUser: auth_user, permissions } = callerIn(services, call)!
   if (auth_user === null && permissions === null) return payload
   return { ...payload, caller: { auth_user, permissions: permissions && [...permissions] } }
+}
+
+/** What the job of the next turn has. */
+const OF_TURN = ['thread_id', 'schedule', 'timezone', 'enabled', 'end_time']
+
+/**
+ * What a change writes: what it is given, and the next turn where that depends on it, so that of two changes at once both stay.
+ * @throws Failure schedule_invalid
+ */
+export function patchOf(now: number, before: Cron, set: CronPatch): CronPatch {
+  const { next_run_date } = withNextRun(now, { ...before, ...set })
+  return OF_TURN.some((name) => Object.hasOwn(set, name)) ? { ...set, next_run_date } : set
 }
 
 /** The one its runs work for. */

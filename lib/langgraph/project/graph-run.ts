@@ -343,7 +343,17 @@ export function commandOf({ Command, Send }: LangGraph, { goto, update, resume }
 function failureOf(error: unknown): unknown {
   if (error instanceof AgentError) return error
   if (error instanceof Error) return new AgentError(error.name || 'Error', error.message)
-  return new AgentError('Error', JSON.stringify(error) ?? String(error))
+  return new AgentError('Error', textOfThrown(error))
+}
+
+/** Whatever a graph throws. */
+function textOfThrown(thrown: unknown): string {
+  try {
+    return JSON.stringify(thrown) ?? String(thrown)
+  } catch {
+    // A circle, or a bigint, has no JSON.
+    return String(thrown)
+  }
 }
 
 /** An envelope only names the checkpoint of the values that follow. */

@@ -33,7 +33,15 @@ export interface AssistantReads {
 export type CronPatch = Partial<
   Pick<
     Cron,
-    'schedule' | 'timezone' | 'payload' | 'metadata' | 'on_run_completed' | 'enabled' | 'end_time' | 'next_run_date'
+    | 'thread_id'
+    | 'schedule'
+    | 'timezone'
+    | 'payload'
+    | 'metadata'
+    | 'on_run_completed'
+    | 'enabled'
+    | 'end_time'
+    | 'next_run_date'
   >
 >
 

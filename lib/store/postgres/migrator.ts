@@ -1,5 +1,5 @@
-// Brings a database from one schema to the next while programs of both use it: expand, backfill, and, when the old form is not needed
-// any more, contract.
+// The steps of a migration, each done while programs of both schemas go on: expand, backfill, and, when the old form is not needed any
+// more, contract. Their order is in schema.ts.
 //
 // The row of a step says which programs may read and write after it. Each batch of a backfill is a transaction together with the key that
 // it has reached, so a process that is killed loses one batch.

@@ -1,7 +1,7 @@
 // Crons as rows of both databases.
 import type { Owner } from '../../base/scope.ts'
 import type { Cron } from '../../base/types.ts'
-import type { CronReads } from '../store.ts'
+import type { CronPatch, CronReads } from '../store.ts'
 import { needsNoHold } from './holds.ts'
 import { putJob, removeJob } from './jobs.ts'
 import { ask, ownedBy, places, type StepReads, type Steps, type StepWrites, withObjects } from './steps.ts'
@@ -16,6 +16,26 @@ const STORED = `cron_id, user_id, assistant_id, thread_id, schedule, timezone, p
   end_time, created_at, updated_at`
 /** The next turn is a job: its time stands there alone. */
 const COLUMNS = `${STORED}, (SELECT due_at FROM jobs WHERE kind = 'turn' AND key = cron_id) AS next_run_date`
+
+type Stored = string | number | null
+const asIs = (value: unknown) => (value ?? null) as Stored
+const asJson = (value: unknown) => JSON.stringify(value)
+
+/** What a change may set, in the order of the columns, and how it is stored. */
+const CONTENT: readonly {
+  of: Exclude<keyof CronPatch, 'next_run_date'>
+  column: string
+  stored(value: unknown): Stored
+}[] = [
+  { of: 'thread_id', column: 'thread_id', stored: asIs },
+  { of: 'schedule', column: 'schedule', stored: asIs },
+  { of: 'timezone', column: 'timezone', stored: asIs },
+  { of: 'payload', column: 'payload_json', stored: asJson },
+  { of: 'metadata', column: 'metadata_json', stored: asJson },
+  { of: 'on_run_completed', column: 'on_run_completed', stored: asIs },
+  { of: 'enabled', column: 'enabled', stored: Number },
+  { of: 'end_time', column: 'end_time', stored: asIs }
+]
 
 function toCron({ payload_json, metadata_json, enabled, ...row }: CronRow): Cron {
   return withObjects({ ...row, enabled: enabled === 1 }, { payload: payload_json, metadata: metadata_json })
@@ -42,26 +62,25 @@ export const cronWrites: StepWrites<CronOps> = {
       cron.user_id
     )
     if (Number(counted?.total) >= max) return 'too_many'
-    const { cron_id, user_id, assistant_id, thread_id, created_at } = cron
-    const given = [cron_id, user_id, assistant_id, thread_id, ...contentOf(cron), created_at, cron.updated_at]
+    const { cron_id, user_id, assistant_id, created_at } = cron
+    const given = [cron_id, user_id, assistant_id, ...contentOf(cron), created_at, cron.updated_at]
     yield* ask(`INSERT INTO crons (${STORED}) VALUES (${places(13)})`, ...given)
     yield* setTurn(cron)
     return 'created'
   },
 
   *'cron.update'({ cron_id, set, user, now }) {
-    const before = yield* get(cron_id, user)
-    if (!before) return null
-    const after: Cron = { ...before, ...set, updated_at: now }
-    yield* ask(
-      `UPDATE crons SET schedule = $1, timezone = $2, payload_json = $3, metadata_json = $4, on_run_completed = $5, enabled = $6,
-         end_time = $7, updated_at = $8 WHERE cron_id = $9`,
-      ...contentOf(after),
-      now,
-      cron_id
-    )
-    if (set.next_run_date !== undefined) yield* setTurn(after)
-    return after
+    // Only what is given: a change made at the same time stays.
+    const given = CONTENT.filter(({ of }) => set[of] !== undefined)
+    const sets = given.map(({ column }, at) => `, ${column} = $${at + 4}`).join('')
+    const sql = `UPDATE crons SET updated_at = $3${sets} WHERE cron_id = $2 AND ${ownedBy(1)} RETURNING cron_id`
+    const values = given.map(({ of, stored }) => stored(set[of]))
+    if ((yield* ask(sql, user, cron_id, now, ...values)).length === 0) return null
+    const after = yield* get(cron_id, user)
+    if (!after || set.next_run_date === undefined) return after
+    const changed = { ...after, next_run_date: set.next_run_date }
+    yield* setTurn(changed)
+    return changed
   },
 
   *'cron.remove'({ cron_id, user }) {
@@ -79,7 +98,6 @@ function* setTurn({ cron_id: key, user_id, thread_id, next_run_date: due }: Cron
   else yield* putJob({ kind: 'turn', key, user_id, thread_id, due, payload: '{}' })
 }
 
-function contentOf({ schedule, timezone, payload, metadata, on_run_completed, enabled, end_time }: Cron) {
-  const jsons = [JSON.stringify(payload), JSON.stringify(metadata)]
-  return [schedule, timezone, ...jsons, on_run_completed, enabled ? 1 : 0, end_time]
+function contentOf(cron: Cron) {
+  return CONTENT.map(({ of, stored }) => stored(cron[of]))
 }

@@ -1,4 +1,4 @@
-// The worker thread that checkpoints the WAL, and takes what was deleted out of it.
+// The worker thread that checkpoints the WAL, and empties it, so that no deleted text is left in it.
 import { parentPort, workerData } from 'node:worker_threads'
 import type Database from 'better-sqlite3'
 import { ThreadChannel } from '../../base/thread-channel.ts'
@@ -47,10 +47,15 @@ function serve(path: string): void {
       // A full or failing disk: the writer meets and reports it too. The data stays in the WAL.
     }
   }
-  const truncate = (): void =>
+  // However often it is asked for, one goes on trying: each try holds up commits while it waits for a reader.
+  let again: NodeJS.Timeout | null = null
+  const truncate = (): void => {
+    if (again) clearTimeout(again)
+    again = null
     tried(() => {
-      if (db.open && !empty()) setTimeout(truncate, TRUNCATE_AGAIN_MS).unref()
+      if (db.open && !empty()) again = setTimeout(truncate, TRUNCATE_AGAIN_MS).unref()
     })
+  }
   new ThreadChannel(port, {
     checkpoint: () => tried(() => checkpoint(db)),
     truncate,
