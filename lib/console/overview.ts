@@ -9,6 +9,7 @@ import { classes, html, Icon } from './html.ts'
 import { Doctor } from './installation.ts'
 import { People, useUsers } from './people.ts'
 import { newId } from './records.ts'
+import { isDark } from './theme.ts'
 import { bytes, count, duration } from './time.ts'
 import { notifyFailure } from './toast.ts'
 import { Usage } from './usage.ts'
@@ -111,6 +112,7 @@ function Chart({ name, read, show }: Figure) {
   useEffect(() => {
     plot.current?.setData([times, values])
   }, [samples.value])
+  useEffect(() => plot.current?.redraw(), [isDark.value])
   return html`<section class="chart">
     <header><h3>${name}</h3><b>${last == null ? '–' : show(last)}</b></header>
     <div class="plot" ref=${box} role="img" aria-label=${`${name} over the last hour, now ${last == null ? 'unknown' : show(last)}`}></div>
@@ -132,9 +134,9 @@ async function loadPlot(): Promise<typeof uPlot> {
 
 async function drawIn(box: HTMLElement): Promise<uPlot> {
   const Plot = await loadPlot()
-  const [line, area] = ['var(--accent)', 'color-mix(in srgb, var(--accent) 13%, transparent)'].map((color) =>
-    computed(box, color)
-  )
+  // Read at each drawing: the theme may have changed.
+  const line = () => computed(box, 'var(--accent)')
+  const area = () => computed(box, 'color-mix(in srgb, var(--accent) 13%, transparent)')
   const options: uPlot.Options = {
     width: box.clientWidth,
     height: PLOT_HEIGHT,

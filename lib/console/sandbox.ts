@@ -39,7 +39,7 @@ export function Diagram({ source, children }: { readonly source: string; readonl
 }
 
 function diagramDocument(library: string, source: string): string {
-  const scheme = isDark() ? 'dark' : 'light'
+  const scheme = isDark.value ? 'dark' : 'light'
   // Inside a script nothing may end it.
   const safe = (text: string) => text.replaceAll('</script', '<\\/script')
   return `<!doctype html><meta name="color-scheme" content="${scheme}"><style>body{margin:0;font:14px system-ui}svg{max-width:100%;height:auto}</style><div id="d"></div><script>${safe(library)}</script><script>

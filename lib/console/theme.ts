@@ -1,5 +1,5 @@
 // Light or dark: as the system is, or as its user has chosen in this browser.
-import { signal } from '@preact/signals'
+import { computed, signal } from '@preact/signals'
 
 export type Theme = 'system' | 'light' | 'dark'
 
@@ -16,10 +16,14 @@ export function setTheme(next: Theme): void {
   show()
 }
 
-/** Whether the page is dark now. */
-export function isDark(): boolean {
-  return theme.value === 'system' ? matchMedia('(prefers-color-scheme: dark)').matches : theme.value === 'dark'
-}
+const system = matchMedia('(prefers-color-scheme: dark)')
+const isSystemDark = signal(system.matches)
+system.addEventListener('change', ({ matches }) => {
+  isSystemDark.value = matches
+})
+
+/** Whether the page is dark now: what is drawn by colors of its own, and not by styles, is drawn again when it changes. */
+export const isDark = computed(() => (theme.value === 'system' ? isSystemDark.value : theme.value === 'dark'))
 
 function show(): void {
   document.documentElement.dataset.theme = theme.value

@@ -152,9 +152,22 @@ browserTest(
     const memory = page.locator('.chart', { hasText: 'Memory' }).locator('b')
     await until(async () => /MB|GB/.test(await memory.innerText()), 'a figure')
     // A canvas that does not know a color paints black.
-    const painted = () => page.evaluate<{ black: number; others: number }>(BLACK_AND_OTHERS)
+    const painted = () => page.evaluate<{ black: number; others: number; lines: string[] }>(PAINTED)
     await until(async () => (await painted()).others > 0, 'a drawn chart')
     t.equal((await painted()).black, 0, 'charts have the colors of the theme')
+    const isDrawnIn = (color: string, when: string) =>
+      until(async () => (await painted()).lines.join(' ') === color, `charts are ${when}`)
+    await isDrawnIn(LIGHT, 'light')
+    // No new figures come, which would draw charts anyway.
+    await page.route('**/metrics/hour?*', () => {})
+    await page.emulateMedia({ colorScheme: 'dark' })
+    await isDrawnIn(DARK, 'dark with the system')
+    await page.keyboard.press('Control+k')
+    await page.locator('#palette').fill('theme light')
+    await page.getByRole('option', { name: 'Theme: light' }).waitFor()
+    await page.keyboard.press('Enter')
+    await isDrawnIn(LIGHT, 'light by choice')
+    await page.unroute('**/metrics/hour?*')
     await page.getByRole('button', { name: 'Test' }).first().click()
     await page
       .getByText(/answers; the first word after/)
@@ -170,13 +183,18 @@ browserTest(
   }
 )
 
-/** How many pixels of charts are black, and how many have another color: in the page. */
-const BLACK_AND_OTHERS = `[...document.querySelectorAll('.chart canvas')].reduce((found, canvas) => {
+/** The accent of either theme, as all charts have it. */
+const [LIGHT, DARK] = ['79,70,201', '165,160,255']
+/** How many pixels of charts are black, and how many have another color; the colors of those that let nothing through, of lines: in the page. */
+const PAINTED = `[...document.querySelectorAll('.chart canvas')].reduce((found, canvas) => {
   const copy = Object.assign(document.createElement('canvas'), { width: canvas.width || 1, height: canvas.height || 1 })
   const context = copy.getContext('2d', { willReadFrequently: true })
   context.drawImage(canvas, 0, 0)
   const { data } = context.getImageData(0, 0, copy.width, copy.height)
-  for (let at = 0; at < data.length; at += 4)
+  for (let at = 0; at < data.length; at += 4) {
     if (data[at + 3] > 0) found[data[at] + data[at + 1] + data[at + 2] === 0 ? 'black' : 'others']++
+    const color = data.slice(at, at + 3).join()
+    if (data[at + 3] === 255 && !found.lines.includes(color)) found.lines.push(color)
+  }
   return found
-}, { black: 0, others: 0 })`
+}, { black: 0, others: 0, lines: [] })`
