@@ -17,16 +17,23 @@ export interface Hit {
 interface Page {
   readonly hits: readonly Hit[]
   readonly total: number
+  /** Not all were counted: there are `total` at least. */
+  readonly more: boolean
   readonly waiting: number
+}
+
+interface Found extends Page {
+  /** Whether the server may have a page after these hits. */
+  readonly goesOn: boolean
 }
 
 const PAGE = 20
 /** What is typed within this time is one search, in ms. */
 const TYPING_MS = 120
-const NONE: Page = { hits: [], total: 0, waiting: 0 }
+const NONE: Found = { hits: [], total: 0, more: false, waiting: 0, goesOn: false }
 
 /** What messages have been found, those of the newest search. */
-export const page = signal<Page>(NONE)
+export const page = signal<Found>(NONE)
 
 let words = ''
 let typed: ReturnType<typeof setTimeout> | undefined
@@ -44,11 +51,15 @@ export const moreTexts = (): Promise<void> => look(page.value.hits)
 async function look(before: readonly Hit[]): Promise<void> {
   const asked = words
   const path = `/api/v1/search?q=${encodeURIComponent(asked)}&limit=${PAGE}&offset=${before.length}`
-  const found = await call<Page>('GET', path).catch((error: unknown) => {
+  const found: Page = await call<Page>('GET', path).catch((error: unknown) => {
     if (!isUnavailable(error)) console.warn(error)
     return NONE
   })
-  if (asked === words) page.value = { ...found, hits: [...before, ...found.hits] }
+  if (asked !== words) return
+  const hits = [...before, ...found.hits]
+  // A page that is not full is the last one that a search gives, also where it has not looked at all texts.
+  const goesOn = hits.length < found.total || (found.more && found.hits.length === PAGE)
+  page.value = { ...found, hits, goesOn }
 }
 
 /** Where a hit is on the page. */
@@ -69,15 +80,21 @@ export function Snippet({ hit }: { readonly hit: Hit }) {
   return html`<span class="snippet" dir="auto">${hit.snippet.map(({ text, hit }) => (hit ? html`<mark>${text}</mark>` : text))}</span>`
 }
 
+/** How many were found, and of how many where not all are here. */
+function foundText({ hits, total, more }: Page): string | number {
+  const all = more ? t('at least {}', total) : total
+  return hits.length < total ? t('{} of {}', hits.length, all) : all
+}
+
 /** Messages that were found, below the conversations whose titles were. `known`: conversations that are listed already. */
 export function View({ known }: { readonly known: ReadonlySet<string> }) {
-  const { hits, total, waiting } = page.value
+  const { waiting, goesOn } = page.value
   const shown = hitsBeside(known)
   if (shown.length === 0) return null
   return html`<section aria-label="Messages found">
-    <p class="when">In messages: ${hits.length < total ? t('{} of {}', hits.length, total) : total}</p>
+    <p class="when">In messages: ${foundText(page.value)}</p>
     <ul>${shown.map((hit) => html`<li key=${`${hit.thread_id} ${hit.message_id}`} class=${classes('thread', 'found')}><a href=${linkOf(hit)}><span class="title" dir="auto">${nameOfHit(hit)}</span><${Snippet} hit=${hit} /></a></li>`)}</ul>
-    ${hits.length < total && html`<button class="plain wide" onClick=${() => void moreTexts()}>More</button>`}
+    ${goesOn && html`<button class="plain wide" onClick=${() => void moreTexts()}>More</button>`}
     ${waiting > 0 && html`<p class="hint">${waiting} older conversations are yet to be read.</p>`}
   </section>`
 }

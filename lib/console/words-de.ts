@@ -154,6 +154,7 @@ export const WORDS: Readonly<Record<string, string>> = {
   'In messages:': 'In Nachrichten:',
   'Messages found': 'Gefundene Nachrichten',
   '{} of {}': '{} von {}',
+  'at least {}': 'mindestens {}',
   More: 'Mehr',
   'older conversations are yet to be read.': 'ältere Unterhaltungen sind noch zu lesen.',
   'Waits for you': 'Wartet auf dich',

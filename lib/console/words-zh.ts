@@ -146,6 +146,7 @@ export const WORDS: Readonly<Record<string, string>> = {
   'In messages:': '消息中：',
   'Messages found': '找到的消息',
   '{} of {}': '{} / {}',
+  'at least {}': '至少 {}',
   More: '更多',
   'older conversations are yet to be read.': '个较早的对话尚待读取。',
   'Waits for you': '等待您回应',

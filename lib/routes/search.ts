@@ -54,6 +54,8 @@ export function searchRoutes({ store }: Pick<Services, 'store'>): Route[] {
     created_at: time,
     snippet: arrayOf(shaped({ text, hit: yesNo }))
   })
+  const total = { ...int, description: 'How many there are; with `more` at least so many' }
+  const more = { ...yesNo, description: 'Not all were counted: there may be more than `total`' }
   return [
     route({
       method: 'GET',
@@ -64,7 +66,7 @@ export function searchRoutes({ store }: Pick<Services, 'store'>): Route[] {
       query: searchQuery,
       summary:
         'Messages and titles that have all words, the last one by its beginning, newest first; `more`: there may be more than `total`',
-      answers: one(shaped({ hits: arrayOf(hit), total: int, more: yesNo, waiting: int })),
+      answers: one(shaped({ hits: arrayOf(hit), total, more, waiting: int })),
       handler: find
     })
   ]

@@ -74,6 +74,45 @@ browserTest('a word of a message is found in the list and the palette, and opens
   await isAccessible(t, visitor, 'messages found in the palette')
 })
 
+/** What the list says of messages found, page by page, when the server has not counted all. */
+const COUNTS: Readonly<Record<string, readonly string[]>> = {
+  en: ['In messages: 20 of at least 30', 'In messages: at least 40', 'In messages: at least 45'],
+  de: ['In Nachrichten: 20 von mindestens 30', 'In Nachrichten: mindestens 40', 'In Nachrichten: mindestens 45'],
+  zh: ['消息中： 20 / 至少 30', '消息中： 至少 40', '消息中： 至少 45']
+}
+
+browserTest('of messages that were not all counted the list says so, and goes on while there are more', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const totals = [30, 40, 45]
+  for (const [locale, counts] of Object.entries(COUNTS)) {
+    const visitor = await visit(t, site.url, { person, context: { locale } })
+    const { page } = visitor
+    await page.route('**/api/v1/search?*', (route) => {
+      const offset = Number(new URL(route.request().url()).searchParams.get('offset'))
+      const hits = Array.from({ length: Math.min(20, 45 - offset) }, (_, i) => ({
+        thread_id: `t${offset + i}`,
+        title: 'Trains',
+        message_id: 'm',
+        type: 'human',
+        created_at: '2026-01-01T00:00:00.000+00:00',
+        snippet: [{ text: 'zug', hit: true }]
+      }))
+      return route.fulfill({ json: { hits, total: totals[offset / 20], more: true, waiting: 0 } })
+    })
+    await visitor.open()
+    await page.locator('#search').fill('zug')
+    const found = page.locator('section', { has: page.locator('.found') })
+    const button = found.locator('button')
+    for (const [i, words] of counts.entries()) {
+      if (i > 0) await button.press('Enter')
+      await found.getByText(words, { exact: true }).waitFor()
+    }
+    t.equal(await found.locator('.found').count(), 45)
+    t.equal(await button.count(), 0, 'a page that is not full is the last one')
+  }
+})
+
 browserTest('a conversation is exported as Markdown and as JSON, and the JSON is imported again', async (t) => {
   const site = await openSite(t)
   const person = await account(site.url, 'ada@example.com')

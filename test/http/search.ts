@@ -1,8 +1,10 @@
 // Search in what threads show, over HTTP: found soon after the end, by nobody else, not after a deletion, and also what is older than
 // the index.
 import t from 'tap'
+import type { Store } from '../../lib/store/store.ts'
 import { BACKENDS, databaseSection } from '../fixtures/backends.ts'
 import { homeOf, openSite, type Person, signIn, until } from '../fixtures/gateway.ts'
+import { problemsOf, schemaOf } from '../fixtures/openapi.ts'
 
 interface Found {
   readonly hits: readonly {
@@ -44,3 +46,15 @@ for (const backend of BACKENDS)
     t.equal((await ann.ask('DELETE', `/api/threads/${threadId}`)).status, 200)
     t.strictSame(await find(ann, 'zurich'), { hits: [], total: 0, more: false, waiting: 0 }, 'not after its deletion')
   })
+
+t.test('a search that has not counted all says so, in the form that the reference describes', async (t) => {
+  const find = async () => ({ places: [], total: 200, more: true })
+  const behind = (store: Store): Store => ({ ...store, search: { ...store.search!, find } })
+  const site = await openSite(t, { config: { database: { backend: 'memory' } }, behind })
+  const answer = await (await signIn(site)).get('/api/v1/search?q=often')
+  t.strictSame(answer.body, { hits: [], total: 200, more: true, waiting: 0 })
+  const schema = schemaOf('GET /api/v1/search', 200, 'application/json')
+  t.strictSame(problemsOf(schema, answer.body), [])
+  t.match(schema, { properties: { total: { description: /at least/ }, more: { description: /more than/ } } })
+  t.match(schema, { required: ['hits', 'total', 'more', 'waiting'] })
+})
