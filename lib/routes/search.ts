@@ -1,6 +1,7 @@
 // Search in what the caller's threads show.
 import * as v from 'valibot'
 import { fail } from '../base/errors.ts'
+import { readTurns } from '../base/loop-turns.ts'
 import { type Authorization, type Call, type Route, route } from '../http/route.ts'
 import { objectOf, queryInteger } from '../http/schema.ts'
 import { isObject, type RunEvent } from '../base/types.ts'
@@ -16,8 +17,13 @@ const searchQuery = objectOf({
   offset: v.optional(queryInteger({ min: 0, max: 10_000 }), '0')
 })
 
+/** Searches take turns of the loop as one. */
+const SEARCHES = 'search'
+
 export function searchRoutes({ store }: Pick<Services, 'store'>): Route[] {
+  /** Texts may be long: reading them takes turns with everything else. */
   const hitOf = async ({ thread_id, seq, at, title }: TextPlace, query: Query) => {
+    await readTurns.enter(SEARCHES)
     const event = seq === 0 ? null : await eventAt(thread_id, seq)
     const shown = event ? textShown(event) : (title ?? '')
     return {

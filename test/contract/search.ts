@@ -184,6 +184,33 @@ export function searchContract(t: Test, open: Open): void {
     }
   })
 
+  test('deletions leave the words of the threads that lay beside them, however many', async (t, store) => {
+    const { search } = store
+    if (!search) return skipped(t, 'this store has no search')
+    const ids: string[] = []
+    const add = async () => {
+      const { thread_id } = await addThread(store)
+      await put(store, thread_id, [{ seq: 1, words: ['all', `only${ids.length}x`] }])
+      ids.push(thread_id)
+    }
+    for (let n = 0; n < 150; n++) await add()
+    const isGone = (n: number) => n < 140 && n % 5 !== 0
+    for (const [n, thread_id] of ids.entries())
+      if (isGone(n)) await write(store, { name: 'thread.remove', thread_id, user: null })
+    // What is left of them is put together meanwhile.
+    for (let n = 0; n < 30; n++) await add()
+    const left = ids.filter((_, n) => !isGone(n))
+    const { places, total, more } = await search.find({ words: ['all'], prefix: null, limit: 500, offset: 0 }, 'ann')
+    t.strictSame([places.map(({ thread_id }) => thread_id).sort(), total, more], [left.sort(), left.length, false])
+    for (const [n, thread_id] of ids.entries()) {
+      const found = await search.find({ words: [`only${n}x`], prefix: null, ...page }, 'ann')
+      t.strictSame(
+        found.places.map((place) => place.thread_id),
+        isGone(n) ? [] : [thread_id]
+      )
+    }
+  })
+
   test('of a word that is everywhere the newest are found, a page at a time, and that there may be more', async (t, store) => {
     const { search } = store
     if (!search) return skipped(t, 'this store has no search')

@@ -121,6 +121,44 @@ t.test(
   }
 )
 
+t.test(
+  'two processes that put words of one user into the index at once lose none, and neither is refused',
+  async (t) => {
+    const stores = await twoProcesses(t)
+    const threads: string[] = []
+    for (let n = 0; n < 24; n++) threads.push((await addThread(stores[0])).thread_id)
+    /** Texts of each thread. */
+    const written = new Map<string, number>()
+    await Promise.all(
+      stores.map(async (store, at) => {
+        for (let k = 0; k < 30; k++) {
+          // Each its own threads, whose blocks lie side by side; a title changes a block that may be on a full shelf.
+          const ids = threads.filter((_, n) => n % 2 === at)
+          for (const thread_id of ids) {
+            const words = Array.from({ length: 150 }, (_, n) => `w${k}x${n}of${thread_id}`)
+            const title = { seq: 0, at: time(k), words: [`title${k}`] }
+            const text = { seq: k + 1, at: time(k), words: ['all', ...words] }
+            const texts = [title, text]
+            await insisting(() => write(store, { name: 'search.put', thread_id, texts, done: null }))
+            written.set(thread_id, (written.get(thread_id) ?? 0) + 1)
+          }
+          if (k % 5 !== 4) continue
+          // What is taken away thins out shelves, whose blocks are then put together.
+          const [gone] = ids
+          threads.splice(threads.indexOf(gone!), 1, (await addThread(store)).thread_id)
+          await insisting(() => write(store, { name: 'thread.remove', thread_id: gone!, user: null }))
+        }
+      })
+    )
+    const { total, more } = await stores[1].search!.find(
+      { words: ['all'], prefix: null, limit: 1000, offset: 0 },
+      'ann'
+    )
+    const all = threads.reduce((sum, id) => sum + (written.get(id) ?? 0), 0)
+    t.strictSame([total, more], [all, false])
+  }
+)
+
 /** Refused wherever it stands. */
 const REFUSED = { name: 'events.append', thread_id: 'missing', run_id: 'missing', user_id: null } as const
 

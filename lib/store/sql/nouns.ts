@@ -12,7 +12,7 @@ import { quotaWrites } from './quotas.ts'
 import { holdReads, holdWrites } from './holds.ts'
 import { itemReads, itemWrites } from './items.ts'
 import { jobReads, jobWrites } from './jobs.ts'
-import { searchReads, type WordDialect } from './search.ts'
+import { type WordDialect, wordReads } from './search.ts'
 import { retentionReads, retentionWrites } from './retention.ts'
 import { readsBy, type RunSnapshot, type RunSteps, snapshotsBy } from './steps.ts'
 import { threadReads } from './threads.ts'
@@ -42,7 +42,7 @@ export function sqlReads(run: RunSteps, dialect: ReadDialect) {
     holds: readsBy(run, holdReads),
     aliases: readsBy(run, aliasReads),
     // A common word is in many texts.
-    search: readsBy(dialect.beside, searchReads(dialect.words)),
+    search: wordReads(dialect.beside, dialect.words),
     retention: readsBy(dialect.beside, retentionReads),
     // Of a year, and of all.
     usage: readsBy(dialect.beside, usageReads),

@@ -3,10 +3,21 @@
 // thread's row has the last word on who may see it.
 //
 // Neither FTS5 nor a `tsvector`: their list of different words alone takes more than texts in Chinese, and both keep words that were deleted.
+import { readTurns } from '../../base/loop-turns.ts'
 import { Refused } from '../ports/ops.ts'
 import type { Owner } from '../../base/scope.ts'
 import type { QueuedThread, SearchReads, TextPlace, TextWords } from '../ports/search.ts'
-import { ask, askOne, ownedBy, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
+import {
+  ask,
+  askOne,
+  ownedBy,
+  places,
+  readsBy,
+  type RunSteps,
+  type StepReads,
+  type Steps,
+  type StepWrites
+} from './steps.ts'
 import { inBlocks, matching, type PackedBlock, packed, sizeOf, takesIn, unpacked } from './word-blocks.ts'
 import { placesFor, WordFilter } from './word-filter.ts'
 
@@ -18,11 +29,20 @@ export interface WordDialect {
 
 /** Blocks on a shelf. */
 const SHELF_BLOCKS = 64
-/** Shelves whose blocks are read at once, at most: from one on twice as many each time. */
+/** Shelves whose blocks are read at once, at most: from one on twice as many each time, while they have few rows. */
 const SHELVES_MAX = 16
+const ROWS_MAX = 128
+/** Packed bytes that are unpacked in one piece; beginning a block costs about as much as so many. */
+const PIECE_BYTES = 16_384
+const BLOCK_COST = 1024
+/** Searches take turns of the loop as one. */
+const SEARCHES = 'search'
 /** Hits that are counted; of more it is known that there are more. */
 const COUNTED = 200
-/** Blocks that a search reads, besides one for each hit that it is to give: words that many texts have, and none has all of. */
+/**
+ * Blocks that a search reads, besides one for each hit that it is to give: words that many texts have, and none has all of. A shelf of which
+ * it reads none counts as one.
+ */
 const BLOCKS_MAX = 2048
 /** The last blocks of a thread, among which are all that take in what comes. */
 const TAIL = 16
@@ -44,16 +64,16 @@ export function* queueTexts(threadId: string): Steps<void> {
 
 // ----------------------------------------------------------------------------------------------------- finding
 
-interface ShelvedRow {
-  readonly shelf: number
-  readonly shelf_at: string
-  readonly thread_id: string | null
-  readonly title: string | null
-  readonly words: Uint8Array | null
+interface ShelfRow {
+  readonly id: number
+  readonly at: string
 }
 
-/** Before the newest shelf. */
-const NEWEST = { at: '9999-12-31T23:59:59.999+00:00', id: Number.MAX_SAFE_INTEGER }
+interface ShelvedRow {
+  readonly thread_id: string
+  readonly title: string | null
+  readonly words: Uint8Array
+}
 
 /** Newest first, then by thread and seq. */
 function inOrder(one: TextPlace, other: TextPlace): number {
@@ -62,58 +82,74 @@ function inOrder(one: TextPlace, other: TextPlace): number {
   return one.seq - other.seq
 }
 
-export function searchReads({ isSet }: WordDialect): StepReads<SearchReads> {
-  // A condition that is none for null would be looked up in no index.
-  const shelved = (user: Owner) => `WITH shelves AS MATERIALIZED (
-      SELECT id, at FROM search_shelves AS s
-      WHERE ${user === null ? 'CAST($1 AS text) IS NULL' : `s.user_id IN ($1, '${NOBODY}')`}
-        AND (s.at < $2 OR (s.at = $2 AND s.id < $3)) AND (s.filter IS NULL OR ${isSet('s.filter', 4)})
-      ORDER BY s.at DESC, s.id DESC LIMIT $5)
-    SELECT s.id AS shelf, s.at AS shelf_at, t.thread_id, t.display_name AS title, b.words FROM shelves AS s
-    LEFT JOIN search_blocks AS b ON b.shelf = s.id AND ${isSet('b.filter', 4)}
-    LEFT JOIN threads_meta AS t ON t.thread_id = b.thread_id AND t.is_temporary = 0 AND ${ownedBy(1)}
+/** `run`: off the event loop, where the database is in this process. */
+export function wordReads(run: RunSteps, { isSet }: WordDialect): SearchReads {
+  // All at once: whoever asks for some looks into the filters of all that are left, to know which are the newest. A condition that is none
+  // for null would be looked up in no index.
+  const shelvesOf = (user: Owner) => `SELECT s.id, s.at FROM search_shelves AS s
+    WHERE ${user === null ? 'CAST($1 AS text) IS NULL' : `s.user_id IN ($1, '${NOBODY}')`}
+      AND (s.filter IS NULL OR ${isSet('s.filter', 2)})
     ORDER BY s.at DESC, s.id DESC`
+  const shelved = `SELECT t.thread_id, t.display_name AS title, b.words FROM search_blocks AS b
+    JOIN threads_meta AS t ON t.thread_id = b.thread_id AND t.is_temporary = 0 AND ${ownedBy(1)}
+    WHERE b.shelf = ANY($3) AND ${isSet('b.filter', 2)}`
   return {
-    *find({ words, prefix, limit, offset }, user) {
-      const sql = shelved(user)
+    ...readsBy(run, QUEUE_READS),
+    async find({ words, prefix, limit, offset }, user) {
       const bits = placesFor(words, prefix).map(String)
+      const shelves = await run(ask<ShelfRow>(shelvesOf(user), user, bits))
       const [end, found] = [offset + limit, [] as TextPlace[]]
-      let [after, read] = [NEWEST, 0]
-      for (let shelves = 1; ; shelves = shelves < SHELVES_MAX ? 2 * shelves : shelves) {
-        const rows = yield* ask<ShelvedRow>(sql, user, after.at, after.id, bits, shelves)
-        const last = rows.at(-1)
-        if (!last) return { places: found.slice(offset, end), total: found.length, more: false }
-        for (const row of rows) found.push(...placesIn(row, { words, prefix }))
+      let [at, count, read] = [0, 1, 0]
+      while (at < shelves.length) {
+        const ids = shelves.slice(at, at + count).map(({ id }) => String(id))
+        const rows = await run(ask<ShelvedRow>(shelved, user, bits, ids))
+        for await (const places of placesIn(rows, { words, prefix })) found.push(...places)
         found.sort(inOrder)
-        after = { at: last.shelf_at, id: last.shelf }
-        read += rows.length
-        // What is on the shelves that follow is not newer than the last of these.
-        const isFull = found.length >= Math.max(end, COUNTED) && found[end - 1]!.at > after.at
-        if (isFull || read >= BLOCKS_MAX + end)
+        at += ids.length
+        read += Math.max(ids.length, rows.length)
+        // What is on the shelves that follow is not newer than the next of them.
+        const next = shelves[at]
+        const isFull = next && found.length >= Math.max(end, COUNTED) && found[end - 1]!.at > next.at
+        if (isFull || (next && read >= BLOCKS_MAX + end))
           return { places: found.slice(offset, end), total: found.length, more: true }
+        count = rows.length > ROWS_MAX ? Math.ceil(count / 2) : Math.min(count + count, SHELVES_MAX)
       }
-    },
-    queued(which, limit) {
-      const isList = 'length' in which
-      const condition = isList ? 'q.thread_id = ANY($1)' : 'q.thread_id > $1'
-      const sql = `SELECT q.thread_id, q.version, t.display_name AS title,
-          COALESCE((SELECT max(last) FROM search_blocks AS b WHERE b.thread_id = q.thread_id), 0) AS seq
-        FROM search_queue AS q JOIN threads_meta AS t ON t.thread_id = q.thread_id
-        WHERE ${condition} ORDER BY q.thread_id LIMIT $2`
-      return ask<QueuedThread>(sql, isList ? which : which.after, limit)
-    },
-    *waiting(user) {
-      const sql = `SELECT count(*) AS waiting FROM search_queue AS q JOIN threads_meta AS t ON t.thread_id = q.thread_id
-        WHERE ${ownedBy(1)}`
-      return Number((yield* askOne<{ waiting: number }>(sql, user))!.waiting)
+      return { places: found.slice(offset, end), total: found.length, more: false }
     }
   }
 }
 
-/** Where in a block all words of a query are in one text. */
-function placesIn({ thread_id, title, words }: ShelvedRow, query: Parameters<typeof matching>[1]): TextPlace[] {
-  if (thread_id === null || words === null) return []
-  return matching(words, query).map(({ seq, at }) => ({ thread_id, seq, at, title }))
+const QUEUE_READS: StepReads<Omit<SearchReads, 'find'>> = {
+  queued(which, limit) {
+    const isList = 'length' in which
+    const condition = isList ? 'q.thread_id = ANY($1)' : 'q.thread_id > $1'
+    const sql = `SELECT q.thread_id, q.version, t.display_name AS title,
+        COALESCE((SELECT max(last) FROM search_blocks AS b WHERE b.thread_id = q.thread_id), 0) AS seq
+      FROM search_queue AS q JOIN threads_meta AS t ON t.thread_id = q.thread_id
+      WHERE ${condition} ORDER BY q.thread_id LIMIT $2`
+    return ask<QueuedThread>(sql, isList ? which : which.after, limit)
+  },
+  *waiting(user) {
+    const sql = `SELECT count(*) AS waiting FROM search_queue AS q JOIN threads_meta AS t ON t.thread_id = q.thread_id
+      WHERE ${ownedBy(1)}`
+    return Number((yield* askOne<{ waiting: number }>(sql, user))!.waiting)
+  }
+}
+
+/** Where in blocks all words of a query are in one text, block by block: unpacking takes turns with everything else. */
+async function* placesIn(
+  rows: readonly ShelvedRow[],
+  query: Parameters<typeof matching>[1]
+): AsyncGenerator<TextPlace[]> {
+  let left = 0
+  for (const { thread_id, title, words } of rows) {
+    if (left <= 0) {
+      await readTurns.enter(SEARCHES)
+      left = PIECE_BYTES
+    }
+    left -= BLOCK_COST + words.length
+    yield matching(words, query).map(({ seq, at }) => ({ thread_id, seq, at, title }))
+  }
 }
 
 // ----------------------------------------------------------------------------------------------------- writing

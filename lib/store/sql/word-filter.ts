@@ -38,6 +38,14 @@ export function placesFor(words: readonly string[], prefix: string | null): numb
   })
 }
 
+export function hasPlaces(filter: Uint8Array, places: readonly number[]): boolean {
+  const bits = filter.length * 8
+  return places.every((place) => {
+    const bit = place % bits
+    return ((filter[bit >> 3]! >> (bit & 7)) & 1) === 1
+  })
+}
+
 /** Of the beginnings of a word, the shortest first, and of itself: FNV-1a over UTF-16 units, mixed. */
 function digestsOf(word: string): number[] {
   const digests: number[] = []

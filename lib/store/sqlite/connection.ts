@@ -1,6 +1,7 @@
 // The SQLite file: how it is opened, how values are bound, and its upkeep (WAL, deleted pages).
 import type Database from 'better-sqlite3'
 import { Sqlite } from '../../base/sqlite-driver.ts'
+import { hasPlaces } from '../sql/word-filter.ts'
 
 /** How long a connection waits for a lock, in ms [Limits]. */
 const BUSY_TIMEOUT_MS = 5000
@@ -22,7 +23,17 @@ export function connect(source: string | Buffer): Database.Database {
   db.pragma('secure_delete = ON')
   db.pragma(`wal_autocheckpoint = ${WAL_PAGES_MAX}`)
   db.pragma(`journal_size_limit = ${WAL_SIZE_MAX}`)
+  addFilterFunction(db)
   return db
+}
+
+/** `has_places(filter, list)`: a filter of words has all places of a JSON list. The list is the same for all rows of a statement. */
+function addFilterFunction(db: Database.Database): void {
+  let [list, places] = ['', [] as readonly number[]]
+  db.function('has_places', { deterministic: true }, (filter: unknown, wanted: unknown) => {
+    if (wanted !== list) [list, places] = [String(wanted), (JSON.parse(String(wanted)) as string[]).map(Number)]
+    return Number(hasPlaces(filter as Uint8Array, places))
+  })
 }
 
 /**

@@ -236,15 +236,8 @@ const DIALECT: SearchDialect = {
     SELECT 1 FROM thread_terms WHERE owner = coalesce(user_id, 0) AND term = w.value AND thread_key = threads_meta.key))`
 }
 
-/** Looks at bits of a blob, by the hexadecimal digit that each is in. */
-export const WORDS: WordDialect = {
-  isSet: (column, n) => {
-    const bit = `(CAST(h.value AS integer) % (8 * length(${column})))`
-    const digits = `hex(substr(${column}, ${bit} / 8 + 1, 1))`
-    const digit = `(instr('0123456789ABCDEF', substr(${digits}, iif(${bit} % 8 > 3, 1, 2), 1)) - 1)`
-    return `NOT EXISTS (SELECT 1 FROM json_each($${n}) AS h WHERE (${digit} >> (${bit} % 4)) & 1 = 0)`
-  }
-}
+/** Looks at bits of a blob with a function of `connect`: SQL would read a list of JSON anew for every row. */
+export const WORDS: WordDialect = { isSet: (column, n) => `has_places(${column}, $${n})` }
 
 /** Ops that change the threads that are searched: nearly all others are frames. */
 export const SEARCHED: ReadonlySet<OpName> = new Set(['thread.create', 'thread.patch', 'thread.remove'])
