@@ -4,6 +4,7 @@ import type Database from 'better-sqlite3'
 import { LRUCache } from 'lru-cache'
 import { ThreadChannel } from '../../base/thread-channel.ts'
 import { connect } from './connection.ts'
+import { beginThread } from './worker-thread.ts'
 
 /** Prepared statements to keep: a few per kind of search. */
 const KEPT_MAX = 100
@@ -28,4 +29,4 @@ function serve(path: string): void {
   })
 }
 
-serve(workerData.readerOf)
+beginThread(() => serve(workerData.readerOf))

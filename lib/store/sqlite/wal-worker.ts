@@ -4,6 +4,7 @@ import type Database from 'better-sqlite3'
 import { ThreadChannel } from '../../base/thread-channel.ts'
 import { Sqlite } from '../../base/sqlite-driver.ts'
 import { connect, truncateWal } from './connection.ts'
+import { beginThread } from './worker-thread.ts'
 
 /** Maximum rounds in a row: commits made during one are checkpointed by the next, until a round sees none. */
 const ROUNDS_MAX = 4
@@ -68,4 +69,4 @@ function serve(path: string): void {
 }
 
 // Also imported elsewhere: then there is nothing to serve.
-if (parentPort && typeof workerData?.walOf === 'string') serve(workerData.walOf)
+if (parentPort && typeof workerData?.walOf === 'string') beginThread(() => serve(workerData.walOf))

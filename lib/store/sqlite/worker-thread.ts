@@ -1,10 +1,20 @@
 // The worker threads of this store: where their scripts lie, how they are begun anew after a crash, and how they are stopped.
 import { Worker } from 'node:worker_threads'
+import { codeOf, messageOf } from '../../base/errors.ts'
 import { ThreadChannel } from '../../base/thread-channel.ts'
 
 /** `name.ts` in the sources, `name.js` in the build. */
 export function scriptOf(name: string): URL {
   return new URL(`./${name}.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url)
+}
+
+/** Begins a thread, in it. Its end is told with the words of the error: between threads one of SQLite's would lose all but its code. */
+export function beginThread(serve: () => void): void {
+  try {
+    serve()
+  } catch (error) {
+    throw Object.assign(new Error(messageOf(error)), { code: codeOf(error) })
+  }
 }
 
 /** A thread that is begun when it is first needed, and again after a crash. */

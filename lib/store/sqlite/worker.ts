@@ -11,6 +11,7 @@ import { opWriters } from './ops.ts'
 import { type Answers, decodeBatch, type EncodedBatch, encodeOutcomes, type WriterGroup } from './batch-codec.ts'
 import { Remover } from './removal.ts'
 import { knownVersion } from './schema.ts'
+import { beginThread } from './worker-thread.ts'
 import { outdated } from '../sql/migrations.ts'
 
 const DAY_MS = 86_400_000
@@ -184,4 +185,4 @@ function serve({ path, writerId }: WriterData): void {
 }
 
 // Also imported by tests and benches, without a parent to serve.
-if (parentPort && typeof workerData?.path === 'string') serve(workerData)
+if (parentPort && typeof workerData?.path === 'string') beginThread(() => serve(workerData))
