@@ -1,26 +1,14 @@
 // Tokens that act for others: what is refused to a new request ends an open stream too.
 import t from 'tap'
-import { ApiTokens } from '../../lib/auth/api-tokens.ts'
-import { scopedStore, scopedWriter } from '../../lib/store/scoped.ts'
-import type { Store } from '../../lib/store/store.ts'
 import { aUser, write } from '../contract/harness.ts'
 import { openBackend } from '../fixtures/backends.ts'
-import { writerOf } from '../fixtures/house.ts'
-
-const tokensOf = (store: Store) =>
-  new ApiTokens({
-    reads: scopedStore(store).apiTokens,
-    users: store.users,
-    writer: scopedWriter(writerOf(store)),
-    log: { warn: () => {} },
-    onRevoked: () => {}
-  })
+import { apiTokensOf } from '../fixtures/house.ts'
 
 t.test('a stream is that of whoever its token may still act for', async (t) => {
   const store = await openBackend(t, 'sqlite')
   const [boss, ann] = [aUser({ email: 'boss@example.com', system_role: 'admin' }), aUser({ email: 'ann@example.com' })]
   for (const user of [boss, ann]) await write(store, { name: 'user.create', user })
-  const tokens = tokensOf(store)
+  const tokens = apiTokensOf(store)
   const wanted = { user_id: boss.id, name: 'robot', scopes: ['act:users', 'threads:read'] as const, lifetimeMs: null }
   const { text } = await tokens.create({ ...wanted, scopes: [...wanted.scopes] })
   const { grant } = await tokens.authenticate({ text, onBehalfOf: ann.id })

@@ -9,9 +9,7 @@ import type { User } from '../../lib/base/accounts.ts'
 import { aUser, write } from '../contract/harness.ts'
 import { type Backend, onEachBackend, openBackend } from '../fixtures/backends.ts'
 import { homeOf } from '../fixtures/gateway.ts'
-import { ApiTokens } from '../../lib/auth/api-tokens.ts'
-import { scopedStore, scopedWriter } from '../../lib/store/scoped.ts'
-import { PASSWORD, writerOf } from '../fixtures/house.ts'
+import { PASSWORD, apiTokensOf, writerOf } from '../fixtures/house.ts'
 
 async function storeWithAdmin(t: Test, backend: Backend): Promise<{ store: Store; admin: User }> {
   const store = await openBackend(t, backend)
@@ -19,15 +17,6 @@ async function storeWithAdmin(t: Test, backend: Backend): Promise<{ store: Store
   await write(store, { name: 'user.initialize', user: admin })
   return { store, admin }
 }
-
-const apiTokensOf = (store: Store) =>
-  new ApiTokens({
-    reads: scopedStore(store).apiTokens,
-    users: store.users,
-    writer: scopedWriter(writerOf(store)),
-    log: { warn: () => {} },
-    onRevoked: () => {}
-  })
 
 const partsOf = (store: Store, home: string, email: string | null = null) => ({
   apiTokens: apiTokensOf(store),

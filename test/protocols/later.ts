@@ -1,16 +1,11 @@
 // A run in each protocol when its frames are gone: what it was told as pieces is told under the same ids, one piece an item, and a position
 // that was given before is answered with all that is left.
 import t from 'tap'
-import { PERMISSIONS } from '../../lib/base/accounts.ts'
-import type { Store } from '../../lib/store/store.ts'
-import { sweepAll } from '../fixtures/crossings.ts'
+import { endedRun } from '../fixtures/crossings.ts'
 import { stateless } from '../fixtures/crossing-tasks.ts'
 import { follow, type Request } from '../fixtures/cuts.ts'
-import { at, openSite, signIn, textIn } from '../fixtures/gateway.ts'
-import { programOf } from '../fixtures/program.ts'
+import { at, textIn } from '../fixtures/gateway.ts'
 import type { Json } from '../fixtures/teller.ts'
-
-const TALK = '/demo rate=0 deltas=40 reasoning tool=current_time'
 
 interface Replay {
   /** What tells the whole run. */
@@ -49,33 +44,18 @@ const REPLAYS: Readonly<Record<string, Replay>> = {
 }
 
 t.test('later a run is one piece an item, under the same ids, in every protocol', async (t) => {
-  let store: Store
-  const behind = (opened: Store) => {
-    store = opened
-    return opened
-  }
-  const home = t.testdir()
-  const config = { memory: { enabled: false }, title: { enabled: false } }
-  const site = await openSite(t, { config, behind, home })
-  const owner = await signIn(site)
-  const { token } = await programOf(owner, ...PERMISSIONS)
-  const thread = await owner.thread()
-  const row = await owner.run(thread, TALK)
-  await (await owner.join(row)).whole()
-  const run = row.split('/').at(-1)!
-  const all = async (url: string) => {
+  const { place, thread, run, swept } = await endedRun(t)
+  const all = async (where: typeof place) => {
     const told: Record<string, readonly Json[]> = {}
     for (const [name, { request }] of Object.entries(REPLAYS)) {
-      const { events } = await follow({ url, token }, request(thread, run))
+      const { events } = await follow(where, request(thread, run))
       told[name] = events.map(({ data }) => data)
     }
     return told
   }
-  const before = await all(site.url)
-  await sweepAll(store!)
-  await site.stop()
-  const next = await openSite(t, { config, home })
-  const after = await all(next.url)
+  const before = await all(place)
+  const next = await swept()
+  const after = await all(next)
   for (const [name, { itemOf }] of Object.entries(REPLAYS)) {
     const itemsOf = (events: readonly Json[]) => events.flatMap((event) => itemOf(event) ?? [])
     const [old, now] = [itemsOf(before[name]!), itemsOf(after[name]!)]
@@ -87,7 +67,7 @@ t.test('later a run is one piece an item, under the same ids, in every protocol'
   const last = after.OpenAI!.at(-1)
   t.strictSame(at(last, 'response'), at(events.at(-1), 'response'), 'the whole is the same')
   const path = `/v1/responses/${textIn(last, 'response', 'id')}?stream=true&starting_after=${events.length - 5}`
-  const { events: rest } = await follow({ url: next.url, token }, { method: 'GET', path })
+  const { events: rest } = await follow(next, { method: 'GET', path })
   t.strictSame(
     rest.map(({ data }) => data),
     [last],

@@ -1,16 +1,12 @@
 // Positions that clients of other protocols come back with: one that was never sent is the beginning, the end has nothing behind it, and where
 // the frames are gone nobody is given half of what they said, or any of it twice.
-import t, { type Test } from 'tap'
-import { PERMISSIONS } from '../../lib/base/accounts.ts'
-import type { Store } from '../../lib/store/store.ts'
-import { sweepAll } from '../fixtures/crossings.ts'
+import t from 'tap'
+import { endedRun } from '../fixtures/crossings.ts'
 import { stateless } from '../fixtures/crossing-tasks.ts'
 import { follow, type Request } from '../fixtures/cuts.ts'
-import { at, openSite, signIn } from '../fixtures/gateway.ts'
-import { programOf } from '../fixtures/program.ts'
+import { at } from '../fixtures/gateway.ts'
 import type { Json } from '../fixtures/teller.ts'
 
-const TALK = '/demo rate=0 deltas=40 reasoning tool=current_time'
 /** Of the events that a client has when it comes back. */
 const SEEN = 10
 const LATER = 100_000
@@ -53,30 +49,6 @@ const WAYS: Readonly<Record<string, Way>> = {
   }
 }
 
-async function open(t: Test) {
-  let store: Store
-  const behind = (opened: Store) => {
-    store = opened
-    return opened
-  }
-  const home = t.testdir()
-  const config = { memory: { enabled: false }, title: { enabled: false } }
-  const site = await openSite(t, { config, behind, home })
-  const person = await signIn(site)
-  const { token } = await programOf(person, ...PERMISSIONS)
-  const thread = await person.thread()
-  const row = await person.run(thread, TALK)
-  await (await person.join(row)).whole()
-  const run = row.split('/').at(-1)!
-  /** The same on a gateway without its frames. */
-  const swept = async () => {
-    await sweepAll(store!)
-    await site.stop()
-    return { url: (await openSite(t, { config, home })).url, token }
-  }
-  return { place: { url: site.url, token }, thread, run, swept }
-}
-
 const dataOf = ({ events }: Awaited<ReturnType<typeof follow>>) =>
   events.map(({ data }) => data).filter((data) => Object.keys(data).length > 0)
 /** The id of another place: so much later by its attempt, and by its frame. */
@@ -84,7 +56,7 @@ const movedTo = (id: string, attempt: number, frame: number) =>
   id.replace(/(\d+)-(\d+)\.(\d+)/, (_, epoch, n) => `${Number(epoch) + attempt}-${Number(n) + frame}.0`)
 
 t.test('a position that was never sent is the beginning, and nothing is behind the end', async (t) => {
-  const { place, thread, run } = await open(t)
+  const { place, thread, run } = await endedRun(t)
   for (const [name, { whole, behind }] of Object.entries(WAYS)) {
     const all = await follow(place, whole(thread, run))
     const ids = all.events.map(({ id }) => id)
@@ -101,7 +73,7 @@ t.test('a position that was never sent is the beginning, and nothing is behind t
 })
 
 t.test('where the frames are gone nobody gets half of an answer for all of it, or a piece twice', async (t) => {
-  const { place, thread, run, swept } = await open(t)
+  const { place, thread, run, swept } = await endedRun(t)
   const ids = new Map<string, readonly string[]>()
   for (const [name, { whole }] of Object.entries(WAYS)) {
     const { events } = await follow(place, whole(thread, run))
