@@ -32,6 +32,12 @@ interface BlocksDeps {
   readonly now?: () => number
 }
 
+/** What was taken. */
+export interface Taken {
+  /** Nothing came of it. */
+  putBack(): void
+}
+
 export class QuotaBlocks {
   /** As an observer of commits: what an ended run has taken is counted when it is stored, and so is in the sums. */
   readonly ops = new Set(['run.settle'] as const)
@@ -63,16 +69,16 @@ export class QuotaBlocks {
     return this.#blocks.size
   }
 
-  /** False: the quota `max` is used up. `unit`: what is used at once; 0: what the run takes is counted at its end. */
-  async take(userId: string, measure: QuotaMeasure, max: number, unit: 0 | 1): Promise<boolean> {
+  /** null: the quota `max` is used up. `unit`: what is used at once; 0: what the run takes is counted at its end. */
+  async take(userId: string, measure: QuotaMeasure, max: number, unit: 0 | 1): Promise<Taken | null> {
     for (;;) {
       const block = this.#blockOf(userId, measure)
       if (block.left > 0) {
         block.left -= unit
         block.usedAt = this.#now()
-        return true
+        return { putBack: () => this.#putBack(block, unit) }
       }
-      if (block.full && block.full.max >= max && this.#now() - block.full.at < FULL_MS) return false
+      if (block.full && block.full.max >= max && this.#now() - block.full.at < FULL_MS) return null
       block.waiting++
       block.asking ??= this.#ask(block, max).finally(() => {
         block.asking = null
@@ -85,10 +91,9 @@ export class QuotaBlocks {
     }
   }
 
-  /** Of `take` with 1: nothing came of it. */
-  putBack(userId: string, measure: QuotaMeasure): void {
-    const block = this.#blockOf(userId, measure)
-    block.left++
+  /** Into the block that it was taken of: another day has a quota of its own. */
+  #putBack(block: Block, unit: 0 | 1): void {
+    block.left += unit
     block.usedAt = this.#now()
     this.#poller.wakeIn(IDLE_MS)
   }

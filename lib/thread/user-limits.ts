@@ -5,7 +5,7 @@ import { fail } from '../base/errors.ts'
 import type { QuotaLimits, User } from '../base/accounts.ts'
 import type { Cron, Thread } from '../base/types.ts'
 import type { OpOf, QuotaMeasure, StoredOfUser, ThreadCreation, UsageReads, UserReads, Writer } from '../store/store.ts'
-import { type QuotaBlocks, resetOf } from './quota-blocks.ts'
+import { type QuotaBlocks, resetOf, type Taken } from './quota-blocks.ts'
 import type { Quotas } from './quotas.ts'
 import { dayOf } from './usage.ts'
 
@@ -103,8 +103,8 @@ export class UserLimits {
       money > 0 && this.#take(userId, 'money', Math.ceil(money * MICROS), 0)
     ])
     if (runs === 0) return atOnce === 0 ? NO_QUOTA : { ...NO_QUOTA, atOnce }
-    await this.#take(userId, 'runs', runs, 1)
-    return { atOnce, putBack: () => this.#deps.blocks.putBack(userId, 'runs') }
+    const { putBack } = await this.#take(userId, 'runs', runs, 1)
+    return { atOnce, putBack }
   }
 
   /** Whether one more address may be told of a run. @throws Failure when it may not */
@@ -113,9 +113,10 @@ export class UserLimits {
   }
 
   /** @throws Failure when the quota is used up */
-  async #take(userId: string, measure: QuotaMeasure, max: number, unit: 0 | 1): Promise<void> {
+  async #take(userId: string, measure: QuotaMeasure, max: number, unit: 0 | 1): Promise<Taken> {
     const { blocks, currency } = this.#deps
-    if (await blocks.take(userId, measure, max, unit)) return
+    const taken = await blocks.take(userId, measure, max, unit)
+    if (taken) return taken
     const now = this.#now()
     const at = resetOf(measure, now)
     const reset = new Date(at).toISOString()

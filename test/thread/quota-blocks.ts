@@ -40,3 +40,18 @@ t.test('who takes while others’ blocks are given back asks for one block, and 
   t.equal(ofBob.length, 2)
   t.equal(asked.filter(({ name }) => name === 'quota.give').length, 1)
 })
+
+t.test('what was taken before midnight and came to nothing is not given to the next day', async (t) => {
+  const store = openMemoryStore()
+  const committer = new Committer((groups) => store.apply(groups), { flushMs: 1 })
+  t.teardown(() => committer.stop())
+  let now = Date.parse('2026-11-26T23:59:59Z')
+  const blocks = new QuotaBlocks({ writer: committer, onTrouble: (error) => t.fail(String(error)), now: () => now })
+  const take = () => blocks.take('ann', 'runs', 2, 1)
+  const taken = await take()
+  now += 2000
+  t.ok(await take())
+  taken?.putBack()
+  t.ok(await take())
+  t.equal(await take(), null, 'two a day')
+})
