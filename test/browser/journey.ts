@@ -440,7 +440,8 @@ browserTest('the skills that the agent has are chosen, each by what it is for, a
   t.same(await ask(2), ['letters', 'sums'])
   await page.reload()
   await page.getByRole('button', { name: 'Skills 2' }).press('Enter')
-  await page.getByLabel('sums').press('Space')
+  // Not by a key again: the dialog may take the focus between its two halves.
+  await page.getByLabel('sums').uncheck()
   await page.keyboard.press('Escape')
   await page.getByRole('button', { name: 'Skills 1' }).waitFor()
   t.same(await ask(3), ['letters'])
