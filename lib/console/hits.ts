@@ -86,11 +86,19 @@ function foundText({ hits, total, more }: Page): string | number {
   return hits.length < total ? t('{} of {}', hits.length, all) : all
 }
 
+/** The server has not looked everywhere, and found nothing where it has. */
+export function Unread() {
+  const { more, hits } = page.value
+  if (!more || hits.length > 0) return null
+  return html`<p class="hint">Not in the newest messages, and not all older ones were read. A rarer word finds more.</p>`
+}
+
 /** Messages that were found, below the conversations whose titles were. `known`: conversations that are listed already. */
 export function View({ known }: { readonly known: ReadonlySet<string> }) {
   const { waiting, goesOn } = page.value
   const shown = hitsBeside(known)
-  if (shown.length === 0) return null
+  // A page may have only titles that are listed above, and what follows it messages.
+  if (shown.length === 0 && !goesOn) return html`<${Unread} />`
   return html`<section aria-label="Messages found">
     <p class="when">In messages: ${foundText(page.value)}</p>
     <ul>${shown.map((hit) => html`<li key=${`${hit.thread_id} ${hit.message_id}`} class=${classes('thread', 'found')}><a href=${linkOf(hit)}><span class="title" dir="auto">${nameOfHit(hit)}</span><${Snippet} hit=${hit} /></a></li>`)}</ul>

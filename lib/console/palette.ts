@@ -3,7 +3,7 @@ import type { Signal } from '@preact/signals'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Dialog } from './dialog.ts'
 import { classes, html, Icon } from './html.ts'
-import { type Hit, hitsBeside, linkOf, nameOfHit, Snippet } from './hits.ts'
+import { type Hit, hitsBeside, linkOf, nameOfHit, Snippet, Unread } from './hits.ts'
 import { go, threadLink } from './router.ts'
 import { me } from './session.ts'
 import { setTheme } from './theme.ts'
@@ -74,7 +74,7 @@ export function View({ onClose, isAccountOpen, areKeysShown }: PaletteProps) {
   useEffect(() => list.current?.children[current]?.scrollIntoView({ block: 'nearest' }), [current])
   return html`<${Dialog} title="Search and commands" onClose=${onClose} isWide isBare>
     <div class="palette" onKeyDown=${onKeyDown}>
-      <label class="search"><${Icon} name="search" /><input id="palette" type="text" role="combobox" aria-expanded="true" aria-controls="palette-list" aria-activedescendant=${`palette-${current}`} aria-label="Search and commands" placeholder="Search conversations, or do something" autofocus value=${words} onInput=${(
+      <label class="search"><${Icon} name="search" /><input id="palette" type="text" role="combobox" aria-expanded="true" aria-controls="palette-list" aria-activedescendant=${current < 0 ? undefined : `palette-${current}`} aria-label="Search and commands" placeholder="Search conversations, or do something" autofocus value=${words} onInput=${(
         event: InputEvent
       ) => {
         const { value } = event.currentTarget as HTMLInputElement
@@ -93,6 +93,7 @@ export function View({ onClose, isAccountOpen, areKeysShown }: PaletteProps) {
         )}
       </ul>
       ${entries.length === 0 && html`<p class="hint">${isSearching.value ? t('Searching…') : t('Nothing has these letters.')}</p>`}
+      ${words && html`<${Unread} />`}
     </div>
   <//>`
 }

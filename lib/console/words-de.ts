@@ -295,6 +295,8 @@ export const WORDS: Readonly<Record<string, string>> = {
   'Back to your conversations': 'Zurück zu deinen Unterhaltungen',
   Sources: 'Quellen',
   '{} found': '{} gefunden',
+  'Not in the newest messages, and not all older ones were read. A rarer word finds more.':
+    'Nicht in den neuesten Nachrichten; ältere sind nicht alle gelesen. Ein selteneres Wort findet mehr.',
   'No title has these words.': 'Kein Titel hat diese Wörter.',
   'Your conversations will be listed here.': 'Hier werden deine Unterhaltungen aufgeführt.',
   answering: 'antwortet',

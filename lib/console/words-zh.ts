@@ -281,6 +281,8 @@ export const WORDS: Readonly<Record<string, string>> = {
   'Back to your conversations': '返回您的对话',
   Sources: '来源',
   '{} found': '找到 {} 个',
+  'Not in the newest messages, and not all older ones were read. A rarer word finds more.':
+    '最新的消息中没有，较早的消息没有全部读取。用更少见的词能找到更多。',
   'No title has these words.': '没有标题包含这些词。',
   'Your conversations will be listed here.': '您的对话会列在这里。',
   answering: '正在回答',

@@ -1,8 +1,8 @@
 // Finding one's way: the palette, groups by day, the archive, an undone deletion, light and dark.
 import { readFileSync } from 'node:fs'
 import { isAccessible } from '../fixtures/axe.ts'
-import { account, browserTest, visit } from '../fixtures/browser.ts'
-import { asked, openSite, type Person, until } from '../fixtures/gateway.ts'
+import { account, browserTest, visit, type Visitor } from '../fixtures/browser.ts'
+import { asked, at, listIn, openSite, type Person, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 
 async function titled(person: Person, ...titles: string[]): Promise<void> {
@@ -112,6 +112,51 @@ browserTest('of messages that were not all counted the list says so, and goes on
     t.equal(await button.count(), 0, 'a page that is not full is the last one')
   }
 })
+
+/** Answers searches in messages with so many hits of one kind, of as many as are said. */
+async function answerSearches({ page }: Visitor, hitAt: (place: number) => object | null, rest: object): Promise<void> {
+  await page.route('**/api/v1/search?*', (route) => {
+    const offset = Number(new URL(route.request().url()).searchParams.get('offset'))
+    const hits = Array.from({ length: 20 }, (_, i) => hitAt(offset + i)).filter((hit) => hit !== null)
+    return route.fulfill({ json: { hits, waiting: 0, ...rest } })
+  })
+}
+
+browserTest(
+  'what a search has not looked at is said; a page of titles that are listed leads to the next',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const visitor = await visit(t, site.url, { person })
+    const { page } = visitor
+    await answerSearches(visitor, () => null, { total: 0, more: true })
+    await visitor.open()
+    await page.locator('#search').fill('zug')
+    await page.locator('.threads').getByText('not all older ones were read').waitFor()
+    await page.keyboard.press('Control+k')
+    await page.locator('#palette').fill('zug')
+    await page.getByRole('dialog').getByText('not all older ones were read').waitFor()
+    await isAccessible(t, visitor, 'a search that has not looked at all')
+    await page.keyboard.press('Escape')
+
+    await page.unroute('**/api/v1/search?*')
+    await titled(person, 'Zug')
+    const [listed] = listIn((await person.post('/api/threads/search', {})).body)
+    const common = { thread_id: at(listed, 'thread_id'), title: 'Zug', created_at: '2026-01-01T00:00:00.000+00:00' }
+    const title = { ...common, message_id: null, type: 'title', snippet: [{ text: 'Zug', hit: true }] }
+    const message = { ...common, message_id: 'm', type: 'human', snippet: [{ text: 'ein Zug', hit: true }] }
+    await answerSearches(visitor, (place) => (place < 20 ? title : place === 20 ? message : null), {
+      total: 21,
+      more: false
+    })
+    await page.reload()
+    await page.locator('#search').fill('zug')
+    const found = page.getByRole('region', { name: 'Messages found' })
+    await found.getByRole('button', { name: 'More' }).press('Enter')
+    await found.getByText('ein Zug').waitFor()
+    t.equal(await found.getByRole('link').count(), 1)
+  }
+)
 
 browserTest('a conversation is exported as Markdown and as JSON, and the JSON is imported again', async (t) => {
   const site = await openSite(t)

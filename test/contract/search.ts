@@ -211,6 +211,37 @@ export function searchContract(t: Test, open: Open): void {
     }
   })
 
+  test('what lies there is found once by every search, also while its blocks are moved by others', async (t, store) => {
+    const { search } = store
+    if (!search) return skipped(t, 'this store has no search')
+    const ids: string[] = []
+    for (let n = 0; n < 200; n++) {
+      const { thread_id } = await addThread(store)
+      await put(store, thread_id, [{ seq: 1, words: ['all', `only${n}x`] }])
+      ids.push(thread_id)
+    }
+    let isOver = false
+    // Each further text of a thread takes those before it to another shelf.
+    const writing = (async () => {
+      for (let n = 0; !isOver; n++) await put(store, ids[(n * 7) % ids.length]!, [{ seq: n + 2, words: ['more'] }])
+    })()
+    const wanted = ids.map((id) => `${id} 1`).sort()
+    let counted = 0
+    for (let n = 0; n < 60; n++) {
+      const { places, more } = await search.find({ words: ['all'], prefix: null, limit: 500, offset: 0 }, 'ann')
+      const found = places.map(({ thread_id, seq }) => `${thread_id} ${seq}`).sort()
+      t.equal(new Set(found).size, found.length, 'nothing twice')
+      if (more) continue
+      counted++
+      t.strictSame(found, wanted, 'or it says that there may be more')
+    }
+    isOver = true
+    await writing
+    t.comment(`${counted} of 60 searches have found all`)
+    const { places, more } = await search.find({ words: ['all'], prefix: null, limit: 500, offset: 0 }, 'ann')
+    t.strictSame([places.map(({ thread_id }) => `${thread_id} 1`).sort(), more], [wanted, false])
+  })
+
   test('of a word that is everywhere the newest are found, a page at a time, and that there may be more', async (t, store) => {
     const { search } = store
     if (!search) return skipped(t, 'this store has no search')

@@ -76,7 +76,8 @@ t.test('unpacking what may have the words leaves the loop to others between a fe
   const { words } = packed([{ seq: 1, at: '2026-01-01T00:00:00.000+00:00', words: long }])
   const rows = Array.from({ length: 300 }, (_, n) => ({ thread_id: `t${n}`, title: null, words }))
   // A database that answers at once, in the same turn.
-  const answers = [[{ id: 1, at: '2026-01-01T00:00:00.000+00:00' }], rows]
+  const shelves = [{ id: 1, at: '2026-01-01T00:00:00.000+00:00', blocks: 300, state: 0, may: 1 }]
+  const answers = [shelves, rows, shelves]
   const reads = wordReads((steps) => runLater(steps, async () => answers.shift()!), { isSet: () => 'true' })
   let turns = 0
   const count = () => {

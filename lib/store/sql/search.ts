@@ -6,7 +6,7 @@
 import { readTurns } from '../../base/loop-turns.ts'
 import { Refused } from '../ports/ops.ts'
 import type { Owner } from '../../base/scope.ts'
-import type { QueuedThread, SearchReads, TextPlace, TextWords } from '../ports/search.ts'
+import type { QueuedThread, SearchReads, TextPlace, TextWords, WordQuery } from '../ports/search.ts'
 import {
   ask,
   askOne,
@@ -67,6 +67,26 @@ export function* queueTexts(threadId: string): Steps<void> {
 interface ShelfRow {
   readonly id: number
   readonly at: string
+  readonly blocks: number
+  readonly state: number
+  /** 1: it may have what is looked for. */
+  readonly may: number
+}
+
+/** How often a search is made whose blocks were moved meanwhile, at most. */
+const TRIES = 3
+
+/**
+ * Whether all that lay on these shelves still lies there: a block that was moved between two reads is seen twice, or not at all. One that only
+ * comes is none of them, as long as there was one shelf for it.
+ */
+function areStill(before: readonly ShelfRow[], now: readonly Pick<ShelfRow, 'id' | 'blocks'>[]): boolean {
+  const blocks = new Map(now.map((shelf) => [shelf.id, shelf.blocks]))
+  return (
+    now.length === before.length &&
+    before.every((shelf) => (blocks.get(shelf.id) ?? 0) >= shelf.blocks) &&
+    before.filter(({ state }) => state === State.open).length <= 1
+  )
 }
 
 interface ShelvedRow {
@@ -84,37 +104,55 @@ function inOrder(one: TextPlace, other: TextPlace): number {
 
 /** `run`: off the event loop, where the database is in this process. */
 export function wordReads(run: RunSteps, { isSet }: WordDialect): SearchReads {
-  // All at once: whoever asks for some looks into the filters of all that are left, to know which are the newest. A condition that is none
-  // for null would be looked up in no index.
-  const shelvesOf = (user: Owner) => `SELECT s.id, s.at FROM search_shelves AS s
-    WHERE ${user === null ? 'CAST($1 AS text) IS NULL' : `s.user_id IN ($1, '${NOBODY}')`}
-      AND (s.filter IS NULL OR ${isSet('s.filter', 2)})
-    ORDER BY s.at DESC, s.id DESC`
+  // A condition that is none for null would be looked up in no index.
+  const ofUser = (user: Owner) => (user === null ? 'CAST($1 AS text) IS NULL' : `s.user_id IN ($1, '${NOBODY}')`)
+  // All at once: whoever asks for some looks into the filters of all that are left, to know which are the newest.
+  const shelvesOf = (user: Owner) => `SELECT s.id, s.at, s.blocks, s.state,
+      CASE WHEN s.filter IS NULL OR ${isSet('s.filter', 2)} THEN 1 ELSE 0 END AS may
+    FROM search_shelves AS s WHERE ${ofUser(user)} ORDER BY s.at DESC, s.id DESC`
+  const standing = (user: Owner) => `SELECT s.id, s.blocks FROM search_shelves AS s WHERE ${ofUser(user)}`
   const shelved = `SELECT t.thread_id, t.display_name AS title, b.words FROM search_blocks AS b
     JOIN threads_meta AS t ON t.thread_id = b.thread_id AND t.is_temporary = 0 AND ${ownedBy(1)}
     WHERE b.shelf = ANY($3) AND ${isSet('b.filter', 2)}`
+  const findOn = async (shelves: readonly ShelfRow[], bits: readonly string[], query: WordQuery, user: Owner) => {
+    const { words, prefix, limit, offset } = query
+    const [end, found] = [offset + limit, [] as TextPlace[]]
+    let [at, count, read] = [0, 1, 0]
+    while (at < shelves.length) {
+      const ids = shelves.slice(at, at + count).map(({ id }) => String(id))
+      const rows = await run(ask<ShelvedRow>(shelved, user, bits, ids))
+      for await (const places of placesIn(rows, { words, prefix })) found.push(...places)
+      found.sort(inOrder)
+      at += ids.length
+      read += Math.max(ids.length, rows.length)
+      // What is on the shelves that follow is not newer than the next of them.
+      const next = shelves[at]
+      const isFull = next && found.length >= Math.max(end, COUNTED) && found[end - 1]!.at > next.at
+      if (isFull || (next && read >= BLOCKS_MAX + end)) return { found, more: true }
+      count = rows.length > ROWS_MAX ? Math.ceil(count / 2) : Math.min(count + count, SHELVES_MAX)
+    }
+    return { found, more: false }
+  }
   return {
     ...readsBy(run, QUEUE_READS),
-    async find({ words, prefix, limit, offset }, user) {
-      const bits = placesFor(words, prefix).map(String)
-      const shelves = await run(ask<ShelfRow>(shelvesOf(user), user, bits))
-      const [end, found] = [offset + limit, [] as TextPlace[]]
-      let [at, count, read] = [0, 1, 0]
-      while (at < shelves.length) {
-        const ids = shelves.slice(at, at + count).map(({ id }) => String(id))
-        const rows = await run(ask<ShelvedRow>(shelved, user, bits, ids))
-        for await (const places of placesIn(rows, { words, prefix })) found.push(...places)
-        found.sort(inOrder)
-        at += ids.length
-        read += Math.max(ids.length, rows.length)
-        // What is on the shelves that follow is not newer than the next of them.
-        const next = shelves[at]
-        const isFull = next && found.length >= Math.max(end, COUNTED) && found[end - 1]!.at > next.at
-        if (isFull || (next && read >= BLOCKS_MAX + end))
-          return { places: found.slice(offset, end), total: found.length, more: true }
-        count = rows.length > ROWS_MAX ? Math.ceil(count / 2) : Math.min(count + count, SHELVES_MAX)
+    async find(query, user) {
+      const bits = placesFor(query.words, query.prefix).map(String)
+      const [from, to] = [query.offset, query.offset + query.limit]
+      const seen: TextPlace[] = []
+      for (let tries = 1; ; tries++) {
+        const shelves = await run(ask<ShelfRow>(shelvesOf(user), user, bits))
+        const some = shelves.filter(({ may }) => may === 1)
+        const { found, more } = await findOn(some, bits, query, user)
+        const isWhole =
+          some.length === 0 || areStill(shelves, await run(ask<Pick<ShelfRow, 'id' | 'blocks'>>(standing(user), user)))
+        if (isWhole) return { places: found.slice(from, to), total: found.length, more }
+        seen.push(...found)
+        if (tries < TRIES) continue
+        // Somebody writes all the time: what was seen is there, and there may be more.
+        seen.sort(inOrder)
+        const once = seen.filter((place, at) => at === 0 || inOrder(place, seen[at - 1]!) !== 0)
+        return { places: once.slice(from, to), total: once.length, more: true }
       }
-      return { places: found.slice(offset, end), total: found.length, more: false }
     }
   }
 }
