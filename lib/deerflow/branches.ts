@@ -21,7 +21,7 @@ const branchBody = objectOf({
 const PREFIX = /^(?:Branch:\s*)+/
 
 export function branchRoutes(services: Services): Route[] {
-  const { states, store, writer, paths } = services
+  const { states, store, limits, paths } = services
 
   const branch = async ({ params, body, user }: UserCall<v.InferOutput<typeof branchBody>>) => {
     const parentId = params.thread_id!
@@ -42,7 +42,7 @@ export function branchRoutes(services: Services): Route[] {
       branch_created_at: timestamp()
     }
     const given = { thread_id: threadId, user_id: user.id, assistant_id: parent.assistant_id, metadata }
-    const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
+    const made = await limits.createThread(newThread(given, timestamp()))
     if (!made) throw new Refused(404, `Thread ${parentId} not found`)
     try {
       await states.copy(parentId, threadId)

@@ -27,7 +27,9 @@ const goalBody = objectOf({
   max_continuations: v.nullish(integer({ min: 0, max: CONTINUATIONS_MAX }), CONTINUATIONS_MAX)
 })
 
-export function goalRoutes({ states, store, writer }: Pick<Services, 'states' | 'store' | 'writer'>): Route[] {
+type Parts = Pick<Services, 'states' | 'store' | 'writer' | 'limits'>
+
+export function goalRoutes({ states, store, writer, limits }: Parts): Route[] {
   const goalOf = async (threadId: string): Promise<JsonObject | null> => {
     if (states.isOfGraphs) return goalIn((await store.threads.get(threadId))?.metadata)
     const state = await states.values(threadId, null)
@@ -51,7 +53,7 @@ export function goalRoutes({ states, store, writer }: Pick<Services, 'states' | 
   const ensureThread = async (threadId: string, user: string): Promise<void> => {
     if (await store.threads.get(threadId)) return
     const given = { thread_id: threadId, user_id: user, assistant_id: null, metadata: {} }
-    const made = await writer.write({ name: 'thread.create', ...newThread(given, timestamp()) })
+    const made = await limits.createThread(newThread(given, timestamp()))
     if (!made) throw new Refused(404, `Thread ${threadId} not found`)
   }
 

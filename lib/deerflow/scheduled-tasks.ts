@@ -2,7 +2,7 @@
 // and that it comes once whatever crashes, is the cron's matter.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
-import { fail, Refused } from '../base/errors.ts'
+import { Refused } from '../base/errors.ts'
 import { type Cron, isInFlight, type JsonObject, type Run } from '../base/types.ts'
 import { type Authorization, type Reply, type Route, route, type UserCall } from '../http/route.ts'
 import { jsonObject, objectOf, queryInteger } from '../http/schema.ts'
@@ -55,7 +55,7 @@ const runsQuery = objectOf({
 })
 
 export function scheduledTaskRoutes(services: Services): Route[] {
-  const { store, writer, runs, config } = services
+  const { store, writer, runs, limits } = services
 
   const cronOf = async (id: string): Promise<Cron> => {
     const cron = await store.crons.get(id)
@@ -127,9 +127,7 @@ export function scheduledTaskRoutes(services: Services): Route[] {
       created_at: now,
       updated_at: now
     })
-    const max = config.crons.per_user
-    if ((await writer.write({ name: 'cron.create', cron, max: max || Number.MAX_SAFE_INTEGER })) === 'too_many')
-      throw fail('crons_full', { max })
+    await limits.createCron(cron)
     return { json: await view(cron) }
   }
 

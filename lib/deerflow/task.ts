@@ -65,7 +65,8 @@ export function metadataOf(task: Task): JsonObject {
 }
 
 /**
- * The schedule of a task. One that runs once is a cron that ends within the minute after.
+ * The schedule of a task. One that runs once has a moment for it, not fields: these come again every year, and in the hour that a zone
+ * repeats twice.
  * @throws Refused 422
  */
 export function timesOf(
@@ -83,8 +84,7 @@ export function timesOf(
   if (!Number.isFinite(at)) throw new Refused(422, 'A schedule of type once has an ISO time in schedule_spec.run_at')
   if (at < now + SOONEST_MS) throw new Refused(422, 'The time of the task is past, or less than a minute away')
   const minute = Math.floor(at / 60_000) * 60_000
-  const { month, day, hour, minute: m } = partsIn(zone, minute)
-  return { schedule: `${m} ${hour} ${day} ${month} *`, end_time: timestamp(minute + 59_000) }
+  return { schedule: timestamp(minute), end_time: timestamp(minute + 59_000) }
 }
 
 /** A time without an offset is one of the zone. */

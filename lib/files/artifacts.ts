@@ -99,6 +99,15 @@ const OUTPUTS = '/mnt/user-data/outputs'
 /** Why a file is not saved: not below the outputs, not the one that was read, too large, or no text. */
 export type Unsaved = 'outside' | 'changed' | 'too_large' | 'not_text'
 
+interface Edit {
+  readonly threadId: string
+  readonly userId: string
+  readonly path: string
+  readonly content: string
+  readonly expected: string
+  readonly maxBytes: number
+}
+
 function sha256(bytes: Buffer): string {
   return createHash('sha256').update(bytes).digest('hex')
 }
@@ -106,6 +115,8 @@ function sha256(bytes: Buffer): string {
 export class Artifacts {
   readonly #paths: Paths
   readonly #members = new KeyedMutex(MEMBERS_OPEN)
+  /** By file: of two who save what both have read, the second is told. */
+  readonly #saves = new KeyedMutex({ all: Number.POSITIVE_INFINITY, each: 1 })
 
   constructor(paths: Paths) {
     this.#paths = paths
@@ -141,13 +152,17 @@ export class Artifacts {
     threadId: string,
     userId: string,
     virtualPath: string,
-    edit: { readonly content: string; readonly expected: string; readonly maxBytes: number }
+    edit: Pick<Edit, 'content' | 'expected' | 'maxBytes'>
   ): Promise<{ readonly path: string; readonly sha256: string; readonly size: number } | Unsaved> {
     const path = `/${virtualPath.replace(/^\/+/, '')}`
     if (memberIn(path) !== null || /\.skill$/i.test(path)) return 'not_text'
     const real = await this.#paths.locate(path, threadId, userId)
     const outputs = await this.#paths.locate(OUTPUTS, threadId, userId).catch(() => null)
     if (outputs === null || !real.startsWith(outputs + sep)) return 'outside'
+    return this.#saves.run(real, () => this.#replace(real, { threadId, userId, path, ...edit }))
+  }
+
+  async #replace(real: string, { threadId, userId, path, ...edit }: Edit): ReturnType<Artifacts['save']> {
     const file = await openFile(real, path)
     try {
       const stats = await file.stat()

@@ -17,6 +17,8 @@ const COUNTED_MAX = 100
 function nextTime({ schedule, timezone }: Pick<Cron, 'schedule' | 'timezone'>, after: number): number | null {
   const zone = timezone || 'UTC'
   if (!isZone(zone)) throw new ScheduleInvalid(`there is no timezone ${zone}`)
+  const moment = momentIn(schedule)
+  if (moment !== null) return moment > after ? moment : null
   // Such as @daily, which has one word.
   if (!schedule.startsWith('@') && schedule.trim().split(/\s+/).length !== 5)
     throw new ScheduleInvalid('it has five fields: minute, hour, day of the month, month and day of the week')
@@ -27,6 +29,12 @@ function nextTime({ schedule, timezone }: Pick<Cron, 'schedule' | 'timezone'>, a
     // The library names the part of it that has noticed.
     throw new ScheduleInvalid(error instanceof Error ? error.message.replace(/^Cron\w+: /, '') : String(error))
   }
+}
+
+/** A schedule that is a moment comes once; null: it has fields. */
+export function momentIn(schedule: string): number | null {
+  const at = /^\d{4}-\d\d-\d\dT/.test(schedule) ? Date.parse(schedule) : Number.NaN
+  return Number.isFinite(at) ? at : null
 }
 
 function isZone(name: string): boolean {

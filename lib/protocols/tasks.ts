@@ -51,7 +51,7 @@ export interface Asked {
 const MODES = ['values', 'messages-tuple']
 /** Questions of one task. */
 const RUNS_MAX = 256
-/** By which the run that goes on with a task is known. */
+/** Of a run's kwargs, which no client writes: the task that it goes on with. A client may have a `task_id` of its own in its metadata. */
 const TASK = 'task_id'
 
 /** Whether it has ended with a question. */
@@ -67,14 +67,14 @@ export function taskStatus(run: Run): TaskStatus {
 }
 
 /** The task that a run belongs to. */
-export function taskIdOf({ run_id, metadata }: Run): string {
-  const id = metadata[TASK]
-  return typeof id === 'string' ? id : run_id
+export function taskIdOf(run: Run): string {
+  return continuedBy(run) ?? run.run_id
 }
 
-/** Whether it goes on with a task, and is none of its own. */
-function goesOn({ metadata }: Run): boolean {
-  return typeof metadata[TASK] === 'string'
+/** The task that it goes on with; null: it is one of its own. */
+function continuedBy({ kwargs }: Pick<Run, 'kwargs'>): string | null {
+  const id = kwargs[TASK]
+  return typeof id === 'string' ? id : null
 }
 
 /** The task of a run that was just started. */
@@ -129,13 +129,8 @@ export class Tasks {
   async list(call: Call, runs: readonly Run[]): Promise<Task[]> {
     const tasks: Task[] = []
     for (const run of runs) {
-      const isHidden =
-        goesOn(run) ||
-        (await this.#mayRead(call, run).then(
-          () => false,
-          () => true
-        ))
-      if (!isHidden) tasks.push(await this.#from(run))
+      const isLeftOut = continuedBy(run) !== null || (await this.#mayRead(call, run).then(() => false, isHidden))
+      if (!isLeftOut) tasks.push(await this.#from(run))
     }
     return tasks
   }
@@ -143,8 +138,9 @@ export class Tasks {
   async #mayRead(call: Call, { run_id, thread_id }: Run): Promise<void> {
     const { policy } = this.#services
     if (!policy) return
-    const hidden = () => fail('run_not_found', { id: run_id })
-    await new Authorizer(this.#services, policy.askFor(call)).thread('read', thread_id).catch(hidden)
+    await new Authorizer(this.#services, policy.askFor(call)).thread('read', thread_id).catch((error: unknown) => {
+      throw isRefusal(error) ? fail('run_not_found', { id: run_id }) : error
+    })
   }
 
   #from(first: Run): Promise<Task> {
@@ -189,9 +185,9 @@ export class Tasks {
    */
   answer(call: UserCall, { first, last }: Task, resume: Json, more: Partial<Asked> = {}): Promise<Run> {
     if (!asks(last)) throw fail('changed_meanwhile')
-    const metadata = isObject(more.body?.metadata) ? more.body.metadata : {}
-    const body = { ...more.body, command: { resume }, metadata: { ...metadata, [TASK]: first.run_id } }
-    return this.start(call, { ...more, assistant: last.assistant_id, threadId: last.thread_id, body })
+    const body = { ...more.body, command: { resume } }
+    const kwargs = { ...more.kwargs, [TASK]: first.run_id }
+    return this.start(call, { ...more, assistant: last.assistant_id, threadId: last.thread_id, body, kwargs })
   }
 
   /** Resolves with the task when it has ended. @throws Failure run_not_cancellable */
@@ -210,8 +206,7 @@ export class Tasks {
   /** The task that a run belongs to, which has to be the one that it has come to. @throws Failure changed_meanwhile */
   async of(call: Call, runId: string): Promise<Task> {
     const { first } = await this.get(call, runId)
-    const id = first.metadata[TASK]
-    const task = await this.get(call, typeof id === 'string' ? id : runId)
+    const task = await this.get(call, taskIdOf(first))
     if (task.last.run_id !== runId) throw fail('changed_meanwhile')
     return task
   }
@@ -231,10 +226,21 @@ export class Tasks {
     const [newest] = isId(threadId) ? await runs.list(threadId, { limit: 1, offset: 0 }) : []
     if (!newest || !asks(newest)) return null
     await this.#mayRead(call, newest)
-    const id = newest.metadata[TASK]
-    const first = typeof id === 'string' && isId(id) ? await runs.get(id) : null
+    const id = continuedBy(newest)
+    const first = id === null ? null : await runs.get(id)
     return { first: first ?? newest, last: newest, answered: new Set(), runs: [newest] }
   }
+}
+
+/** Of a rule, or of a thread that is hidden or gone; anything else is of the server's state. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof Failure && error.status < 500 && error.status !== 429
+}
+
+/** The same of what is left out of a list. @throws anything else */
+function isHidden(error: unknown): true {
+  if (error instanceof Failure && error.code === 'run_not_found') return true
+  throw error
 }
 
 /** Failures that tell the one who asks what to do otherwise; the rest is of the server's state. */

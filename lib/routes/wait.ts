@@ -11,6 +11,12 @@ import type { Services } from './services.ts'
 const { detail, message: error } = new Failure('token_revoked')
 const REVOKED = JSON.stringify({ detail, __error__: { error: 'Unauthorized', message: error }, status: 'error', error })
 
+/** An answer that is a failure: a status of its own, or JSON behind a head that was sent already. */
+interface FailedAnswer {
+  readonly failure: Failure
+  readonly json: string
+}
+
 interface Waiting {
   readonly run: Run
   readonly headers?: Readonly<Record<string, string>>
@@ -21,7 +27,7 @@ interface Waiting {
   /** JSON for a caller whose credential has ended behind the head of the answer. Default: as runs/wait says it. */
   readonly revoked?: string
   /** JSON for the run as it has ended. */
-  answerOf(ended: Run): Promise<string>
+  answerOf(ended: Run): Promise<string | FailedAnswer>
 }
 
 /** Answers when the run is over. `place`: the reserved place of the stream that an answer which waits counts as. */
@@ -52,7 +58,9 @@ export async function waitForEnd(
   })
   registry.streams.add(waiter, place)
   const ended = await runs.waitFor(run)
-  if (ended) reply.end(await answerOf(ended))
-  else reply.reset()
+  const answer = ended && (await answerOf(ended))
+  if (answer === null) reply.reset()
+  else if (typeof answer === 'string') reply.end(answer)
+  else reply.fail(answer.failure, answer.json)
   return HANDLED
 }

@@ -1,5 +1,5 @@
 // The buttons of DeerFlow's frontend: regenerate, edit, branch, goal, compact, polish, saving an artifact, and how full a conversation is.
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -232,6 +232,17 @@ t.test(
   }
 )
 
+t.test('a goal and a branch make no more threads than somebody may have', async (t) => {
+  const { person, path, say } = await open(t, { threads: { per_user: 2 } })
+  await say('one')
+  const [, answer] = listIn((await person.get(`${path}/state`)).body, 'values', 'messages')
+  const goal = () => person.ask('PUT', `/api/threads/${randomUUID()}/goal`, { body: { objective: 'Ship it' } })
+  t.equal((await goal()).status, 200)
+  const full = { status: 409, body: { detail: /You have 2 threads.*threads\.per_user/ } }
+  t.match(await goal(), full)
+  t.match(await person.post(`${path}/branches`, { message_id: at(answer, 'id') }), full)
+})
+
 t.test('an edited artifact is saved if nobody has changed it meanwhile', async (t) => {
   const scene = await open(t)
   const { person, path, site, thread } = scene
@@ -247,6 +258,10 @@ t.test('an edited artifact is saved if nobody has changed it meanwhile', async (
   t.match(saved.body, { path: '/mnt/user-data/outputs/a.md', sha256: sha('new'), size: 3 })
   t.equal(readFileSync(join(folder, 'a.md'), 'utf8'), 'new')
   t.equal((await save('outputs/a.md', 'newer', sha('old'))).status, 412)
+  const editors = await Promise.all(['b', 'c', 'd', 'e'].map((content) => save('outputs/a.md', content, sha('new'))))
+  const statuses = editors.map(({ status }) => status).toSorted()
+  t.strictSame(statuses, [200, 412, 412, 412], 'of those who have read the same, one saves it')
+  t.equal((await save('outputs/a.md', 'new', sha(readFileSync(join(folder, 'a.md'))))).status, 200)
   t.equal((await save('outputs/none.md', 'x', sha('x'))).status, 404)
   t.equal((await save('outputs/b.bin', 'x', sha(Buffer.from([0, 255])))).status, 415)
   t.equal((await save('outputs/a.md', 'x'.repeat(2 * 1024 * 1024 + 1), sha('new'))).status, 413)
@@ -343,6 +358,16 @@ t.test('a task that runs once is due in its own time zone, and never again', asy
   const winter = await once(`${year}-01-01T12:00:00`)
   t.match(winter.body, { next_run_at: `${year}-01-01T11:00:00.000+00:00` })
   t.match((await once(`${year}-01-01T12:00:00Z`)).body, { next_run_at: `${year}-01-01T12:00:00.000+00:00` })
+  const far = await once(`${year + 3}-03-01T12:00:00`)
+  t.match(far.body, { next_run_at: `${year + 3}-03-01T11:00:00.000+00:00` }, 'not on that day of the years before')
+  // The clock of Berlin has this hour twice.
+  const twice = await once('2030-10-27T01:30:00Z')
+  t.match(twice.body, { next_run_at: '2030-10-27T01:30:00.000+00:00' }, 'the second one, which is meant')
+  const task = `/api/scheduled-tasks/${textIn(twice.body, 'id')}`
+  t.match((await person.post(`${task}/pause`)).body, { status: 'paused', next_run_at: null })
+  t.match((await person.post(`${task}/resume`)).body, { next_run_at: '2030-10-27T01:30:00.000+00:00' })
+  const cron = { schedule: '2030-10-27T01:30:00Z', assistant_id: 'lead_agent' }
+  t.equal((await person.post('/api/runs/crons', cron)).status, 422, 'a cron of LangGraph has five fields')
   t.equal((await once('2020-01-01T12:00:00Z')).status, 422)
   t.equal((await once('soon')).status, 422)
   t.equal((await once(`${year}-07-01T12:00:00`, 'Nowhere/Land')).status, 422)

@@ -101,7 +101,9 @@ t.test('a message becomes a task; its stream and the task are the state; its con
   t.match(again, { result: { task: { contextId, status: { state: 'TASK_STATE_COMPLETED' } } } })
   const list = at(await ask(person, 'ListTasks', { contextId }), 'result')
   t.match(list, { totalSize: 2, nextPageToken: '', tasks: [{ id: textIn(again, 'result', 'task', 'id') }, { id }] })
-  t.match(await ask(person, 'ListTasks', { contextId, pageSize: 1 }), { result: { nextPageToken: '1', tasks: [{}] } })
+  t.match(await ask(person, 'ListTasks', { contextId, pageSize: 1 }), {
+    result: { nextPageToken: '1', tasks: [{}], pageSize: 1 }
+  })
   t.match(await ask(person, 'SubscribeToTask', { id }), {
     error: { code: -32004, data: [{ reason: 'UNSUPPORTED_OPERATION' }] }
   })
@@ -339,6 +341,8 @@ t.test('what is wrong is refused in the words of the protocol, and tasks of othe
   t.match(await person.post(AGENT, '{'), { status: 400, body: refused(-32700) })
   t.match(await ask(person, 'ListTasks', { status: 'DONE' }), refused(-32602))
   t.match(await ask(person, 'ListTasks', { status: 'TASK_STATE_REJECTED' }), { result: { tasks: [] } })
+  for (const query of ['pageSize=many', 'pageSize=-1', 'pageToken=x', 'historyLength=x', 'statusTimestampAfter=soon'])
+    t.match(await person.get(`${AGENT}/tasks?${query}`), { status: 400, body: refused(400) }, query)
   t.match(await person.get(`${AGENT}/tasks?status=DONE`), { status: 400, body: refused(400) })
   for (const [method, path, status, code] of [
     ['GET', AGENT, 405, -32000],
@@ -373,4 +377,38 @@ t.test('what is wrong is refused in the words of the protocol, and tasks of othe
   t.match(await ask(person, 'ListTasks', { contextId: thread }), { result: { tasks: [], totalSize: 0 } })
   const own = await ask(person, 'SendMessage', message('hello', { contextId: thread }))
   t.not(at(own, 'result', 'task', 'metadata', 'thread_id'), thread, 'an id of somebody else is a name like any other')
+})
+
+t.test('tasks are listed by their last change, and those that have changed since then', async (t) => {
+  const { person } = await open(t)
+  const asking = textIn(await ask(person, 'SendMessage', message(QUESTION)), 'result', 'task', 'id')
+  const other = textIn(await ask(person, 'SendMessage', message('hello')), 'result', 'task', 'id')
+  const list = async (more: Json = {}) => listIn(await ask(person, 'ListTasks', more), 'result', 'tasks')
+  const idsIn = (tasks: readonly unknown[]) => tasks.map((one) => at(one, 'id'))
+  t.strictSame(idsIn(await list()), [other, asking])
+  await ask(person, 'SendMessage', message('Blue', { taskId: asking }))
+  const tasks = await list()
+  t.strictSame(idsIn(tasks), [asking, other])
+  const statusTimestampAfter = textIn(tasks[0], 'status', 'timestamp')
+  t.strictSame(idsIn(await list({ statusTimestampAfter })), [asking])
+  t.strictSame(idsIn(await list({ statusTimestampAfter: '2999-01-01T00:00:00Z' })), [])
+})
+
+t.test('a run whose client has a task_id of its own in its metadata is a task like any other', async (t) => {
+  const { person } = await open(t)
+  const body = { ...asked(QUESTION), metadata: { task_id: 'T-1' } }
+  const thread = await person.thread()
+  await person.post(`/api/threads/${thread}/runs/wait`, body)
+  const [task] = listIn(await ask(person, 'ListTasks', {}), 'result', 'tasks')
+  t.match(task, { contextId: thread, status: { state: 'TASK_STATE_INPUT_REQUIRED' } })
+  const accept = { accept: 'application/json, text/event-stream' }
+  const result = { action: 'accept', content: { answer: 'Blue' } }
+  const answer = { jsonrpc: '2.0', id: `question-${textIn(task, 'id')}`, result }
+  t.equal((await person.post('/mcp', answer, { headers: accept })).status, 202, 'its question is answered by MCP')
+  const of = { id: textIn(task, 'id') }
+  await until(
+    async () => /COMPLETED/.test(textIn(await ask(person, 'GetTask', of), 'result', 'status', 'state')),
+    'it has gone on'
+  )
+  t.equal(listIn(await ask(person, 'ListTasks', {}), 'result', 'tasks').length, 1, 'under its id')
 })

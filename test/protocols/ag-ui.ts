@@ -51,6 +51,17 @@ t.test(
   }
 )
 
+t.test('runs whose long names begin alike are two', async (t) => {
+  const person = await signIn(site)
+  for (const end of ['a', 'b']) {
+    const runId = 'r'.repeat(300) + end
+    const text = () => run(person, `thread ${end}`, runId).then((answer) => answer.text)
+    const first = await text()
+    t.match(eventsIn(first)[0], { type: 'RUN_STARTED', runId }, first)
+    t.equal(await text(), first, 'and each is joined by its name')
+  }
+})
+
 t.test('a page finds its thread, and who connects gets it from its start; others get nothing', async (t) => {
   const [person, other] = [await signIn(site), await signIn(site, 'other')]
   await run(person, 'mine', 'run_2')

@@ -90,6 +90,22 @@ t.test('calls of the server are told from those of the client, of any protocol, 
   t.equal((await later.items(thread)).length, before.length - 1, 'a call goes with its result')
 })
 
+t.test('items that are added are told again as they came', async (t) => {
+  const site = await openSite(t, { config })
+  const { token } = await programOf(await signIn(site), ...PERMISSIONS)
+  const client = new Client(site.url, token)
+  const path = `/v1/conversations/${textIn((await client.ask('POST', '/v1/conversations', {})).body, 'id')}/items`
+  const items = ['one', 'two', 'three'].map((content) => ({ type: 'message', role: 'user', content }))
+  const { body } = await client.ask('POST', path, { items })
+  const told = listIn(body, 'data')
+  t.strictSame(
+    told.map((one) => at(one, 'content', 0, 'text')),
+    ['one', 'two', 'three']
+  )
+  t.match(body, { object: 'list', first_id: at(told[0], 'id'), last_id: at(told[2], 'id'), has_more: false })
+  t.strictSame(at((await client.ask('GET', `${path}?order=asc`)).body, 'data'), told)
+})
+
 t.test('of a graph, a call is the client’s that its run was given the tool of', async (t) => {
   const { site, person } = await graphSite(t, { graphs: { handing: 'plain.mjs:handing' } })
   const { token } = await programOf(person, ...PERMISSIONS)

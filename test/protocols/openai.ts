@@ -337,6 +337,20 @@ t.test('a chat completion is stateless, streamed or not, and with a thread it co
 })
 
 t.test(
+  'a chat completion that fails is an error, and no answer without choices; it is not asked for again',
+  async (t) => {
+    const { client } = await open(t)
+    const messages = [{ role: 'user', content: '/demo rate=0 deltas=2 error' }]
+    const failed = await client.ask('POST', '/v1/chat/completions', { messages })
+    t.match(failed, { status: 500, body: { error: { type: 'server_error', code: null, message: /asked to fail/ } } })
+    t.equal(failed.headers.get('x-should-retry'), 'false')
+    const stream = await client.open('POST', '/v1/chat/completions', { messages, stream: true })
+    await stream.ended
+    t.match(JSON.parse(stream.frames.at(-2)!.data), failed.body as object, 'a stream says the same')
+  }
+)
+
+t.test(
   'tools of a chat completion are called by the client, and its results come with the whole conversation',
   async (t) => {
     const { client } = await open(t)

@@ -149,11 +149,16 @@ export function a2aRoutes(services: Services): Route[] {
         ...common,
         method: 'GET',
         path: `${agent}/tasks`,
-        summary: 'Agent2Agent: the caller’s tasks, newest first',
+        summary: 'Agent2Agent: the caller’s tasks, last changed first',
         answers: one,
         refusals: [404],
         reads: {
-          query: { contextId: 'Of this context', status: 'In this state', pageToken: 'The page behind another' }
+          query: {
+            contextId: 'Of this context',
+            status: 'In this state',
+            statusTimestampAfter: 'In it since then, or later',
+            pageToken: 'The page behind another'
+          }
         },
         handler: (call) => rest(call, 'ListTasks', asked(call))
       }),

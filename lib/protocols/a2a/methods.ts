@@ -222,27 +222,22 @@ export class A2aMethods {
   }
 
   async #list({ call, params }: Asked): Promise<Answer> {
-    const { contextId, status, pageSize = PAGE, pageToken, historyLength, includeArtifacts } = params
-    const size = Number(pageSize) || PAGE
-    const from = pageToken === undefined || pageToken === '' ? 0 : Number(pageToken)
-    if (!Number.isSafeInteger(size) || size < 1 || size > PAGE_MAX)
-      throw new RpcError(INVALID_PARAMS, `pageSize must be a number from 1 to ${PAGE_MAX}`)
-    if (!Number.isSafeInteger(from) || from < 0) throw new RpcError(INVALID_PARAMS, 'pageToken is none of ours')
-    const isAny = status === undefined || status === '' || status === 0 || status === 'TASK_STATE_UNSPECIFIED'
-    if (!isAny && !TASK_STATES.includes(String(status)))
-      throw new RpcError(INVALID_PARAMS, `status must be one of ${TASK_STATES.join(', ')}`)
+    const { contextId, historyLength, includeArtifacts } = params
+    const { size, from } = pageIn(params)
+    const isMeant = wantedIn(params)
+    const length = lengthIn(historyLength)
     const runs = await this.#runsOf(typeof contextId === 'string' && contextId !== '' ? contextId : null)
-    const all = (await this.#tasks.list(call, runs)).filter(({ last }) => isAny || stateOf(last) === status)
+    const all = (await this.#tasks.list(call, runs)).filter(({ last }) => isMeant(last)).sort(lastChangedFirst)
     const shown = all.slice(from, from + size)
     const tasks: JsonObject[] = []
     for (const task of shown)
       tasks.push(
         includeArtifacts === true
           ? await this.#view(task, { historyLength: historyLength ?? null })
-          : taskView(task, task.runs, { historyLength: lengthIn(historyLength), pieces: null })
+          : taskView(task, task.runs, { historyLength: length, pieces: null })
       )
     const nextPageToken = from + size < all.length ? String(from + size) : ''
-    return { tasks, nextPageToken, pageSize: shown.length, totalSize: all.length }
+    return { tasks, nextPageToken, pageSize: size, totalSize: all.length }
   }
 
   /** Newest first. */
@@ -297,6 +292,33 @@ function configurationIn({ configuration }: JsonObject): JsonObject {
   if (configuration === undefined || configuration === null) return {}
   if (!isObject(configuration)) throw new RpcError(INVALID_PARAMS, 'configuration must be an object')
   return configuration
+}
+
+/** @throws RpcError naming the field */
+function pageIn({ pageSize, pageToken }: JsonObject): { readonly size: number; readonly from: number } {
+  const isDefault = pageSize === undefined || pageSize === null || pageSize === '' || pageSize === 0
+  const size = isDefault ? PAGE : Number(pageSize)
+  if (!Number.isSafeInteger(size) || size < 1 || size > PAGE_MAX)
+    throw new RpcError(INVALID_PARAMS, `pageSize must be a number from 1 to ${PAGE_MAX}`)
+  const from = pageToken === undefined || pageToken === null || pageToken === '' ? 0 : Number(pageToken)
+  if (!Number.isSafeInteger(from) || from < 0) throw new RpcError(INVALID_PARAMS, 'pageToken is none of ours')
+  return { size, from }
+}
+
+/** Which tasks a list has, by the run that each has come to. @throws RpcError naming the field */
+function wantedIn({ status, statusTimestampAfter }: JsonObject): (last: Run) => boolean {
+  const isAny = [undefined, null, '', 0, 'TASK_STATE_UNSPECIFIED'].some((one) => one === status)
+  if (!isAny && !TASK_STATES.includes(String(status)))
+    throw new RpcError(INVALID_PARAMS, `status must be one of ${TASK_STATES.join(', ')}`)
+  const isAlways = [undefined, null, ''].some((one) => one === statusTimestampAfter)
+  const since = isAlways ? 0 : Date.parse(String(statusTimestampAfter))
+  if (!Number.isFinite(since)) throw new RpcError(INVALID_PARAMS, 'statusTimestampAfter must be an ISO-8601 time')
+  return (last) => (isAny || stateOf(last) === status) && Date.parse(last.updated_at) >= since
+}
+
+function lastChangedFirst(one: Task, other: Task): number {
+  const ms = ({ last }: Task) => Date.parse(last.updated_at)
+  return ms(other) - ms(one) || other.first.key - one.first.key
 }
 
 function lengthIn(given: Json | undefined): number | undefined {

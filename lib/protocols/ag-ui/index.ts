@@ -1,4 +1,5 @@
 // AG-UI: run an agent, come back to a run, and the thread as TanStack's pages read it. https://docs.ag-ui.com
+import { createHash } from 'node:crypto'
 import { fail, Refused } from '../../base/errors.ts'
 import { isInFlight, type JsonObject, type Run, timestamp } from '../../base/types.ts'
 import { HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
@@ -24,6 +25,8 @@ import { type AgUiEvent, type Dialect, interruptOf, namesOf, translationIn } fro
 export const PROTOCOL = 'ag-ui'
 /** Names of runs: TanStack's are no UUIDs. */
 const RUNS = 'ag-ui-run'
+/** Of an idempotency key. */
+const KEY_MAX = 255
 const EMPTY = Buffer.alloc(0)
 
 const PAGE = openly({ messages: arrayOf(anObject) }, { activeRun: orNull(anObject), interrupts: orNull(anObject) })
@@ -163,7 +166,7 @@ export function agUi(services: Services) {
         protocol: PROTOCOL,
         name: given.threadId,
         body,
-        key: `run ${given.runId}`.slice(0, 255),
+        key: keyOf(given),
         request
       })
       const alias = {
@@ -220,6 +223,12 @@ export function agUi(services: Services) {
   }
 
   return { run, connect, again, page }
+}
+
+/** A name that is too long for a key goes into it as a digest. */
+function keyOf({ runId }: RunInput): string {
+  const key = `run ${runId}`
+  return key.length <= KEY_MAX ? key : `run ${createHash('sha256').update(runId).digest('base64url')}`
 }
 
 /** Runs of a thread that are shown again to who connects to it. */

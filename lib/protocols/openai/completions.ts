@@ -1,5 +1,5 @@
 // Chat completions: a run each, on a thread that goes with it; with `X-Thread-Id` on one that stays and continues.
-import { Invalid } from '../../base/errors.ts'
+import { type Failure, Invalid, Refused } from '../../base/errors.ts'
 import { isObject, type JsonObject, type Run } from '../../base/types.ts'
 import type { HANDLED, Reply, UserCall } from '../../http/route.ts'
 import { badId, isId } from '../../http/schema.ts'
@@ -19,6 +19,7 @@ import {
   DONE,
   headOf
 } from './chunks.ts'
+import { errorOf } from './errors.ts'
 import { checkFields, COMPLETION_FIELDS } from './fields.ts'
 import { type Input, readChat } from './input.ts'
 import { checkFlag, metadataIn, REVOKED } from './responses.ts'
@@ -101,7 +102,8 @@ export class Completions {
   #wait(call: UserCall, run: Run, place: Place, isTheirs: boolean): Promise<typeof HANDLED> {
     const answerOf = async (ended: Run) => {
       const chunks = await eventsOfRun(this.#services, ended, completions, { filter: PART_FILTER })
-      return JSON.stringify(completionOf(ended, chunks))
+      const error = chunks.at(-1)?.error ?? null
+      return error === null ? JSON.stringify(completionOf(ended, chunks)) : failed(error)
     }
     return waitForEnd(this.#services, call, place, {
       run,
@@ -125,11 +127,16 @@ function threadIn({ req }: UserCall): string | null {
   return given
 }
 
+/** A client that took it for an answer would look for its choices, and one that asked again would begin another run. */
+function failed(error: string): { failure: Failure; json: string } {
+  const failure = new Refused(500, error, { 'X-Should-Retry': 'false' })
+  return { failure, json: JSON.stringify({ error: errorOf(failure) }) }
+}
+
 /** The chunks as one answer. */
 function completionOf(run: Run, chunks: readonly CompletionChunk[]): JsonObject {
   const textsOf = (name: string) => chunks.map(({ delta }) => delta[name] ?? '').join('')
   const last = chunks.at(-1)
-  if (last?.error) return JSON.parse(String(last.json)) as JsonObject
   const calls = chunks.flatMap(({ delta }) => (Array.isArray(delta.tool_calls) ? delta.tool_calls : []))
   const content = textsOf('content')
   const reasoning = textsOf('reasoning_content')

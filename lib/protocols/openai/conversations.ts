@@ -15,7 +15,7 @@ import { newThread } from '../../thread/thread.ts'
 import { conversationId, threadIdIn } from './ids.ts'
 import { readItems } from './input.ts'
 import { itemsOf } from './items.ts'
-import { pageOf } from './page.ts'
+import { listOf, pageOf } from './page.ts'
 import { seconds } from './response.ts'
 import { metadataIn } from './responses.ts'
 
@@ -104,7 +104,7 @@ export class Conversations {
     const { thread_id } = await this.#threadOf(call, 'update')
     const messages = itemsIn(call.body, true)
     await this.#add(call, thread_id, messages)
-    return { json: { ...pageOf(itemsOf(messages), call), has_more: false } }
+    return { json: listOf(itemsOf(messages)) }
   }
 
   async removeItem(call: UserCall): Promise<Reply> {

@@ -9,7 +9,7 @@ const TYPES: Readonly<Record<number, string>> = {
   429: 'rate_limit_error'
 }
 /** Codes by which its clients know a failure, and the parameter it is about. */
-const CODES: Readonly<Record<string, { readonly code: string; readonly param: string | null }>> = {
+const CODES: Readonly<Record<string, { readonly code: string | null; readonly param: string | null }>> = {
   not_authenticated: { code: 'invalid_api_key', param: null },
   token_invalid: { code: 'invalid_api_key', param: null },
   token_expired: { code: 'invalid_api_key', param: null },
@@ -19,7 +19,9 @@ const CODES: Readonly<Record<string, { readonly code: string; readonly param: st
   assistant_unknown: { code: 'model_not_found', param: 'model' },
   model_unknown: { code: 'model_not_found', param: 'model' },
   model_not_found: { code: 'model_not_found', param: 'model' },
-  thread_busy: { code: 'conversation_locked', param: null }
+  thread_busy: { code: 'conversation_locked', param: null },
+  // Said in words alone.
+  refused: { code: null, param: null }
 }
 
 /** Ids of ours in these say nothing to its clients. */

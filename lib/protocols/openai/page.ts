@@ -20,11 +20,10 @@ export function pageOf(items: readonly JsonObject[], call: Call): JsonObject {
   const at = after === null ? -1 : ordered.findIndex(({ id }) => id === after)
   if (after !== null && at < 0) throw refusedValue(['query', 'after'], 'there is no such item')
   const data = ordered.slice(at + 1, at + 1 + Number(limit))
-  return {
-    object: 'list',
-    data,
-    first_id: data[0]?.id ?? null,
-    last_id: data.at(-1)?.id ?? null,
-    has_more: at + 1 + data.length < ordered.length
-  }
+  return listOf(data, at + 1 + data.length < ordered.length)
+}
+
+/** Items as they are. */
+export function listOf(data: readonly JsonObject[], has_more = false): JsonObject {
+  return { object: 'list', data: [...data], first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more }
 }
