@@ -3,7 +3,7 @@ import { lstat, rename, unlink, writeFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import type { Draft } from './upload-receiver.ts'
 import { freeName, NAME_BYTES_MAX } from './name.ts'
-import { nullIfMissing, openToRead } from './paths.ts'
+import { kindOf, nullIfMissing, openToRead } from './paths.ts'
 import { isDocument } from './documents.ts'
 
 // ----------------------------------------------------------------------------------------------------
@@ -97,6 +97,11 @@ export interface Received {
   readonly skipped: readonly string[]
 }
 
+export interface Terms {
+  /** False: what is there stays, and a draft of its name gets another one. */
+  readonly replaces: boolean
+}
+
 /**
  * Renames drafts to their names in `folder`, in order.
  * @param texts text of each draft that is a document, for its Markdown copy; else null
@@ -106,14 +111,16 @@ export async function publish(
   drafts: readonly Draft[],
   texts: readonly (string | null)[],
   bad: readonly string[],
-  folder: string
+  folder: string,
+  { replaces }: Terms
 ): Promise<Received> {
   const files: ReceivedFile[] = []
   const documents: { file: number; draft: string; text: string }[] = []
   const skipped = [...bad]
   const taken = new Set<string>()
   for (const [at, { path, given, name: wanted, size }] of drafts.entries()) {
-    const name = taken.has(wanted) ? await freeName(wanted, taken, folder) : wanted
+    const isTaken = taken.has(wanted) || (!replaces && (await kindOf(join(folder, wanted))) !== null)
+    const name = isTaken ? await freeName(wanted, taken, folder) : wanted
     const target = join(folder, name)
     if (!(await isReplaceable(target))) {
       skipped.push(given)

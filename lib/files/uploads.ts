@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { lstat, mkdir, readdir, rm, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { publish, type Received, removeMarkdownCopy, type Upload } from './publication.ts'
+import { publish, type Received, removeMarkdownCopy, type Terms, type Upload } from './publication.ts'
 import type { Documents } from './documents.ts'
 import { UploadReceiver, type UploadLimits, type UploadSource } from './upload-receiver.ts'
 import { isName } from './name.ts'
@@ -52,8 +52,8 @@ export class Uploads {
   }
 
   /**
-   * Receives the `files` parts of a multipart form. A file of an earlier request is replaced; of two with the same name in this
-   * request the second is renamed. The source is left paused where reading stopped.
+   * Receives the `files` parts of a multipart form. A file of an earlier request is replaced, if it may be; of two with the same name in
+   * this request the second is renamed. The source is left paused where reading stopped.
    * @param check called when everything has arrived, before publishing; may throw to refuse
    * @throws UploadError; PathError `bad_id`, or `escapes` or `not_a_file` for an invalid uploads folder
    */
@@ -61,7 +61,7 @@ export class Uploads {
     source: UploadSource,
     threadId: string,
     userId?: string,
-    check: () => Promise<void> = async () => {}
+    check: () => Promise<Terms> = async () => ({ replaces: true })
   ): Promise<Received> {
     // Throws for unsafe ids before anything is read.
     this.#paths.uploads(threadId, userId)
@@ -77,10 +77,10 @@ export class Uploads {
       // Before publishing, because nobody can change them yet.
       const texts = (await this.#documents?.texts(drafts, userId ?? threadId)) ?? []
       return await this.#paths.writing(threadId, userId, async () => {
-        await check()
+        const terms = await check()
         // Some of it may be, when that fails.
         isPublished = true
-        return publish(drafts, texts, receiver.skipped, await this.#paths.makeUploads(threadId, userId))
+        return publish(drafts, texts, receiver.skipped, await this.#paths.makeUploads(threadId, userId), terms)
       })
     } finally {
       quota.release(isPublished)

@@ -16,6 +16,9 @@ const DEPTH_MAX = 500
 /** Maximum number of values in a body: each costs more memory and time than its bytes. */
 export const VALUES_MAX = 50_000
 
+/** An escape that a spelling of `__proto__` has: one of its letters. */
+const PROTO_ESCAPED = /\\u00(?:5f|6f|7[024])/i
+
 /** Memory of a value beside its bytes. */
 const VALUE_BYTES = 256
 
@@ -208,7 +211,7 @@ export function parseJson(bytes: Buffer, share: Share | null = null): unknown {
   const text = bytes.toString('utf8', hasMark ? 3 : 0)
   const value = parseText(text)
   // A later copy by assignment would set the prototype, and lose the member.
-  if ((text.includes('__proto__') || /\\u005f/i.test(text)) && hasProto(value))
+  if ((text.includes('__proto__') || PROTO_ESCAPED.test(text)) && hasProto(value))
     throw notJson(0, '__proto__ is not allowed as a key')
   return value
 }

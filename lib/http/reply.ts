@@ -63,6 +63,7 @@ function send(
   if (res.headersSent || res.destroyed) return
   if (text !== '') headers['Content-Type'] = type
   protect(headers)
+  varyHeaders(res, headers)
   // A long text as bytes: node:http would copy it once more.
   const body = text.length > COPIED_MAX ? Buffer.from(text) : text
   if (status !== 204) headers['Content-Length'] = Buffer.byteLength(body)
@@ -84,6 +85,12 @@ function protect(headers: OutgoingHttpHeaders): void {
   const hasValidator = given.has('etag') || given.has('last-modified')
   if (!given.has('cache-control')) headers['Cache-Control'] = hasValidator ? 'private, no-cache' : NO_STORE
   if (!given.has('x-content-type-options')) headers['X-Content-Type-Options'] = 'nosniff'
+}
+
+/** What an answer varies by comes on top of what all do, which the response has already: of two values the head would have the later one. */
+export function varyHeaders(res: ServerResponse, headers: OutgoingHttpHeaders): void {
+  const [all, own] = [res.getHeader('Vary'), headers.Vary]
+  if (all !== undefined && own !== undefined) headers.Vary = `${all}, ${own}`
 }
 
 /** Stall timeout for the client of a complete response, in ms. */

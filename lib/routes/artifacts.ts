@@ -7,6 +7,7 @@ import { PathError } from '../files/paths.ts'
 import { type HANDLED, type Reply, type Route, route, type UserCall } from '../http/route.ts'
 import { sendRanged } from '../http/range.ts'
 import { objectOf, queryBoolean } from '../http/schema.ts'
+import { refuseHeldFiles } from '../thread/holds.ts'
 import { int, one, partly, ranged, shaped, text } from './answers.ts'
 import type { Services } from './services.ts'
 
@@ -50,6 +51,8 @@ export function artifactRoutes({
   const save = async ({ params, body, user }: UserCall<v.InferOutput<typeof saveBody>>): Promise<Reply> => {
     const { thread_id: threadId, path } = { thread_id: params.thread_id!, path: params.path! }
     if (Buffer.byteLength(body.content) > EDITED_BYTES) throw new Refused(413, 'An edited file has at most 2 MiB')
+    // What stands there now would be gone.
+    await refuseHeldFiles(store, threadId, user.id)
     if ((await store.runs.inFlight(threadId)).length > 0) throw fail('thread_in_flight', { id: threadId })
     const edit = { content: body.content, expected: body.expected_sha256, maxBytes: EDITED_BYTES }
     const saved = await artifacts.save(threadId, user.id, path, edit).catch((error) => refused(error, path))

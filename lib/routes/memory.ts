@@ -117,22 +117,26 @@ export function memoryRoutes({ config, memories, store }: Pick<Services, 'config
       ...whole,
       method: 'POST',
       path: `${path}/facts`,
+      refusals: [409],
       summary: 'Add a fact',
       body: NewFact,
-      handler: (call) => {
+      handler: async (call) => {
         const fact = { ...call.body, content: filled(call.body.content), source: 'manual' }
-        return changed(call, (memory, now) => withFact(memory, fact, max_facts, now))
+        // Where there are as many as may be, another one goes for it.
+        const isFull = (await memories.read(ownerOf(call))).facts.length >= max_facts
+        return (isFull ? lessened : changed)(call, (memory, now) => withFact(memory, fact, max_facts, now))
       }
     }),
     route({
       ...whole,
       method: 'PATCH',
       path: oneFact,
+      refusals: [409],
       summary: 'Update a fact',
       body: ChangedFact,
       handler: (call) => {
         const fields = fieldsOf(call.body)
-        return changed(call, (memory, now) => withChangedFact(memory, call.params.fact_id!, fields, now))
+        return lessened(call, (memory, now) => withChangedFact(memory, call.params.fact_id!, fields, now))
       }
     }),
     route({

@@ -1,7 +1,7 @@
 // Threads: create, copy, get, patch, delete; the search for them is in thread-search.ts.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
-import { fail } from '../base/errors.ts'
+import { Failure, fail } from '../base/errors.ts'
 import { type Authorization, route, type Route, type UserCall } from '../http/route.ts'
 import { id, isWithin, json, jsonObject, listOf, metadata, METADATA_LENGTH_MAX, objectOf } from '../http/schema.ts'
 import { withoutReserved } from '../base/reserved.ts'
@@ -9,6 +9,7 @@ import { legacyThread } from '../thread/checkpoint.ts'
 import { storedJson } from '../thread/state.ts'
 import { minutesIn, Removals } from '../jobs/removals.ts'
 import type { Job } from '../store/store.ts'
+import { refuseHeld } from '../thread/holds.ts'
 import { newThread } from '../thread/thread.ts'
 import { isObject, type JsonObject, type Thread, timestamp } from '../base/types.ts'
 import { int, nothing, one, ref, shaped, success } from './answers.ts'
@@ -153,16 +154,26 @@ export function threadRoutes(services: Services): Route[] {
     return { jsonText: recordText(call, made.thread, NO_STATE) }
   }
 
-  const prune = async ({ body, user }: UserCall<v.InferOutput<typeof pruneBody>>) => {
-    let pruned_count = 0
-    for (const threadId of new Set(body.thread_ids)) {
-      // Missing threads and those of other users are skipped.
-      if (!(await store.threads.get(threadId))) continue
-      if (body.strategy !== 'keep_latest') await removeThread(services, threadId, user.id)
-      // Skips a thread with a run in flight.
-      else if (!(await writer.write({ name: 'state.prune', thread_id: threadId }))) continue
-      pruned_count++
+  /** False: it was deleted meanwhile; or keeps all of its states, for a run of it is in flight. */
+  const pruned = async (threadId: string, strategy: string | null, userId: string): Promise<boolean> => {
+    if (strategy === 'keep_latest') return writer.write({ name: 'state.prune', thread_id: threadId })
+    try {
+      await removeThread(services, threadId, userId)
+      return true
+    } catch (error) {
+      if (error instanceof Failure && error.code === 'thread_not_found') return false
+      throw error
     }
+  }
+
+  const prune = async ({ body, user }: UserCall<v.InferOutput<typeof pruneBody>>) => {
+    // Missing threads and those of other users are skipped.
+    const found = await Promise.all([...new Set(body.thread_ids)].map((threadId) => store.threads.get(threadId)))
+    const threads = found.flatMap((thread) => thread?.thread_id ?? [])
+    // Before anything goes: all of it is refused, and not what happens to come behind the first that is held.
+    for (const threadId of threads) await refuseHeld(store, 'thread', threadId)
+    let pruned_count = 0
+    for (const threadId of threads) if (await pruned(threadId, body.strategy, user.id)) pruned_count++
     return { json: { pruned_count } }
   }
 

@@ -6,7 +6,7 @@ import { UploadError } from '../files/upload-receiver.ts'
 import type { Received, Upload } from '../files/publication.ts'
 import { type Reply, type Route, route, type UserCall } from '../http/route.ts'
 import { askForBody } from '../http/body.ts'
-import { refuseHeld } from '../thread/holds.ts'
+import { areFilesHeld, refuseHeldFiles } from '../thread/holds.ts'
 import { issue } from '../http/schema.ts'
 import { anything, arrayOf, int, one, ref, shaped, success, text, yesNo } from './answers.ts'
 import type { Services } from './services.ts'
@@ -16,9 +16,10 @@ export function uploadRoutes({ uploads, store, isValid }: Pick<Services, 'upload
     const threadId = call.params.thread_id!
     const owner = await store.threads.ownerOf(threadId)
     // A large upload takes minutes: the session may have ended meanwhile, and the thread may have been deleted.
-    const check = async (): Promise<void> => {
+    const check = async () => {
       if (call.grant === null || !(await isValid(call.grant))) throw fail('token_revoked')
       if ((await store.threads.ownerOf(threadId)) !== owner) throw fail('thread_not_found', { id: threadId })
+      return { replaces: !(await areFilesHeld(store, threadId, call.user.id)) }
     }
     askForBody(call.req)
     const received = await uploads.receive(call.req, threadId, call.user.id, check).catch(refused)
@@ -37,9 +38,7 @@ export function uploadRoutes({ uploads, store, isValid }: Pick<Services, 'upload
 
   const remove = async (call: UserCall): Promise<Reply> => {
     const filename = call.params.filename!
-    await refuseHeld(store, 'thread', call.params.thread_id!)
-    // The thread may have no record.
-    await refuseHeld(store, 'user', call.user.id)
+    await refuseHeldFiles(store, call.params.thread_id!, call.user.id)
     const isRemoved = await uploads.remove(call.params.thread_id!, call.user.id, filename).catch(refused)
     if (!isRemoved) throw fail('file_not_found', { name: filename })
     return { json: { success: true, message: `Deleted ${filename}` } }

@@ -1,10 +1,15 @@
 // Legal holds over HTTP and the command line: whatever deletes something of a held thread or user refuses, or passes over it.
+import { createHash } from 'node:crypto'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type Backend, BACKENDS, databaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { command } from '../fixtures/child.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
+import { upload } from '../fixtures/form.ts'
 import {
   asked,
+  at,
   homeOf,
   listIn,
   type Options,
@@ -133,6 +138,12 @@ onEachBackend(
       t.equal((await other.person.ask('DELETE', `/api/threads/${await other.person.thread()}`)).status, 200)
       await admin.ask('DELETE', `${HOLDS}/${held}`)
     }
+    const free = await person.thread()
+    const heldThread = await hold(admin, { thread_id: thread })
+    t.match(await person.post('/api/threads/prune', { thread_ids: [free, thread] }), HELD)
+    t.equal((await person.get(`/api/threads/${free}`)).status, 200, 'a prune is refused as a whole')
+    await admin.ask('DELETE', `${HOLDS}/${heldThread}`)
+
     const held = await hold(admin, { user_id: id })
     t.match(await person.post('/api/memory/import', { facts: [] }), { status: /409|422/ })
     await person.post(`${run}/cancel?wait=true`, {})
@@ -144,6 +155,46 @@ onEachBackend(
   },
   SHARED
 )
+
+t.test('what is held is not lost by being replaced either', async (t) => {
+  const config = { memory: { max_facts: 10 } }
+  const { site, home, admin } = await siteOf(t, 'sqlite', config)
+  const { person, id } = await signedIn(site, 'ann')
+  const thread = await person.thread()
+  const files = `/api/threads/${thread}/artifacts/mnt/user-data`
+  const folder = join(home, 'users', id, 'threads', thread, 'user-data', 'outputs')
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, 'a.md'), 'old')
+  await upload(person, thread, [['a.txt', 'old']])
+  const factOf = async () => at((await person.get('/api/memory')).body, 'facts', 0)
+  await person.post('/api/memory/facts', { content: 'the first' })
+  const fact = textIn(await factOf(), 'id')
+  const expected_sha256 = createHash('sha256').update('old').digest('hex')
+  const edit = () => person.ask('PUT', `${files}/outputs/a.md`, { body: { content: 'new', expected_sha256 } })
+  const change = () => person.ask('PATCH', `/api/memory/facts/${fact}`, { body: { content: 'another' } })
+  const add = () => person.post('/api/memory/facts', { content: 'more', confidence: 0.9 })
+
+  for (const about of [{ thread_id: thread }, { user_id: id }]) {
+    const held = await hold(admin, about)
+    const sent = (await upload(person, thread, [['a.txt', 'new']])).body
+    t.match(at(sent, 'files', 0), { original_filename: 'a.txt' }, 'an upload of its name is put beside a file')
+    t.equal((await person.get(`${files}/uploads/a.txt`)).text, 'old')
+    t.equal((await person.get(`${files}/uploads/${textIn(at(sent, 'files', 0), 'filename')}`)).text, 'new')
+    t.match(await edit(), HELD)
+    await admin.ask('DELETE', `${HOLDS}/${held}`)
+  }
+  const held = await hold(admin, { user_id: id })
+  t.match(await change(), HELD)
+  for (let facts = 1; facts < 10; facts++) t.equal((await add()).status, 200, 'there is room for another fact')
+  t.match(await add(), HELD, 'one would go for it')
+  t.match(await factOf(), { id: fact, content: 'the first' })
+  await admin.ask('DELETE', `${HOLDS}/${held}`)
+  t.equal((await change()).status, 200)
+  t.equal((await add()).status, 200)
+  t.equal((await edit()).status, 200)
+  await upload(person, thread, [['a.txt', 'newer']])
+  t.equal((await person.get(`${files}/uploads/a.txt`)).text, 'newer')
+})
 
 t.test('a hold names what there is, has a reason, and is in the audit', async (t) => {
   const { site, admin } = await siteOf(t, 'sqlite')

@@ -2,6 +2,8 @@
 import type { IncomingMessage } from 'node:http'
 import t from 'tap'
 import { fail } from '../../lib/base/errors.ts'
+import { sendAsset } from '../../lib/http/asset.ts'
+import { HANDLED } from '../../lib/http/route.ts'
 import { Proxies } from '../../lib/http/address.ts'
 import { checkOrigin, Origins } from '../../lib/http/entry.ts'
 import { aRoute, health, openDoor } from '../fixtures/door.ts'
@@ -114,6 +116,32 @@ t.test('CORS: a listed origin gets credentials and exposed headers, others nothi
   const evil = await door.knock('GET', '/health', { headers: { origin: 'https://evil.example' } })
   t.equal(evil.headers['access-control-allow-origin'], undefined)
   t.equal(warnings.length, 1)
+})
+
+t.test('CORS: what an answer varies by itself comes on top of the origin', async (t) => {
+  const origins = new Origins(['https://app.example'], () => {})
+  const asset = { type: 'text/javascript', tag: '"a"', plain: Buffer.from('1'), encoded: new Map(), isImmutable: true }
+  const door = await openDoor(
+    t,
+    [
+      aRoute({ path: '/a', access: 'public', handler: () => ({ json: {}, headers: { Vary: 'Accept' } }) }),
+      aRoute({
+        path: '/a.js',
+        access: 'public',
+        handler: ({ req, res }) => {
+          sendAsset(req, res, { ...asset, headers: {} })
+          return HANDLED
+        }
+      })
+    ],
+    { origins }
+  )
+  const varyOf = async (path: string, headers = {}) => (await door.knock('GET', path, { headers })).headers.vary
+  for (const headers of [{}, { origin: 'https://app.example' }, { origin: 'https://evil.example' }]) {
+    t.equal(await varyOf('/a', headers), 'Origin, Accept', 'or a cache would give a page the answer for another one')
+    t.equal(await varyOf('/a.js', headers), 'Origin, Accept-Encoding, Accept')
+    t.equal(await varyOf('/a.js', { ...headers, 'if-none-match': '"a"' }), 'Origin, Accept-Encoding, Accept')
+  }
 })
 
 t.test('CORS: a preflight is answered before CSRF and session', async (t) => {

@@ -110,7 +110,11 @@ t.test('a key __proto__ is refused at every level, however it is written', async
   for (const text of [
     '{"__proto__":{"polluted":1}}',
     '{"metadata":{"__proto__":1}}',
-    '{"a":[{"\\u005f_proto__":{"polluted":1},"keep":1}]}'
+    '{"a":[{"\\u005f_proto__":{"polluted":1},"keep":1}]}',
+    ...[...'__proto__'].map((letter, at) => {
+      const escaped = `\\u00${letter.charCodeAt(0).toString(16)[at % 2 === 0 ? 'toUpperCase' : 'toLowerCase']()}`
+      return `{"a":{"${'__proto__'.slice(0, at)}${escaped}${'__proto__'.slice(at + 1)}":{"polluted":1}}}`
+    })
   ]) {
     const [found] = issuesOf(() => parseJson(Buffer.from(text)))
     t.match(found, { type: 'json_invalid', ctx: { error: '__proto__ is not allowed as a key' } }, text)

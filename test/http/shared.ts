@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { aUser, addThread, write } from '../contract/harness.ts'
-import { onEachBackend, openBackend, sectionOfGiven } from '../fixtures/backends.ts'
+import { databaseSection, onEachBackend, openBackend, sectionOfGiven } from '../fixtures/backends.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
 import { asked, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
 import { ask, furnished, places, SECRET, statusOf } from '../fixtures/place.ts'
@@ -137,6 +137,29 @@ onEachBackend(
       }
       await site.stop()
     }
+  }
+)
+
+onEachBackend(
+  t,
+  'of several prunes of the same threads each passes over what another has taken',
+  async (t, backend) => {
+    const site = await openSite(t, { config: { database: await databaseSection(t, backend) } })
+    const person = await signIn(site)
+    const threads = await Promise.all(Array.from({ length: 6 }, () => person.thread()))
+    const prune = () => person.post('/api/threads/prune', { thread_ids: threads })
+    const answers = await Promise.all([prune(), prune(), prune()])
+    t.strictSame(
+      answers.map(({ status }) => status),
+      [200, 200, 200]
+    )
+    const counts = answers.map(({ body }) => (body as { pruned_count: number }).pruned_count)
+    t.equal(
+      counts.reduce((sum, count) => sum + count, 0),
+      6,
+      'each thread is counted once'
+    )
+    for (const thread of threads) t.equal((await person.get(`/api/threads/${thread}`)).status, 404)
   }
 )
 
