@@ -4,6 +4,7 @@ import { text as textOf } from 'node:stream/consumers'
 import type { ParseArgsConfig } from 'node:util'
 import type { Config } from '../lib/config/config.ts'
 import type { Actor, People } from '../lib/operator/people.ts'
+import { urlAt } from '../lib/base/networks.ts'
 import { QUOTA_LIMITS, SYSTEM_ROLES, type SystemRole, type User } from '../lib/base/accounts.ts'
 import {
   allOf,
@@ -315,7 +316,7 @@ async function linkOf(people: People, { id }: User, config: Config, by: Actor) {
 
 /** Where the page takes it; the server may know better where it is reached. */
 function addressOf({ server }: Config, rest: string): string {
-  const base = server.public_url ?? `http://${server.host}:${server.port}`
+  const base = server.public_url ?? urlAt(server.host, server.port)
   return `${base.replace(/\/+$/, '')}/#/${rest}`
 }
 

@@ -23,6 +23,11 @@ export function networkOf(entry: string): Network | null {
   return { address: isMapped ? (text.split('%')[0] ?? text) : address, bits, family: version === 6 ? 'ipv6' : 'ipv4' }
 }
 
+/** Where a server is asked that listens there; an address of version 6 stands in brackets. */
+export function urlAt(host: string, port: number): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+}
+
 /** Addresses and ranges. */
 export class Networks {
   readonly #list = new BlockList()

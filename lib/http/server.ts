@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, ServerResponse } from 
 import type { Duplex } from 'node:stream'
 import { BYTE_WEIGHT, type Share } from '../base/budget.ts'
 import { diskFailure, fail, Failure } from '../base/errors.ts'
+import { urlAt } from '../base/networks.ts'
 import { asRequest, asUser } from '../base/scope.ts'
 import { traceIn } from '../base/tracing.ts'
 import type { Principal } from '../base/accounts.ts'
@@ -146,7 +147,7 @@ export class HttpServer {
         const address = this.#server.address()
         // A server on a port has an address object; texts are for pipes.
         const bound = typeof address === 'object' && address !== null ? address.port : port
-        resolve({ url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`, port: bound })
+        resolve({ url: urlAt(host, bound), port: bound })
       })
     })
   }

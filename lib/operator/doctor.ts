@@ -213,6 +213,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   clock: async ({ models, auth: { oidc } }) => {
     const address = oidc.providers[0]?.issuer ?? models[0]?.base_url
     const response = address === undefined ? null : await asked(address).catch(() => null)
+    await response?.body?.cancel()
     const date = Date.parse(response?.headers.get('date') ?? '')
     if (Number.isNaN(date)) return null
     const skew = Math.round((Date.now() - date) / 1000)

@@ -8,7 +8,8 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { type Command, helpOf } from '../../bin/command.ts'
 import { type Said, startChild } from '../fixtures/child.ts'
-import { homeOf, until } from '../fixtures/gateway.ts'
+import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
+import { configFile, homeOf, until } from '../fixtures/gateway.ts'
 import { within } from '../fixtures/until.ts'
 
 const PROGRAM = fileURLToPath(new URL('../../bin/colloquy.js', import.meta.url))
@@ -48,7 +49,7 @@ async function run(cwd: string, ...args: readonly string[]): Promise<Said> {
 t.test('every command tells its help on stdout and ends with 0, and the version is that of the package', async (t) => {
   const home = homeOf(t)
   t.ok(NAMES.includes('serve') && NAMES.includes('demo'), NAMES.join())
-  const asked = [...NAMES.flatMap((name) => [`${name} --help`, `${name} -h`]), 'help serve', 'help token create']
+  const asked = [...NAMES.map((name) => `${name} --help`), 'serve -h', 'help serve', 'help token create']
   const answers = await Promise.all(asked.map((words) => run(home, ...words.split(' '))))
   for (const [i, { code, out, errors }] of answers.entries()) {
     t.equal(code, 0, asked[i] ?? '')
@@ -216,6 +217,30 @@ t.test("the home and all in it are their owner's alone, whatever the umask", asy
     open.filter((name) => name !== '.'),
     []
   )
+})
+
+t.test('a link names where the server is asked, also where it listens on an address of version 6', async (t) => {
+  const home = homeOf(t)
+  mkdirSync(join(home, 'data'))
+  await (await openSqliteStore(join(home, 'data/colloquy.db'))).close()
+  for (const [host, shown] of [
+    ['::1', 'http://[::1]:8001/#/password/'],
+    ['127.0.0.1', 'http://127.0.0.1:8001/#/password/']
+  ] as const) {
+    const file = configFile(home, { server: { host } })
+    const { code, out, errors } = await run(
+      home,
+      'user',
+      'create',
+      `${host.length}@example.com`,
+      '--home',
+      home,
+      '--config',
+      file
+    )
+    t.equal(code, 0, errors)
+    t.ok(out.startsWith(shown), out)
+  }
 })
 
 t.test('a home where none can be made is refused at once', async (t) => {
