@@ -41,10 +41,10 @@ export function contractMigration(config: Config, onProgress: OnProgress): Promi
 export function progressText({ version, phase, rows, of, bytes, elapsed_ms }: MigrationProgress): string {
   const seconds = `${(elapsed_ms / 1000).toFixed(1)} s`
   if (phase === 'copy') return `${seconds}: copying the database as it is, ${bytes} bytes`
-  if (phase === 'lock') return `${seconds}: step ${version} waits for a lock that somebody else holds`
+  const share = rows === undefined || !of ? '' : `, ${rows} of ${of} rows (${Math.floor((100 * rows) / of)} %)`
+  if (phase === 'lock') return `${seconds}: step ${version} waits for a lock that somebody else holds${share}`
   if (phase === 'other')
     return `${seconds}: another process is changing the schema${rows === undefined ? '' : ` (step ${version}, ${rows} rows)`}`
-  const share = rows === undefined || !of ? '' : `, ${rows} of ${of} rows (${Math.floor((100 * rows) / of)} %)`
   return `${seconds}: step ${version}, ${phase}${share}`
 }
 

@@ -130,7 +130,12 @@ async function killInTheMiddle(scene: Scene): Promise<void> {
   await holder.rows('SELECT pg_advisory_lock($1)::text', [GATE])
   const first = beginCommand(next.program, home, 'migrate', '--apply')
   const closed = once(first, 'close')
+  let said = ''
+  first.stderr.on('data', (bytes) => {
+    said += String(bytes)
+  })
   await until(async () => (await filled(line)) >= HELD / 3, 'some of the rows', 600_000, 50)
+  await until(() => /waits for a lock that somebody else holds, \d+ of \d+ rows/.test(said), 'it says why it stands')
   first.kill('SIGKILL')
   await closed
   await holder.rows('SELECT pg_advisory_unlock($1)', [GATE])

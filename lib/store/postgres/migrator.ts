@@ -258,6 +258,7 @@ export class Migrator {
     const { version } = step
     const of = await rowsOfBackfill(this.#connection, sql)
     let [key, done, limit] = [after, rows, BATCH.first]
+    let heldSince: number | null = null
     this.#report({ version, phase: 'backfill', rows: done, of })
     // A batch that a crash of the server takes back is done again: nobody needs to wait for its disk.
     await this.#connection.rows('SET synchronous_commit = off')
@@ -278,10 +279,14 @@ export class Migrator {
         false
       )
       if (!isDone) {
+        heldSince ??= begun
+        // Not for a batch or two: it would be said in turns with how far it is.
+        if (begun - heldSince >= REPORT_MS) this.#report({ version, phase: 'lock', rows: done, of })
         limit = Math.max(BATCH.least, limit >> 1)
         await sleep(BATCH_MS)
         continue
       }
+      heldSince = null
       if (batch?.after == null) break
       key = batch.after
       done += batch.rows
