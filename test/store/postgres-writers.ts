@@ -190,6 +190,30 @@ t.test(
 )
 
 t.test(
+  'two processes that are asked again and again for one thread of a user who may have so many do not lock each other out',
+  async (t) => {
+    const stores = await twoProcesses(t)
+    const user = aUser()
+    await write(stores[0], { name: 'user.create', user })
+    let deadlocks = 0
+    for (let round = 0; round < 12; round++) {
+      const thread = aThread({ user_id: user.id })
+      const create = { name: 'thread.create', thread, checkpoint: aCheckpoint(thread.thread_id), max: 1000 } as const
+      const ask = (store: Store) =>
+        insisting(() =>
+          write(store, create).catch((error: unknown) => {
+            if (error instanceof StoreUnavailable && error.code === '40P01') deadlocks++
+            throw error
+          })
+        )
+      const made = await Promise.all(stores.flatMap((store) => [ask(store), ask(store), ask(store), ask(store)]))
+      t.equal(made.filter((one) => one !== 'too_many' && one?.created).length, 1)
+    }
+    t.equal(deadlocks, 0)
+  }
+)
+
+t.test(
   'of runs that two processes admit at once one is created where one may be, and none twice under a key [Store 6]',
   async (t) => {
     const stores = await twoProcesses(t)

@@ -1,7 +1,7 @@
 // A batch in progress: one transaction, what it knows of its threads, and rows waiting to be written together.
 //
-// Its threads are locked first, ordered by id, so that two processes cannot deadlock. From then on nobody else writes
-// to them: counters read under the lock are advanced here, and rows of frames and events, which are nearly all of a
+// Its threads are locked first, behind users of whom something is counted, ordered by id, so that two processes cannot deadlock. From then
+// on nobody else writes to them: counters read under the lock are advanced here, and rows of frames and events, which are nearly all of a
 // batch, go out as one statement for all runs, at the end or before an op that would read them.
 import { Refused } from '../ports/ops.ts'
 import type { NewEventRow } from '../sql/events.ts'
@@ -69,8 +69,8 @@ function countedUsers(ops: readonly Op[]): string[] {
 }
 
 /**
- * Locks out other processes that would count the same users at the same time: both would give the last place away. After the
- * threads and in order, so that two processes cannot deadlock.
+ * Locks out other processes that would count the same users at the same time: both would give the last place away. In order, and before
+ * any thread, so that two processes cannot deadlock: of a thread that both create, the second takes the lock only when it finds it there.
  */
 export async function lockUsers(db: Db, ops: readonly Op[]): Promise<void> {
   const users = countedUsers(ops)

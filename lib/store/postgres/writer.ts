@@ -191,8 +191,8 @@ async function allTogether(
 ): Promise<void> {
   const ops = groups.flatMap((group) => group.ops)
   const batch = new Batch(connection, ops, writerId)
-  await batch.load(threadsOf(ops))
   await lockUsers(batch, ops)
+  await batch.load(threadsOf(ops))
   const outcomes: Outcome[] = []
   const queues = queuesOf(groups).map(async (queue) => {
     for (const at of queue) outcomes[at] = { ok: true, results: await applyGroup(groups[at]!, batch) }
@@ -209,8 +209,8 @@ async function oneByOne(
   writerId: string
 ): Promise<void> {
   const all = groups.flatMap((group) => group.ops)
-  await lockThreads(connection, threadsOf(all))
   await lockUsers(connection, all)
+  await lockThreads(connection, threadsOf(all))
   const outcomes: Outcome[] = []
   const usage: UsageAddition[] = []
   for (const at of queuesOf(groups).flat()) {
