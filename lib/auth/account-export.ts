@@ -3,14 +3,19 @@
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import type { User } from '../base/accounts.ts'
-import { isObject, type Json, type RunEvent, type Thread } from '../base/types.ts'
+import { type Feedback, isObject, type Json, type RunEvent, type Thread } from '../base/types.ts'
 import { filesBelow } from '../files/paths.ts'
 import type { Store } from '../store/store.ts'
 
-type Kept = Pick<Store, 'threads' | 'events' | 'runs' | 'items' | 'crons' | 'assistants' | 'apiTokens' | 'feedback'>
+type Kept = Pick<
+  Store,
+  'users' | 'threads' | 'events' | 'runs' | 'items' | 'crons' | 'assistants' | 'apiTokens' | 'feedback'
+>
 
 interface ExportParts {
   readonly store: Kept
+  /** The newest state of a thread as JSON: what was imported is in no event. null: it has none. */
+  readonly stateOf: (threadId: string) => Promise<string | null>
   /** Below it lies what somebody has in files. */
   readonly folderOf: (userId: string) => string
 }
@@ -21,7 +26,7 @@ const PAGE = 500
 const NOT_THEIRS = 'incoming'
 
 /** Reads the archive; a read that fails destroys the stream. */
-export async function exportOf({ store, folderOf }: ExportParts, user: User): Promise<Readable> {
+export async function exportOf({ store, stateOf, folderOf }: ExportParts, user: User): Promise<Readable> {
   const { ZipFile } = await import('yazl')
   const zip = new ZipFile()
   const archive = new PassThrough()
@@ -42,17 +47,20 @@ export async function exportOf({ store, folderOf }: ExportParts, user: User): Pr
 
   addJson('account.json', async () => {
     const tokens = (await store.apiTokens.list(id)).map(({ digest: _, ...token }) => token)
-    return { id, email, system_role, created_at, tokens }
+    const sessions = (await store.users.sessions(id)).map(({ digest: _, ...session }) => session)
+    return { id, email, system_role, created_at, tokens, sessions }
   })
   addJson('schedules.json', () => store.crons.list(id))
   addJson('assistants.json', () => store.assistants.list(id))
   addJson('items.json', () => allItems(store, id))
   for (const threadId of await store.threads.idsOf(id, THREADS_MAX)) {
     const folder = `threads/${threadId}`
-    addJson(`${folder}/thread.json`, async () => ({
-      ...(await store.threads.get(threadId, id)),
-      runs: await pages((offset) => store.runs.list(threadId, { limit: PAGE, offset }, id))
-    }))
+    addJson(`${folder}/thread.json`, async () => {
+      const thread = await store.threads.get(threadId, id)
+      const runs = await pages((offset) => store.runs.list(threadId, { limit: PAGE, offset }, id))
+      return { ...thread, runs, feedback: await feedbackOn(store, threadId, runs, id) }
+    })
+    add(`${folder}/state.json`, async () => `${(await stateOf(threadId)) ?? 'null'}\n`)
     // Of the two members of a thread the second has what the first has read.
     let read: Promise<RunEvent[]> | null = null
     addJson(`${folder}/messages.json`, () => (read = messagesOf(store, threadId, id)))
@@ -69,6 +77,20 @@ export async function exportOf({ store, folderOf }: ExportParts, user: User): Pr
   zip.end()
   zip.outputStream.pipe(archive)
   return archive
+}
+
+async function feedbackOn(
+  { feedback }: Kept,
+  threadId: string,
+  runs: readonly { readonly run_id: string }[],
+  userId: string
+): Promise<Feedback[]> {
+  const found: Feedback[] = []
+  for (let at = 0; at < runs.length && feedback; at += PAGE) {
+    const ids = runs.slice(at, at + PAGE).map(({ run_id }) => run_id)
+    found.push(...(await feedback.byRuns(threadId, ids, userId)).values())
+  }
+  return found
 }
 
 async function pages<T>(read: (offset: number) => Promise<T[]>): Promise<T[]> {

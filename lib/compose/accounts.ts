@@ -23,6 +23,7 @@ import { scopedStore } from '../store/scoped.ts'
 import type { Store, Writer } from '../store/store.ts'
 import { QuotaBlocks } from '../thread/quota-blocks.ts'
 import { Quotas } from '../thread/quotas.ts'
+import { newestJson } from '../thread/state.ts'
 import { UserLimits } from '../thread/user-limits.ts'
 import { limitsOf } from './run.ts'
 
@@ -113,7 +114,8 @@ export async function composeAccounts(parts: AccountParts): Promise<{
     }),
     setupLink,
     limits,
-    exportOf: (user) => exportOf({ store, folderOf: (userId) => paths.userDir(userId) }, user)
+    exportOf: (user) =>
+      exportOf({ store, stateOf: (id) => newestJson(store, id), folderOf: (userId) => paths.userDir(userId) }, user)
   }
   return { accounts, audit, credentials: new Credentials(sessions, apiTokens, threadLinks, innerCalls), setupLink }
 }

@@ -16,6 +16,7 @@ import { passwordMailOf } from '../jobs/password-mails.ts'
 import { scopedStore, scopedWriter } from '../store/scoped.ts'
 import type { AuditSearch, Store, Writer } from '../store/store.ts'
 import type { AuditEntry, User } from '../base/accounts.ts'
+import { newestJson } from '../thread/state.ts'
 import { auditOf, beside, tokensOf } from './operator.ts'
 
 const PASSWORD_MIN = 8
@@ -51,7 +52,8 @@ export async function exportAccount(config: Config, user: User, file: string, by
   await beside(
     config,
     async (store, writer) => {
-      await pipeline(await exportOf({ store, folderOf }, user), createWriteStream(file, { flags: 'wx', mode: 0o600 }))
+      const archive = await exportOf({ store, stateOf: (id) => newestJson(store, id), folderOf }, user)
+      await pipeline(archive, createWriteStream(file, { flags: 'wx', mode: 0o600 }))
       await auditOf(writer).record('account_exported', by, userName(user.id))
     },
     openStore

@@ -1,11 +1,11 @@
 // The state of a thread in memory: immutable, with each message and channel as its stored JSON text. Texts are not parsed, because
 // a state is mostly passed on to checkpoints, values frames and replies.
 import type { Json, Message } from '../base/types.ts'
-import type { CheckpointWrite, StoredCheckpoint } from '../store/store.ts'
+import type { CheckpointWrite, Store, StoredCheckpoint, StoredGraphCheckpoint } from '../store/store.ts'
 import { INTERRUPTS } from '../conversation/interrupts.ts'
 import { wellFormedJson } from '../base/json.ts'
 import type { InputMessage } from '../conversation/message.ts'
-import { inRanges } from '../conversation/state.ts'
+import { bodiesByName, channelOf, inRanges, wholeBody } from '../conversation/state.ts'
 
 /** Removing this id clears the conversation. */
 const REMOVE_ALL = '__remove_all__'
@@ -251,6 +251,29 @@ export class State {
 /** The JSON of a stored state, concatenated from its texts. */
 export function storedJson(stored: StoredCheckpoint): string {
   return wellFormedJson(stateJson(stored.messageBodies, stored.channelBodies))
+}
+
+/** The newest state of a thread as JSON, whether we keep it or its graph does: of that what is no JSON is left out. null: it has none. */
+export async function newestJson(
+  { checkpoints, graphStates }: Pick<Store, 'checkpoints' | 'graphStates'>,
+  threadId: string
+): Promise<string | null> {
+  const ofGraph = await graphStates.load(threadId, '', null)
+  if (ofGraph) return graphJson(ofGraph)
+  const own = await checkpoints.load(threadId, null)
+  return own && storedJson(own)
+}
+
+/** Channels by which a graph leads itself. */
+const LEADING = /^(__|branch:)/
+
+function graphJson({ names, values }: StoredGraphCheckpoint): string {
+  const bodies = bodiesByName(values)
+  const members = names.flatMap((version) => {
+    const [channel, body] = [channelOf(version), wholeBody(version, bodies)]
+    return LEADING.test(channel) || body?.type !== 'json' ? [] : [`${JSON.stringify(channel)}:${body.data}`]
+  })
+  return wellFormedJson(`{${members.join(',')}}`)
 }
 
 /** The same for streams: with open interrupts. */

@@ -6,7 +6,8 @@ import t from 'tap'
 import { openPromise } from 'yauzl'
 import { command } from '../fixtures/child.ts'
 import { upload } from '../fixtures/form.ts'
-import { asked, openSite, signIn, textIn } from '../fixtures/gateway.ts'
+import { asked, listIn, openSite, signIn, textIn } from '../fixtures/gateway.ts'
+import { graphSite } from '../fixtures/graphs.ts'
 
 /** Texts of an archive by name. */
 async function membersOf(file: string): Promise<ReadonlyMap<string, string>> {
@@ -24,6 +25,11 @@ for (const events of ['db', 'jsonl'])
     const [hers, his] = [await ann.thread(), await ben.thread()]
     await ann.post(`/api/threads/${hers}/runs/wait`, asked('What about Zürich? <b>'))
     await ben.post(`/api/threads/${his}/runs/wait`, asked('my own secret'))
+    const said = [{ values: { messages: [{ role: 'user', content: 'Said elsewhere' }] }, as_node: 'agent' }]
+    const imported = textIn((await ann.post('/api/threads', { supersteps: [{ updates: said }] })).body, 'thread_id')
+    const [run] = listIn((await ann.get(`/api/threads/${hers}/runs`)).body)
+    const rated = { body: { rating: 1, comment: 'just so' } }
+    await ann.ask('PUT', `/api/threads/${hers}/runs/${textIn(run, 'run_id')}/feedback`, rated)
     await upload(ann, hers, [['notes.txt', 'twelve']])
     await ann.ask('PUT', '/api/store/items', { body: { namespace: ['a'], key: 'k', value: { kept: true } } })
     const account = (await ann.get('/api/v1/auth/me')).body
@@ -35,7 +41,11 @@ for (const events of ['db', 'jsonl'])
     const byRoute = join(site.home, 'route.zip')
     writeFileSync(byRoute, Buffer.from(await answer.arrayBuffer()))
     const members = await membersOf(byRoute)
-    t.match(JSON.parse(members.get('account.json')!), { email })
+    t.match(JSON.parse(members.get('account.json')!), { email, sessions: [{ address: '127.0.0.1' }] })
+    const stateOf = (thread: string): unknown => JSON.parse(members.get(`threads/${thread}/state.json`)!)
+    t.match(stateOf(imported), { messages: [{ content: 'Said elsewhere' }] }, 'what no run has said')
+    t.match(stateOf(hers), { messages: [{ type: 'human' }, { type: 'ai' }] })
+    t.match(JSON.parse(members.get(`threads/${hers}/thread.json`)!), { feedback: [{ rating: 1, comment: 'just so' }] })
     t.match(JSON.parse(members.get(`threads/${hers}/thread.json`)!), { thread_id: hers, runs: [{ status: 'success' }] })
     const types = (JSON.parse(members.get(`threads/${hers}/messages.json`)!) as { content: { type: string } }[]).map(
       ({ content }) => content.type
@@ -55,3 +65,19 @@ for (const events of ['db', 'jsonl'])
     t.strictSame([...(await membersOf(file)).keys()], [...members.keys()], 'by the command too')
     t.not((await command(site.home, 'user', 'export', email, file)).code, 0, 'no file is overwritten')
   })
+
+t.test(
+  'of a graph its state is in the archive, as far as it is JSON, and not how the graph leads itself',
+  async (t) => {
+    const { site, person } = await graphSite(t)
+    const thread = await person.thread()
+    const body = { assistant_id: 'agent', input: { messages: [{ role: 'user', content: 'For the archive' }] } }
+    t.equal((await person.post(`/api/threads/${thread}/runs/wait`, body)).status, 200)
+    const answer = await fetch(`${site.url}/api/v1/auth/export`, { headers: person.headers() })
+    const file = join(site.home, 'graph.zip')
+    writeFileSync(file, Buffer.from(await answer.arrayBuffer()))
+    const state = (await membersOf(file)).get(`threads/${thread}/state.json`)!
+    t.match(state, /For the archive/)
+    t.notMatch(Object.keys(JSON.parse(state) as object).join(), /__|branch:/)
+  }
+)
