@@ -3,7 +3,8 @@
 // two commits, or two such files.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
+import { inspect, parseArgs } from 'node:util'
+import { misuseOf, UsageError } from '../bin/command.ts'
 import { chart } from './chart.ts'
 import { commit } from './commit.ts'
 import { compaction } from './compaction.ts'
@@ -62,6 +63,13 @@ const BENCHES: Readonly<Record<string, (options: Options) => Promise<void>>> = {
 /** Not part of all: they need what may not be there, or measure no time. */
 const MORE: typeof BENCHES = { page, proxy, python, search, ways }
 
+const USAGE = `npm run bench -- [NAME]... [--quick] [--repeats NUMBER] [--joiners NUMBER] [--store MODULE] [--out FILE] [--profile FOLDER]
+npm run bench -- report FILE... [--chart FILE]
+npm run bench -- compare COMMIT... [--quick]
+
+All of: ${Object.keys(BENCHES).join(' ')}
+And by name: ${Object.keys(MORE).join(' ')}`
+
 const REPEATS = 3
 const CHART = 'bench/chart.svg'
 
@@ -88,7 +96,7 @@ async function run(names: readonly string[], options: Options): Promise<void> {
   for (const name of names.length ? names : Object.keys(BENCHES)) {
     const bench = BENCHES[name] ?? MORE[name]
     const known = [...Object.keys(BENCHES), ...Object.keys(MORE)]
-    if (!bench) throw new Error(`there is no bench ${name}; there are ${known.join(', ')}`)
+    if (!bench) throw new UsageError(`There is no bench ${name}; there are ${known.join(', ')}`)
     await bench(options)
   }
 }
@@ -99,6 +107,7 @@ export async function main(args: string[]): Promise<void> {
     args,
     allowPositionals: true,
     options: {
+      help: { type: 'boolean', short: 'h', default: false },
       quick: { type: 'boolean', default: false },
       repeats: { type: 'string' },
       joiners: { type: 'string' },
@@ -111,6 +120,7 @@ export async function main(args: string[]): Promise<void> {
     }
   })
   const { quick, out, profile } = values
+  if (values.help) return say(USAGE)
   const repeats = Number(values.repeats ?? (quick ? 1 : REPEATS))
   const [first, ...rest] = positionals
   if (first === 'report') return conclude(rest.flatMap(entriesOf), values.chart ?? CHART)
@@ -130,6 +140,12 @@ export async function main(args: string[]): Promise<void> {
 
 // Run by itself, and not by `colloquy bench`.
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  await main(process.argv.slice(2))
-  process.exit(0)
+  await main(process.argv.slice(2)).then(
+    () => process.exit(0),
+    (error: unknown) => {
+      const misuse = misuseOf(error)
+      const text = misuse ? `${misuse.message}\n\n${USAGE}` : inspect(error)
+      process.stderr.write(`${text}\n`, () => process.exit(misuse ? 2 : 1))
+    }
+  )
 }
