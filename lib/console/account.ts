@@ -165,7 +165,7 @@ function Tokens() {
     if (scopes.length === 0) return setProblem(t('Choose what the token may do: without a scope it may do nothing.'))
     try {
       const made = await call<{ token: string }>('POST', '/api/v1/auth/tokens', {
-        name: String(data.get('name')) || 'unnamed',
+        name: String(data.get('name')) || t('unnamed'),
         scopes,
         expires_in_days: days > 0 ? days : null
       })

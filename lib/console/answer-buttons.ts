@@ -1,6 +1,7 @@
 // The buttons in an answer: of its blocks of code, of its footnotes.
 import { copyText } from './clipboard.ts'
 import { saveText } from './files.ts'
+import { t } from './words.ts'
 
 /** Copies, wraps or saves a block of code, or goes to a footnote, when its button is clicked. */
 export function onMarkdownClick(event: MouseEvent): void {
@@ -17,9 +18,9 @@ export function onMarkdownClick(event: MouseEvent): void {
 }
 
 function showDone(button: HTMLElement): void {
-  button.textContent = 'Copied'
+  button.textContent = t('Copied')
   setTimeout(() => {
-    button.textContent = 'Copy'
+    button.textContent = t('Copy')
   }, 1500)
 }
 

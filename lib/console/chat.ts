@@ -21,7 +21,7 @@ import { count, duration } from './time.ts'
 import { notifyFailure } from './toast.ts'
 import { Uploads } from './uploads.ts'
 import type { ComponentChildren, RefObject } from 'preact'
-import { t } from './words.ts'
+import { t, told } from './words.ts'
 
 const GROUP = 20
 
@@ -225,7 +225,7 @@ function Failed({ conversation }: { readonly conversation: Conversation }) {
     conversation.outbox.continueFrom(runId!).catch(notifyFailure)
   }
   return html`<div class="failure">
-    <span role="alert"><b>The run failed.</b> ${conversation.failure.value}</span>
+    <span role="alert"><b>The run failed.</b> ${told(conversation.failure.value ?? '')}</span>
     <${Wait} failure=${conversation.failure.value!} since=${conversation.runs.value[0]?.updated_at} />
     ${!conversation.isReadOnly && runId && hasHalf && html`<button class="link" onClick=${goOn}>Continue</button>`}
     ${!conversation.isReadOnly && runId && conversation.shown.asked(runId) && html`<button class="link" onClick=${again}>Ask again</button>`}

@@ -12,7 +12,7 @@ import { RunLanes } from './lanes.ts'
 import { forgetThread, keepThread, keptThread } from './kept-threads.ts'
 import { Outbox } from './outbox.ts'
 import { currentOf, messagesOf, Queue } from './queue.ts'
-import { type Checkpoint, isFailed, progressIn, type Question, type Run } from './records.ts'
+import { type Checkpoint, failureOf, isFailed, progressIn, type Question, type Run } from './records.ts'
 import { ShownMessages } from './shown-messages.ts'
 import { refresh } from './threads.ts'
 import { isLive, onNews } from './live.ts'
@@ -143,7 +143,7 @@ export class Conversation {
         if (newest) this.#showStored(newest)
         this.state.value = newest || runs.length > 0 || this.outbox.waiting.length > 0 ? 'ready' : this.#missing
         const last = runs[0]
-        this.failure.value = last && isFailed(last) ? (last.error ?? t('The run failed')) : null
+        this.failure.value = last && isFailed(last) ? failureOf(last) : null
       })
       const { unsent } = this.outbox
       if (unsent && this.active.value === null) return void this.outbox.resend(unsent).catch(notifyFailure)

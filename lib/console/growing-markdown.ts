@@ -29,7 +29,9 @@ const tables = new Renderer()
 /** What a browser adds when its libraries are there; each answers null for what stays as it is written. */
 export const rich = {
   code: (_code: string, _lang: string, _isOpen: boolean): string | null => null,
-  formula: (_tex: string, _isBlock: boolean): string | null => null
+  formula: (_tex: string, _isBlock: boolean): string | null => null,
+  /** Words of the page in its reader's language. */
+  t: (english: string, ..._given: readonly unknown[]): string => english
 }
 
 /** A formula with its source, as it is copied. */
@@ -45,8 +47,8 @@ const isOpen = (raw: string): boolean => !/\n {0,3}(?:`{3,}|~{3,})[ \t]*\n*$/.te
 
 function codeOf({ raw, text, lang }: Tokens.Code): string {
   const name = lang?.split(/\s/)[0] || 'text'
-  const buttons = ['wrap', 'save', 'copy']
-    .map((what) => `<button type="button" data-${what}>${what[0]!.toUpperCase()}${what.slice(1)}</button>`)
+  const buttons = [`data-wrap>${rich.t('Wrap')}`, `data-save>${rich.t('Save')}`, `data-copy>${rich.t('Copy')}`]
+    .map((button) => `<button type="button" ${button}</button>`)
     .join('')
   const kind = name === 'mermaid' && !isOpen(raw) ? ' data-diagram' : ''
   const code = rich.code(text, name, isOpen(raw)) ?? escaped(text)
@@ -56,7 +58,7 @@ function codeOf({ raw, text, lang }: Tokens.Code): string {
 /** Remote images would reveal the reader to their server: they are links that name it. */
 function imageOf({ href, text }: Tokens.Image): string {
   if (/^data:image\/(?:png|jpe?g|gif|webp|avif);base64,/.test(href))
-    return `<img class="picture" src="${escaped(href)}" alt="${escaped(text || 'Image')}">`
+    return `<img class="picture" src="${escaped(href)}" alt="${escaped(text || rich.t('Image'))}">`
   const remote = URL.parse(href)
   if (!remote || remote.protocol === 'sandbox:')
     return `<img class="picture" data-file="${escaped(href.replace(/^sandbox:/, ''))}" alt="${escaped(text || href)}">`
@@ -130,7 +132,7 @@ export const marked = new Marked({
         return { type: 'note-mark', raw, name }
       },
       renderer: ({ name }) =>
-        `<sup class="note-mark"><button type="button" data-note="${escaped(folded(String(name)))}" aria-label="Footnote ${escaped(String(name))}">${escaped(String(name))}</button></sup>`
+        `<sup class="note-mark"><button type="button" data-note="${escaped(folded(String(name)))}" aria-label="${escaped(rich.t('Footnote {}', name))}">${escaped(String(name))}</button></sup>`
     }
   ]
 })

@@ -66,7 +66,7 @@ async function look(before: readonly Hit[]): Promise<void> {
 export const linkOf = ({ thread_id, message_id }: Hit): string =>
   message_id === null ? threadLink(thread_id) : `${threadLink(thread_id)}/m/${encodeURIComponent(message_id)}`
 
-export const nameOfHit = ({ title }: Hit): string => title || 'New conversation'
+export const nameOfHit = ({ title }: Hit): string => title || t('New conversation')
 
 /** Hits beside conversations that are listed already: a title says nothing new where its thread or a message of it is shown. */
 export function hitsBeside(known: ReadonlySet<string>): readonly Hit[] {

@@ -7,11 +7,13 @@ import { GrowingMarkdown, rich } from './growing-markdown.ts'
 import { html } from './html.ts'
 import { Later } from './later.ts'
 import { codeHtml, formulaHtml, richness } from './rich.ts'
+import { t } from './words.ts'
 
 const diagram = () => import('./sandbox.ts').then(({ Diagram: View }) => ({ View }))
 
 rich.code = codeHtml
 rich.formula = formulaHtml
+rich.t = t
 
 DOMPurify.addHook('afterSanitizeAttributes', (node) => {
   if (node.tagName === 'IMG' && !/^data:image\/|^$/.test(node.getAttribute('src') ?? '')) node.removeAttribute('src')

@@ -355,7 +355,7 @@ function Actions({ conversation, message, runId, text, usage }: ActionsProps) {
     typeof model === 'string' ? model : '',
     run ? clock(run.updated_at) : '',
     run ? duration(Date.parse(run.updated_at) - Date.parse(run.created_at)) : '',
-    tokens ? `${count(tokens)} tokens` : ''
+    tokens ? t('{} tokens', count(tokens)) : ''
   ]
   return html`<div class="actions">
     <${Copy} text=${text} />

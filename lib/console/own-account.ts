@@ -47,7 +47,7 @@ export function Sessions() {
     <ul class="tokens">
       ${sessions.map(
         ({ session_id, device, address, last_used_at, is_current }) => html`<li key=${session_id}>
-          <div><b>${deviceOf(device)}</b><small>${[address, is_current ? 'this one' : `used ${ago(last_used_at)}`].filter(Boolean).join(' · ')}</small></div>
+          <div><b>${deviceOf(device)}</b><small>${[address, is_current ? t('this one') : t('used {}', ago(last_used_at))].filter(Boolean).join(' · ')}</small></div>
           ${!is_current && html`<${Sure} name=${t('End the session of {}', deviceOf(device))} label="End it" onSure=${() => void end(session_id)} />`}
         </li>`
       )}
@@ -62,7 +62,7 @@ function deviceOf(userAgent: string | null): string {
   const system = /(Windows|Android|iPhone|iPad|Mac OS X|Linux)/.exec(text)?.[1]
   const names: Readonly<Record<string, string>> = { Edg: 'Edge', OPR: 'Opera', 'Mac OS X': 'macOS' }
   const shown = [browser, system].filter((one) => one !== undefined).map((one) => names[one] ?? one)
-  return shown.length > 0 ? shown.join(', ') : text.slice(0, 40) || 'Unknown device'
+  return shown.length > 0 ? shown.join(', ') : text.slice(0, 40) || t('Unknown device')
 }
 
 export function Files() {
@@ -71,7 +71,7 @@ export function Files() {
     try {
       const { importFiles } = await import('./transfer.ts')
       const ids = await importFiles(input.files ?? [])
-      notify(`${ids.length} ${ids.length === 1 ? 'conversation is' : 'conversations are'} here.`)
+      notify(ids.length === 1 ? t('1 conversation is here.') : t('{} conversations are here.', ids.length))
       if (ids[0]) go(threadLink(ids[0]))
     } catch (error) {
       notify(error instanceof Error && error.name === 'Error' ? error.message : textOf(error), true)

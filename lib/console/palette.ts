@@ -116,13 +116,13 @@ function commandsOf({ isAccountOpen, areKeysShown }: Omit<PaletteProps, 'onClose
     what.value = true
   }
   return [
-    command('plus', 'New conversation', () => go('#/'), 'Ctrl Shift O'),
-    command('ask', 'What waits for you', () => go('#/inbox')),
-    command('moon', 'Theme: dark', () => setTheme('dark')),
-    command('sun', 'Theme: light', () => setTheme('light')),
-    command('gauge', 'Theme: as the system', () => setTheme('system')),
-    command('user', 'Account and settings', open(isAccountOpen)),
-    command('key', 'Keys', open(areKeysShown), '?'),
-    ...(me.value?.system_role === 'admin' ? [command('gauge', 'Overview', () => go('#/overview'))] : [])
+    command('plus', t('New conversation'), () => go('#/'), 'Ctrl Shift O'),
+    command('ask', t('What waits for you'), () => go('#/inbox')),
+    command('moon', t('Theme: dark'), () => setTheme('dark')),
+    command('sun', t('Theme: light'), () => setTheme('light')),
+    command('gauge', t('Theme: as the system'), () => setTheme('system')),
+    command('user', t('Account and settings'), open(isAccountOpen)),
+    command('key', t('Keys'), open(areKeysShown), '?'),
+    ...(me.value?.system_role === 'admin' ? [command('gauge', t('Overview'), () => go('#/overview'))] : [])
   ]
 }

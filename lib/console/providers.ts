@@ -3,6 +3,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { colloquy } from './api.ts'
 import { BASE } from './base.ts'
 import { html } from './html.ts'
+import { t } from './words.ts'
 
 interface Provider {
   readonly id: string
@@ -10,17 +11,18 @@ interface Provider {
 }
 
 const PROBLEMS: Readonly<Record<string, string>> = {
-  sso_cancelled: 'The sign-in was cancelled.',
-  sso_not_allowed: 'This account may not sign in here. Ask your administrator.',
-  sso_account_exists:
+  sso_cancelled: t('The sign-in was cancelled.'),
+  sso_not_allowed: t('This account may not sign in here. Ask your administrator.'),
+  sso_account_exists: t(
     'There is an account with this address already. Sign in with its password, or ask your administrator.'
+  )
 }
 
 /** Why the last sign-in at a provider failed, as the page's URL says; null: it did not. */
 export function providerProblem(): string | null {
   const code = new URLSearchParams(location.search).get('error')
   if (code === null) return null
-  return PROBLEMS[code] ?? 'The sign-in at the provider has failed. Try again.'
+  return PROBLEMS[code] ?? t('The sign-in at the provider has failed. Try again.')
 }
 
 /** One link each; nothing where there are none. */

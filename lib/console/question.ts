@@ -37,8 +37,10 @@ export function View({ question, onAnswer, isQuiet }: QuestionProps) {
   useEffect(() => {
     if (isQuiet) return
     const labels = choices.map(({ label }) => label).join(', ')
-    if (review) say(`The agent asks whether it may call ${review.calls.map(({ name }) => name).join(', ')}.`)
-    else say(`The agent asks you: ${text}${labels && ` Choose: ${labels}.`}`)
+    const asks = review
+      ? t('The agent asks whether it may call {}.', review.calls.map(({ name }) => name).join(', '))
+      : t('The agent asks you: {}', text)
+    say(review || !labels ? asks : `${asks} ${t('Choose: {}.', labels)}`)
     if (isFocusFree()) focus()
   }, [])
   const answer = (value: unknown) => {
@@ -84,14 +86,20 @@ const asIs = (words: string): unknown => words
 
 /** `{question, options}` of ask_user, tool calls to approve, a text, or any value of a graph. */
 function asked(value: unknown): Asked {
-  if (typeof value === 'string') return { text: value, detail: '', choices: [], hint: 'Your answer', read: asIs }
+  if (typeof value === 'string') return { text: value, detail: '', choices: [], hint: t('Your answer'), read: asIs }
   const { question, options } = (value ?? {}) as { question?: unknown; options?: unknown }
   const labels = Array.isArray(options) ? options.filter((one) => typeof one === 'string') : []
-  const hint = labels.length > 0 ? 'Or say it in your own words' : 'Your answer'
+  const hint = labels.length > 0 ? t('Or say it in your own words') : t('Your answer')
   const choices = labels.map((label) => ({ label, answer: () => label }))
   if (typeof question === 'string') return { text: question, detail: '', choices, hint, read: asIs }
   const detail = JSON.stringify(value, null, 2)
-  return { text: 'The agent waits for you', detail, choices, hint: 'Your answer: words, or JSON', read: jsonOrWords }
+  return {
+    text: t('The agent waits for you'),
+    detail,
+    choices,
+    hint: t('Your answer: words, or JSON'),
+    read: jsonOrWords
+  }
 }
 
 /** A graph that asks with an object may expect one. */

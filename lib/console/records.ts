@@ -149,5 +149,12 @@ export function stopOf({ status, stop_reason }: Run): string | null {
   return stop_reason === 'shutdown' ? t('The server was stopped before the answer was complete.') : t('Stopped.')
 }
 
+/** Why a run has failed, in words for people. */
+export function failureOf({ error, stop_reason }: Run): string {
+  if (stop_reason === 'server_restart')
+    return t('The server went down in the middle of it. What had come by then is here.')
+  return error ?? t('The run failed')
+}
+
 export const isInFlight = ({ status }: Run): boolean => status === 'pending' || status === 'running'
 export const isFailed = ({ status }: Run): boolean => status === 'error' || status === 'timeout'

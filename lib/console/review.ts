@@ -92,10 +92,10 @@ const textIn = (given: unknown): string => (typeof given === 'string' ? given : 
 // ------------------------------------------------------------------------------------------------- the cards
 
 const LABELS: Readonly<Record<Choice, string>> = {
-  approve: 'Approve',
-  edit: 'Edit',
-  reject: 'Reject',
-  respond: 'Answer'
+  approve: t('Approve'),
+  edit: t('Edit'),
+  reject: t('Reject'),
+  respond: t('Answer')
 }
 
 interface CardsProps {
@@ -190,15 +190,15 @@ function Card({ call, decision, isSent, onDecide }: CardProps) {
 }
 
 const DONE: Readonly<Record<Choice, string>> = {
-  approve: 'approved',
-  edit: 'edited',
-  reject: 'rejected',
-  respond: 'answered'
+  approve: t('approved'),
+  edit: t('edited'),
+  reject: t('rejected'),
+  respond: t('answered')
 }
 const TAKE: Readonly<Record<'edit' | 'reject' | 'respond', string>> = {
-  edit: 'Use these arguments',
-  reject: 'Reject',
-  respond: 'Send'
+  edit: t('Use these arguments'),
+  reject: t('Reject'),
+  respond: t('Send')
 }
 
 interface FieldProps {
@@ -219,7 +219,7 @@ function Field({ name, value, onChange }: FieldProps) {
     try {
       onChange(JSON.parse(given), null)
     } catch {
-      onChange(value, `${name} is not ${typeof value === 'number' ? 'a number' : 'JSON'}`)
+      onChange(value, typeof value === 'number' ? t('{} is not a number', name) : t('{} is not JSON', name))
     }
   }
   const rows = Math.min(10, text.split('\n').length)

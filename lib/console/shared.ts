@@ -12,8 +12,6 @@ import { beginSignedOut, wantsSession } from './session.ts'
 import { notify } from './toast.ts'
 import { t } from './words.ts'
 
-const ENDED = 'This link does not exist, has expired, or was taken back by whoever made it.'
-
 const API = `${BASE}/api/`
 
 /** The file behind an address of the thread; a request of the browser's own has no link. */
@@ -56,7 +54,10 @@ export function View() {
         void beginSignedOut()
         wantsSession.value = true
       } else
-        problem.value = isMissing(error) || (error instanceof ApiError && error.status === 401) ? ENDED : textOf(error)
+        problem.value =
+          isMissing(error) || (error instanceof ApiError && error.status === 401)
+            ? t('This link does not exist, has expired, or was taken back by whoever made it.')
+            : textOf(error)
     })
     // Another link in the same tab is another page.
     const onHash = () => location.reload()

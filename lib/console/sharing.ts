@@ -8,7 +8,7 @@ import { Sure } from './own-account.ts'
 import type { Thread } from './threads.ts'
 import { ago } from './time.ts'
 import { notify } from './toast.ts'
-import { t } from './words.ts'
+import { locale, t } from './words.ts'
 
 interface Link {
   readonly link_id: string
@@ -52,7 +52,7 @@ export function View({ thread, onClose }: { readonly thread: Thread; readonly on
           ${links.map(
             ({ link_id, files, created_at, expires_at }) => html`<li key=${link_id}>
               <div><b>${files ? t('With files') : t('Without files')}</b><small>made ${ago(created_at)} · ${endOf(expires_at)}</small></div>
-              <${Sure} name=${`Take back the link made ${ago(created_at)}`} label="Take it back" onSure=${() => void revoke(link_id)} />
+              <${Sure} name=${t('Take back the link made {}', ago(created_at))} label="Take it back" onSure=${() => void revoke(link_id)} />
             </li>`
           )}
         </ul>`
@@ -67,5 +67,5 @@ function addressOf({ thread_id }: Thread, link: string): string {
 
 function endOf(expires: string): string {
   const at = new Date(expires)
-  return at.getTime() < Date.now() ? 'has ended' : `good until ${at.toLocaleDateString()}`
+  return at.getTime() < Date.now() ? t('has ended') : t('good until {}', at.toLocaleDateString(locale()))
 }

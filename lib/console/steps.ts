@@ -108,7 +108,7 @@ export function currencyName(): Promise<string> {
 export function noteOf({ from, to, tokens, money }: Step, unit: string): string {
   const price = money > 0 ? `${(money / 1e6).toFixed(money < 1e6 ? 4 : 2)} ${unit}` : ''
   const time = to === null ? t('working…') : duration(to - from)
-  return [time, tokens ? `${count(tokens)} tokens` : '', price].filter(Boolean).join(', ')
+  return [time, tokens ? t('{} tokens', count(tokens)) : '', price].filter(Boolean).join(', ')
 }
 
 /** Of the run that was looked into last. */

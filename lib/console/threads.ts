@@ -2,6 +2,7 @@
 import { batch, computed, signal } from '@preact/signals'
 import { ApiError, csrfToken } from '../client/colloquy.ts'
 import { call, colloquy } from './api.ts'
+import { BASE } from './base.ts'
 import { forgetThread, keepThreadList, keptThreadList } from './kept-threads.ts'
 import { notify, notifyFailure, UNDO_MS } from './toast.ts'
 import { t } from './words.ts'
@@ -214,7 +215,7 @@ export function remove(threadId: string): void {
     stop()
     // A page that is being left has no time for an answer.
     const headers = { 'X-CSRF-Token': csrfToken() ?? '' }
-    const path = `/api/threads/${encodeURIComponent(threadId)}`
+    const path = `${BASE}/api/threads/${encodeURIComponent(threadId)}`
     fetch(path, { method: 'DELETE', headers, keepalive: true })
       .then(async (response) => {
         if (!response.ok && response.status !== 404)

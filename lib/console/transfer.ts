@@ -4,6 +4,7 @@ import { saveText } from './files.ts'
 import { type Checkpoint, messagesIn, plainText } from './records.ts'
 import { refresh, type Thread, titleOf } from './threads.ts'
 import type { TranscriptMessage } from '../client/colloquy.ts'
+import { t } from './words.ts'
 
 /** What our own file is known by. */
 const KIND = 'colloquy/conversation'
@@ -66,14 +67,14 @@ export async function importFiles(files: Iterable<File>): Promise<string[]> {
 }
 
 async function savedIn(file: File): Promise<Saved[]> {
-  if (file.size > FILE_MAX) throw new Error(`${file.name} is too large`)
+  if (file.size > FILE_MAX) throw new Error(t('{} is too large', file.name))
   const read: unknown = await file
     .text()
     .then(JSON.parse)
     .catch(() => null)
   const list: unknown[] = Array.isArray(read) ? read : [read]
   if (list.length > CONVERSATIONS_MAX || !list.every(isSaved))
-    throw new Error(`${file.name} has no conversations of this page`)
+    throw new Error(t('{} has no conversations of this page', file.name))
   return list
 }
 

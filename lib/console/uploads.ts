@@ -1,13 +1,14 @@
 // Uploads to a thread: dropped, pasted or picked files, with progress. Without a server they wait on the device, and go with their message.
 import { signal } from '@preact/signals'
 import { ApiError, csrfToken } from '../client/colloquy.ts'
-import { call } from './api.ts'
+import { call, textOf } from './api.ts'
 import { BASE } from './base.ts'
 import { artifactUrl, kindOf } from './files.ts'
 import type { Attached } from './records.ts'
 import { readKept, writeKept } from './device.ts'
 import { keepDraft, keptDraft } from './tab-storage.ts'
 import { notify, notifyFailure } from './toast.ts'
+import { t } from './words.ts'
 
 interface Upload {
   readonly id: number
@@ -152,7 +153,7 @@ export class Uploads {
       this.#unloaded.delete(id)
       return this.#keepUnloaded()
     }
-    this.#failed(id, name, status === 200 ? 'it was not taken' : new ApiError(status, answer.detail, null).message)
+    this.#failed(id, name, status === 200 ? t('it was not taken') : textOf(new ApiError(status, answer.detail, null)))
   }
 
   #failed(id: number, name: string, reason: string): void {

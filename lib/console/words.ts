@@ -9,9 +9,12 @@ type Language = keyof typeof LANGUAGES
 const KEY = 'colloquy.language'
 const isLanguage = (text: string | null | undefined): text is Language => !!text && Object.hasOwn(LANGUAGES, text)
 
-const FILES: Readonly<Record<Exclude<Language, 'en'>, () => Promise<{ readonly WORDS: Words }>>> = {
-  de: () => import('./words-de.ts'),
-  zh: () => import('./words-zh.ts')
+/** Words of the page, and sentences that its server says. */
+const FILES: Readonly<
+  Record<Exclude<Language, 'en'>, () => Promise<[{ readonly WORDS: Words }, { readonly SENTENCES: Words }]>>
+> = {
+  de: () => Promise.all([import('./words-de.ts'), import('./sentences-de.ts')]),
+  zh: () => Promise.all([import('./words-zh.ts'), import('./sentences-zh.ts')])
 }
 
 function preferred(): Language {
@@ -24,22 +27,24 @@ export const language = preferred()
 /** How dates and numbers are written: as this browser does, where its language is shown. */
 export const locale = (): string | undefined => (navigator.language.startsWith(language) ? undefined : language)
 let words: Words | null = null
+let sentences: Words = {}
 
 /** Loads the words of the reader's language; without them the page is English. */
 export async function loadWords(): Promise<void> {
   if (language === 'en') return
-  words = await FILES[language]().then(
-    ({ WORDS }) => WORDS,
-    () => null
-  )
-  if (words) document.documentElement.lang = language
+  const files = await FILES[language]().catch(() => null)
+  if (!files) return
+  words = files[0].WORDS
+  sentences = files[1].SENTENCES
+  document.documentElement.lang = language
 }
 
 /** Has the service worker keep the words, which the page has loaded before there was one. */
 export async function keepWords(): Promise<void> {
   if (language === 'en') return
   await navigator.serviceWorker.ready
-  await fetch(new URL(`words-${language}.js`, import.meta.url)).catch(() => {})
+  for (const name of ['words', 'sentences'])
+    await fetch(new URL(`${name}-${language}.js`, import.meta.url)).catch(() => {})
 }
 
 /** Shows the page in another language from now on. */
@@ -50,9 +55,21 @@ export function setLanguage(next: string): void {
 }
 
 /** English words in the reader's language, with what stands at each `{}`. */
-export function t(english: string, ...given: readonly unknown[]): string {
+export const t = (english: string, ...given: readonly unknown[]): string => filled(words?.[english] ?? english, given)
+
+function filled(text: string, given: readonly unknown[]): string {
   let at = 0
-  return (words?.[english] ?? english).replaceAll('{}', () => String(given[at++]))
+  return text.replaceAll('{}', () => String(given[at++]))
+}
+
+/** A sentence of the server in the reader's language, with what it names; one that is not known there stays as it is. */
+export function told(english: string): string {
+  for (const [known, text] of Object.entries(sentences)) {
+    const parts = known.split('{}').map((part) => part.replace(/[.*+?^$()|[\]\\]/g, '\\$&'))
+    const [whole, ...given] = new RegExp(`^${parts.join('(.+)')}$`).exec(english) ?? []
+    if (whole !== undefined) return filled(text, given)
+  }
+  return t(english)
 }
 
 /** Stands where a value stands; no text of ours has it. */

@@ -30,6 +30,12 @@ browserTest(
     const kept = await page.evaluate<string[]>('caches.keys()')
     t.match(kept, [new RegExp(`^${BASE}/console/`)])
     t.equal(kept.length, 1)
+    // Until then it could be undone.
+    const deletion = page.waitForResponse((response) => response.request().method() === 'DELETE')
+    await page.getByRole('button', { name: /^Actions for/ }).press('Enter')
+    await page.getByRole('menuitem', { name: 'Delete' }).press('Enter')
+    await page.getByRole('button', { name: 'Delete', exact: true }).press('Enter')
+    t.equal((await deletion).status(), 200, 'it goes there too')
     await page.goto(`${site.url}${BASE}/docs`)
     await page
       .getByRole('heading', { name: /Colloquy/ })

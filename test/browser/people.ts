@@ -23,6 +23,7 @@ browserTest('an administrator sets a quota, holds, and erases an account whose a
   for (const width of [320, 760, 1280]) {
     await page.setViewportSize({ width, height: 900 })
     t.strictSame(await page.evaluate<string[]>(STICKING_OUT), [], `inside its card at ${width} pixels`)
+    t.strictSame(await page.evaluate<string[]>(CUT_OFF), [], `cards inside the page at ${width} pixels`)
   }
 
   await page.getByLabel(`Quota of ${email}`).click()
@@ -66,6 +67,11 @@ browserTest('an administrator sets a quota, holds, and erases an account whose a
   t.match((await download).suggestedFilename(), /^colloquy-[\d-]+\.zip$/)
   await page.getByText(/The last backup is .* old/).waitFor()
 })
+
+/** The words of cards and charts that stand beyond the page: in the page. */
+const CUT_OFF = `[...document.querySelectorAll('.cards > li, .chart')]
+  .filter((card) => card.getBoundingClientRect().right > innerWidth)
+  .map((card) => card.textContent)`
 
 /** The words of what stands beyond the right edge of its card: in the page. */
 const STICKING_OUT = `[...document.querySelectorAll('.cards > li')].flatMap((card) => {

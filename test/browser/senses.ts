@@ -313,6 +313,14 @@ browserTest(
   }
 )
 
+/** The words of what stands beyond an edge of a dialog: in the page. */
+const CUT_OFF = `[...document.querySelectorAll('dialog[open] *')]
+  .filter((one) => {
+    const [{ left, right, width }, outer] = [one, one.closest('dialog')].map((each) => each.getBoundingClientRect())
+    return width > 0 && (left < outer.left || right > outer.right)
+  })
+  .map((one) => one.textContent)`
+
 for (const [width, height] of [
   [320, 700],
   [380, 700],
@@ -333,8 +341,23 @@ for (const [width, height] of [
       ),
       true
     )
+    const fits = async (what: string) => {
+      const box = page.locator('dialog[open]')
+      await box.waitFor()
+      t.same(await page.evaluate<string[]>(CUT_OFF), [], what)
+      await page.keyboard.press('Escape')
+      await box.waitFor({ state: 'detached' })
+    }
+    await page.evaluate('document.activeElement.blur()')
+    await page.keyboard.press('?')
+    await fits('the keys')
+    const open = () => page.getByRole('button', { name: 'Conversations', exact: true }).click()
+    if (width <= 760) await open()
+    await page.getByRole('button', { name: 'ada@example.com', exact: true }).click()
+    await page.getByRole('button', { name: 'Create token' }).waitFor()
+    await fits('the account')
     if (width > 760) return
-    await page.getByRole('button', { name: 'Conversations', exact: true }).click()
+    if (await page.locator('.side').isHidden()) await open()
     await page.locator('.thread a').first().click()
     await until(() => page.locator('.side').isHidden(), 'the side goes when something was chosen')
   })
