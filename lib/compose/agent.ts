@@ -44,6 +44,7 @@ import { MemoryQueue, type MemoryQueueOptions } from '../memory/queue.ts'
 import { memoryPrompt } from '../memory/memory.ts'
 import { commandPolicy, storedServers } from '../routes/mcp.ts'
 import type { Services } from '../routes/services.ts'
+import { newestPlaced } from '../run/run-kwargs.ts'
 import { WriteRefused } from '../run/commit/outage.ts'
 import type { Committer } from '../run/commit/committer.ts'
 import { DEFAULT_USER_ID } from '../base/scope.ts'
@@ -347,6 +348,8 @@ function memoryOptions({ memory }: Config, completeOnce: CompleteOnce, log: Log)
 
 /** The store, as in-process graphs use it: their states, and their threads. */
 export function graphPorts(store: Store, committer: Committer, items: Items, door: Door, log: Log): GraphPorts {
+  const newestOf = async (threadId: string) =>
+    (await newestPlaced(1, (page) => store.runs.list(threadId, page, null)))[0]
   return {
     items,
     door,
@@ -356,13 +359,13 @@ export function graphPorts(store: Store, committer: Committer, items: Items, doo
       graphOf: async (threadId) => {
         const thread = await store.threads.get(threadId, null)
         if (!thread) return null
-        const [newest] = await store.runs.list(threadId, { limit: 1, offset: 0 }, null)
+        const newest = await newestOf(threadId)
         // Metadata is what a client says; the state is that of the graph that has run.
         const id = newest?.kwargs.graph_id ?? thread.metadata.graph_id
         return typeof id === 'string' ? id : null
       },
       configOf: async (threadId) => {
-        const [newest] = await store.runs.list(threadId, { limit: 1, offset: 0 }, null)
+        const newest = await newestOf(threadId)
         return { config: objectOr(newest?.kwargs.config), context: objectOr(newest?.kwargs.context) }
       },
       isBusy: async (threadId) => (await store.runs.inFlight(threadId)).length > 0,

@@ -21,7 +21,7 @@ const branchBody = objectOf({
 const PREFIX = /^(?:Branch:\s*)+/
 
 export function branchRoutes(services: Services): Route[] {
-  const { states, store, limits, paths } = services
+  const { states, store, limits, paths, uploads } = services
 
   const branch = async ({ params, body, user }: UserCall<v.InferOutput<typeof branchBody>>) => {
     const parentId = params.thread_id!
@@ -72,6 +72,7 @@ export function branchRoutes(services: Services): Route[] {
 
   const cloneFiles = async (parentId: string, threadId: string, userId: string): Promise<string> => {
     try {
+      if (!(await uploads.mayCopy(parentId, userId))) return 'failed'
       return (await paths.copyThread(parentId, threadId, userId)) ? 'current_thread_best_effort' : 'not_found'
     } catch (error) {
       services.log.warn({ err: error, thread_id: threadId }, 'the files of a thread could not be copied to its branch')

@@ -1,7 +1,7 @@
 // Compacts a thread: old messages are replaced by a summary, for the model only. What users see stays.
 import * as v from 'valibot'
 import { coveredBy, lengthOf, SUMMARY_TEXT, SUMMARY_UNTIL, summaryPlan } from '../agent/summary.ts'
-import { Failure, Refused } from '../base/errors.ts'
+import { Failure, fail, Refused } from '../base/errors.ts'
 import { isObject, type Json, type Message } from '../base/types.ts'
 import { type Route, route, type UserCall } from '../http/route.ts'
 import { objectOf } from '../http/schema.ts'
@@ -24,9 +24,10 @@ type Body = v.InferOutput<typeof compactBody>
 export function compactRoutes({
   config,
   states,
+  store,
   ask,
   log
-}: Pick<Services, 'config' | 'states' | 'ask' | 'log'>): Route[] {
+}: Pick<Services, 'config' | 'states' | 'store' | 'ask' | 'log'>): Route[] {
   const { enabled, keep_messages, model_name } = config.summarization
 
   const compact = async ({ params, body, user }: UserCall<Body>) => {
@@ -41,6 +42,8 @@ export function compactRoutes({
     const keep = keptOf(body.keep, messages, keep_messages)
     const plan = summaryPlan(messages, covered, keep, values[SUMMARY_TEXT])
     if (plan === null) return reply(threadId, messages, covered, null)
+    // The summary would be refused when the model has made it.
+    if ((await store.runs.inFlight(threadId)).length > 0) throw fail('thread_in_flight', { id: threadId })
     const model = body.model_name ?? model_name
     const summary = await ask(user.id, plan.question, model, AbortSignal.timeout(TIMEOUT_MS)).catch(
       (error: unknown) => {

@@ -88,6 +88,15 @@ export class Uploads {
     }
   }
 
+  /** Whether a user may have the files of a thread once more. */
+  async mayCopy(threadId: string, userId: string): Promise<boolean> {
+    const { user_bytes: max } = this.limits
+    if (max === 0) return true
+    const sizes = (await this.list(threadId, userId)).map(({ size }) => size)
+    const copied = sizes.reduce((sum, size) => sum + size, 0)
+    return copied === 0 || (await this.#paths.uploadedBytes(userId)) + copied <= max
+  }
+
   /** The user's remaining quota, which stored files and concurrent uploads reduce. */
   async #quota(userId: string | undefined): Promise<Quota> {
     const { user_bytes: max } = this.limits

@@ -1,5 +1,6 @@
 // A task of a protocol: a run, and behind a question the run that answers it, whoever has answered and over which protocol. Starts runs
 // with the caller's rights, as the routes of runs do.
+import { randomUUID } from 'node:crypto'
 import { type Call, requirePermission, type UserCall } from '../http/route.ts'
 import { Failure, fail } from '../base/errors.ts'
 import { CONTRACT } from '../http/dialect.ts'
@@ -8,6 +9,7 @@ import { Authorizer } from '../routes/authorization.ts'
 import { alreadyEnded, callerIn, orderFor, runBody } from '../routes/run-request.ts'
 import type { Services } from '../routes/services.ts'
 import type { RequestKey } from './repeats.ts'
+import { newestRuns } from './threads.ts'
 import { interruptsIn } from '../conversation/interrupts.ts'
 import { stopError } from '../run/log/frame.ts'
 import { type Interrupt, isInFlight, isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
@@ -180,14 +182,21 @@ export class Tasks {
   }
 
   /**
-   * Goes on with a task that asks.
+   * Goes on with a task that asks. Of several answers at once one is given.
    * @throws Failure changed_meanwhile, thread_busy when somebody else has answered
    */
-  answer(call: UserCall, { first, last }: Task, resume: Json, more: Partial<Asked> = {}): Promise<Run> {
+  async answer(call: UserCall, { first, last }: Task, resume: Json, more: Partial<Asked> = {}): Promise<Run> {
     if (!asks(last)) throw fail('changed_meanwhile')
+    // Also of two that say the same: the second one is told.
+    const only = { key: `answer ${last.run_id}`, hash: randomUUID() }
+    const request = more.request ?? only
     const body = { ...more.body, command: { resume } }
     const kwargs = { ...more.kwargs, [TASK]: first.run_id }
-    return this.start(call, { ...more, assistant: last.assistant_id, threadId: last.thread_id, body, kwargs })
+    const asked = { ...more, assistant: last.assistant_id, threadId: last.thread_id, body, kwargs, request }
+    return this.start(call, asked).catch((error: unknown) => {
+      const isOther = request === only && error instanceof Failure && error.code === 'idempotency_conflict'
+      throw isOther ? fail('changed_meanwhile') : error
+    })
   }
 
   /** Resolves with the task when it has ended. @throws Failure run_not_cancellable */
@@ -223,7 +232,7 @@ export class Tasks {
   /** The task that a thread waits in; null: it asks nothing. */
   async asking(call: Call, threadId: string): Promise<Task | null> {
     const { runs } = this.#services.store
-    const [newest] = isId(threadId) ? await runs.list(threadId, { limit: 1, offset: 0 }) : []
+    const [newest] = isId(threadId) ? await newestRuns(this.#services, threadId) : []
     if (!newest || !asks(newest)) return null
     await this.#mayRead(call, newest)
     const id = continuedBy(newest)

@@ -7,6 +7,7 @@ import { check } from '../http/schema.ts'
 import { Authorizer } from '../routes/authorization.ts'
 import { alreadyEnded, callerIn, checkStrategy, orderFor, runBody } from '../routes/run-request.ts'
 import type { Services } from '../routes/services.ts'
+import { isUnplaced, newestPlaced } from '../run/run-kwargs.ts'
 import type { RequestKey } from './repeats.ts'
 
 const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
@@ -97,15 +98,18 @@ export function aboutThread(
 }
 
 /** The runs of a thread that have their place in it, newest first. */
-export async function newestRuns({ store }: ThreadServices, threadId: string, limit = 1): Promise<readonly Run[]> {
-  return store.runs.list(threadId, { limit, offset: 0 })
+export function newestRuns({ store }: ThreadServices, threadId: string, limit = 1): Promise<readonly Run[]> {
+  return newestPlaced(limit, (page) => store.runs.list(threadId, page))
 }
+
+/** A delayed run is none that somebody sees and stops. */
+const hasBegun = (run: Run): boolean => !isUnplaced(run)
 
 /** Cancels the runs of a thread that are in flight, or those of them that are meant. What has come of them is kept. @returns how many */
 export async function stopThread(
   { runs, store }: Pick<Services, 'runs' | 'store'>,
   threadId: string,
-  isMeant: (run: Run) => boolean = () => true
+  isMeant: (run: Run) => boolean = hasBegun
 ): Promise<number> {
   const meant = (await store.runs.inFlight(threadId)).filter(isMeant)
   for (const run of meant) await runs.cancel(run, 'interrupt', true).catch(alreadyEnded)

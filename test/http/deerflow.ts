@@ -3,6 +3,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { upload } from '../fixtures/form.ts'
 import { asked, at, listIn, openSite, type Person, type Site, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { type FakeModel, scripted, startModel } from '../fixtures/model.ts'
 
@@ -187,6 +188,16 @@ t.test('compacting replaces old messages for the model; what is shown stays', as
   t.equal((await off.person.post(`${off.path}/compact`, {})).status, 409)
 })
 
+t.test('a thread with a run in flight is not compacted, and no model is asked in vain', async (t) => {
+  const scene = await open(t, { summarization: { enabled: true, keep_messages: 2, trigger_messages: 0 } })
+  const { person, thread, path, say, model } = scene
+  for (const text of ['one', 'two', 'three']) await say(text)
+  await person.run(thread, scripted({ text: 'slow', hangAfter: 0 }))
+  await model.request(3)
+  t.match(await person.post(`${path}/compact`, {}), { status: 409, body: { detail: /work in flight/ } })
+  t.equal(model.requests.length, 4)
+})
+
 t.test('a draft is polished by a model call that leaves nothing behind', async (t) => {
   const { person } = await open(t, { input_polish: { max_chars: 500 } })
   const polish = async (text: string) => person.post('/api/input-polish', { text })
@@ -231,6 +242,22 @@ t.test(
     t.strictSame(statuses.slice(3), [200, 200, 200, 200, 200])
   }
 )
+
+t.test('the files of a branch count as those of its thread: more than somebody may have are not copied', async (t) => {
+  const scene = await open(t, { uploads: { user_bytes: 2500 } })
+  const { person, thread, path, say } = scene
+  t.equal((await upload(person, thread, [['a.txt', 'x'.repeat(1000)]])).status, 200)
+  await say('one')
+  const branch = async () => (await person.post(`${path}/branches`, { message_id: await idOf(scene, -1) })).body
+  const filesOf = async (id: string) => at((await person.get(`/api/threads/${id}/uploads/list`)).body, 'count')
+  const first = await branch()
+  t.match(first, { workspace_clone_mode: 'current_thread_best_effort' })
+  t.equal(await filesOf(textIn(first, 'thread_id')), 1)
+  const second = await branch()
+  t.match(second, { workspace_clone_mode: 'failed' }, 'it is a branch all the same')
+  t.equal(await filesOf(textIn(second, 'thread_id')), 0)
+  t.equal(await filesOf(thread), 1)
+})
 
 t.test('a goal and a branch make no more threads than somebody may have', async (t) => {
   const { person, path, say } = await open(t, { threads: { per_user: 2 } })

@@ -463,6 +463,35 @@ t.test('a question is asked once, and answered by its name', async (t) => {
   client.close()
 })
 
+t.test('of two tabs that answer a question at once, one is told that it was answered, and no run fails', async (t) => {
+  const person = await signIn(await openSite(t))
+  const ask = async () => {
+    const thread = randomUUID()
+    await command(person, thread, 'run.start', { assistant_id: 'lead_agent', input: said('please ask me') })
+    const path = `/api/threads/${thread}`
+    await until(async () => (await person.get(path)).text.includes('"interrupted"'), 'it asks')
+    const interrupt_id = String(at((await person.get(`${path}/state`)).body, 'tasks', 0, 'interrupts', 0, 'id'))
+    const statuses = async () => listIn((await person.get(`${path}/runs`)).body).map((run) => at(run, 'status'))
+    const untilIdle = () => until(async () => (await person.get(path)).text.includes('"idle"'), 'it has gone on')
+    return { thread, interrupt_id, statuses, untilIdle }
+  }
+  for (let i = 0; i < 5; i++) {
+    const { thread, interrupt_id, statuses, untilIdle } = await ask()
+    const respond = (response: string) => command(person, thread, 'input.respond', { interrupt_id, response })
+    const answers = await Promise.all([respond('Tea'), respond('Coffee')])
+    t.strictSame(answers.map(({ type }) => type).toSorted(), ['error', 'success'])
+    await untilIdle()
+    t.strictSame(await statuses(), ['success', 'interrupted'])
+  }
+  const { thread, statuses, untilIdle } = await ask()
+  const tell = (words: string) =>
+    command(person, thread, 'run.start', { assistant_id: 'lead_agent', input: said(words) })
+  t.match(await Promise.all([tell('Tea'), tell('Coffee')]), [{ type: 'success' }, { type: 'success' }])
+  await until(async () => (await statuses()).length === 3, 'the second one is a message of its own')
+  await untilIdle()
+  t.strictSame(await statuses(), ['success', 'success', 'interrupted'])
+})
+
 t.test('a run that fails, or is cancelled, has one end that says so', async (t) => {
   const person = await signIn(await openSite(t))
   const thread = randomUUID()

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { defineAgent } from '../../lib/agent/define.ts'
 import type { Json } from '../../lib/base/types.ts'
-import { at, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
+import { asked, at, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
 import { scripted, startModel } from '../fixtures/model.ts'
 
 const CHAT = '/api/ai/chat'
@@ -232,3 +232,24 @@ t.test('what an agent sends beside its answer is a source, or data by its name',
   )
   t.equal(textOf(chunks), 'Read both')
 })
+
+t.test(
+  'a run that is to begin later is not the answer of a chat: who comes back gets the last one, and stops none',
+  async (t) => {
+    const person = await signIn(site)
+    const id = crypto.randomUUID()
+    const sent = chunksIn((await send(person, id, '/demo deltas=3 rate=0')).text)
+    const later = { ...asked('later'), after_seconds: 3600 }
+    const run = textIn((await person.post(`/api/threads/${id}/runs`, later)).body, 'run_id')
+    t.strictSame(chunksIn((await person.get(`${CHAT}/${id}/stream`)).text), sent)
+    const agUi = `/api/agui/lead_agent`
+    const input = { threadId: id, runId: 'fresh', messages: [], tools: [], context: [] }
+    t.match((await person.post(`${agUi}/connect`, input)).text, /RUN_FINISHED/)
+    t.match((await person.get(`${agUi}?threadId=${id}`)).body, { activeRun: null })
+    t.equal((await person.ask('DELETE', `${CHAT}/${id}/stream`)).status, 204)
+    const stop = `/api/copilotkit/agent/lead_agent/stop/${id}`
+    t.match((await person.post(stop)).body, { stopped: false })
+    t.match((await person.get(`/api/threads/${id}/runs/${run}`)).body, { status: 'pending' })
+    t.match((await person.post(stop, { runId: run })).body, { stopped: true }, 'one that is named is stopped')
+  }
+)

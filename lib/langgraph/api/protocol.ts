@@ -31,8 +31,9 @@ import { Subscriptions } from '../protocol/subscriptions.ts'
 import { isUnplaced } from '../../run/run-kwargs.ts'
 import { HEARTBEAT } from '../../run/log/frame.ts'
 import { asUser } from '../../base/scope.ts'
-import { type Json, type JsonObject, isObject, type Run } from '../../base/types.ts'
+import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import { throughDoor } from '../../protocols/door.ts'
+import { newestRuns } from '../../protocols/threads.ts'
 import { LANGGRAPH } from './dialect.ts'
 import { anObject, int, one, oneOf, shaped, text as string } from '../../routes/answers.ts'
 import { Authorizer } from '../../routes/authorization.ts'
@@ -70,7 +71,16 @@ export function protocolRoutes(services: Services): Route[] {
     return Array.isArray(tasks) ? tasks.filter(isObject).flatMap(({ interrupts }) => idsIn(interrupts ?? null)) : []
   }
 
-  const start = async (call: UserCall, asked: JsonObject): Promise<Run> => {
+  /** What the thread waits for, and the run that has asked it; null: for nothing, or its answer is on the way. */
+  const questionOf = async (threadId: string): Promise<Question | null> => {
+    const [asking = null] = await newestRuns(services, threadId)
+    if (asking && isInFlight(asking)) return null
+    const ids = await pendingInterrupts(threadId)
+    return ids.length > 0 ? { ids, asking } : null
+  }
+
+  /** @param key however often a run is begun with it, there is one */
+  const start = async (call: UserCall, asked: JsonObject, key: string | null = null): Promise<Run> => {
     requirePermission(call, 'runs:create')
     checkStrategy(call, asked.multitask_strategy)
     const { config: configured } = asked
@@ -80,7 +90,7 @@ export function protocolRoutes(services: Services): Route[] {
     const ours = { checkpoint_id, stream_mode: MODES, on_disconnect: 'continue', stream_subgraphs: true }
     const given = check(runBody, { ...asked, ...ours }, 'body')
     const body = policy ? await new Authorizer(services, policy.askFor(call)).run(given, threadId) : given
-    const request = { threadId, caller: callerIn(services, call), body, key: null, path: call.path, creator: null }
+    const request = { threadId, caller: callerIn(services, call), body, key, path: call.path, creator: null }
     const headers = services.configurableHeaders.of(call)
     const order = await orderFor(services, { ...request, dialect: LANGGRAPH, headers })
     if (await store.threads.get(threadId)) return runs.start(threadId, order)
@@ -99,15 +109,22 @@ export function protocolRoutes(services: Services): Route[] {
     ...(isObject(metadata) && { metadata })
   })
 
+  /** Of several answers at once one is given. null: another one was. */
+  const answer = (call: UserCall, { asking }: Question, asked: JsonObject): Promise<Run | null> =>
+    start(call, asked, asking && `answer ${asking.run_id}`).catch((error: unknown) => {
+      if (error instanceof Failure && error.code === 'idempotency_conflict') return null
+      throw error
+    })
+
   /** While an interrupt is open, the input is the answer to it. */
   const runStart = async (call: UserCall, { id, params }: Command): Promise<Answer> => {
     const { assistant_id, input = null } = params
     if (typeof assistant_id !== 'string' || assistant_id === '')
       return errorAnswer(id, 'invalid_argument', 'run.start requires an assistant_id.')
-    const isAnswer = input !== null && (await pendingInterrupts(call.params.thread_id!)).length > 0
-    const what: JsonObject = isAnswer ? { command: { resume: input } } : { input }
-    const multitask_strategy = strategyIn(params)
-    const run = await start(call, { assistant_id, ...what, ...common(params), multitask_strategy })
+    const asked: JsonObject = { assistant_id, ...common(params), multitask_strategy: strategyIn(params) }
+    const question = input === null ? null : await questionOf(call.params.thread_id!)
+    const answered = question && (await answer(call, question, { ...asked, command: { resume: input } }))
+    const run = answered ?? (await start(call, { ...asked, input }))
     return successAnswer(id, { run_id: run.run_id }, meta(call, run))
   }
 
@@ -115,11 +132,12 @@ export function protocolRoutes(services: Services): Route[] {
     const threadId = call.params.thread_id!
     const responses = responsesIn(params)
     if (!responses) return errorAnswer(id, 'invalid_argument', 'input.respond requires an interrupt_id.')
-    const [last] = await store.runs.list(threadId, { limit: 1, offset: 0 })
+    const [last] = await newestRuns(services, threadId)
     if (!last) return errorAnswer(id, 'no_such_run', 'No interrupted run is bound to this thread.')
-    const pending = await pendingInterrupts(threadId)
-    if (pending.length === 0)
-      return errorAnswer(id, 'invalid_argument', 'input.respond can only be used while the run is interrupted.')
+    const none = errorAnswer(id, 'invalid_argument', 'input.respond can only be used while the run is interrupted.')
+    const question = await questionOf(threadId)
+    if (!question) return none
+    const { ids: pending } = question
     const unknown = Object.keys(responses).find((name) => !pending.includes(name))
     if (unknown !== undefined)
       return errorAnswer(id, 'no_such_interrupt', `There is no open interrupt ${unknown.slice(0, 100)}.`)
@@ -128,8 +146,9 @@ export function protocolRoutes(services: Services): Route[] {
     const resume = pending.length === 1 ? Object.values(responses)[0]! : responses
     const command = { resume, ...(update !== undefined && { update }), ...(goto !== undefined && { goto }) }
     const assistant_id = last.assistant_id ?? 'lead_agent'
-    const run = await start(call, { assistant_id, command, ...common(params), multitask_strategy: 'enqueue' })
-    return successAnswer(id, {}, meta(call, run))
+    const asked = { assistant_id, command, ...common(params), multitask_strategy: 'enqueue' }
+    const run = await answer(call, question, asked)
+    return run ? successAnswer(id, {}, meta(call, run)) : none
   }
 
   const stateGet = async (call: UserCall, { id, params }: Command): Promise<Answer> => {
@@ -145,7 +164,7 @@ export function protocolRoutes(services: Services): Route[] {
   }
 
   const newest = async (call: UserCall): Promise<Run | null> => {
-    const [run] = await store.runs.list(call.params.thread_id!, { limit: 1, offset: 0 })
+    const [run] = await newestRuns(services, call.params.thread_id!)
     return run ?? null
   }
 
@@ -293,6 +312,12 @@ export function protocolRoutes(services: Services): Route[] {
       handler: socket
     })
   ])
+}
+
+interface Question {
+  readonly ids: readonly string[]
+  /** null: the thread is a copy, and the run is another's. */
+  readonly asking: Run | null
 }
 
 const NOT_SUPPORTED = ['state.listCheckpoints', 'state.fork', 'input.inject', 'subscription.reconnect']

@@ -80,8 +80,9 @@ export function copilotKitRoutes(services: Services): Route[] {
   const stop = async (call: UserCall<v.InferOutput<typeof stopBody>>): Promise<Reply> => {
     const threadId = await visibleThread(services, call, PROTOCOL, call.params.id!)
     const { runId } = call.body
-    const isMeant = (one: Run) => runId === undefined || runId === namesOf(one).runId || runId === one.run_id
-    const stopped = threadId === null ? 0 : await stopThread(services, threadId, isMeant)
+    const isNamed = (one: Run) => runId === namesOf(one).runId || runId === one.run_id
+    const stopped =
+      threadId === null ? 0 : await stopThread(services, threadId, runId === undefined ? undefined : isNamed)
     if (stopped === 0) return { json: { stopped: false, message: 'Nothing of this thread is running' } }
     return {
       json: { stopped: true, interrupt: { type: 'RUN_ERROR', message: 'Run stopped by user', code: 'STOPPED' } }

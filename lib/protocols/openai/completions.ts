@@ -10,6 +10,7 @@ import type { Place } from '../../run/delivery/streams.ts'
 import { PART_FILTER } from '../parts.ts'
 import { begunBefore, type RequestKey, requestKeyOf } from '../repeats.ts'
 import { eventsOfRun, streamRun } from '../stream.ts'
+import { newestRuns } from '../threads.ts'
 import {
   allChunks,
   chunkEvents,
@@ -76,8 +77,8 @@ export class Completions {
 
   /** A lasting thread has what was said: clients send all of it again, and what follows the last answer is new. */
   async #newOf(threadId: string, { messages }: JsonObject, all: Input): Promise<Input> {
-    const runs = await this.#services.store.runs.list(threadId, { limit: 1, offset: 0 })
-    if (runs.length === 0 || !Array.isArray(messages)) return all
+    const [newest] = await newestRuns(this.#services, threadId)
+    if (!newest || !Array.isArray(messages)) return all
     const last = messages.findLastIndex((one) => isObject(one) && one.role === 'assistant')
     if (last < 0) return all
     const fresh = messages.slice(last + 1)

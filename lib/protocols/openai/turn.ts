@@ -6,6 +6,7 @@ import { isObject, type Json, type JsonObject, type Run } from '../../base/types
 import { clientCallsAsked, openResultsIn, resultsIn } from '../client-tools.ts'
 import type { RequestKey } from '../repeats.ts'
 import { asks, Tasks } from '../tasks.ts'
+import { newestRuns } from '../threads.ts'
 import type { Input } from './input.ts'
 import { type Kept, KEPT } from './response.ts'
 import { chosen } from './models.ts'
@@ -69,7 +70,7 @@ export class Turns {
   }
 
   async #newestOf(threadId: string): Promise<Run | null> {
-    const [newest] = await this.#services.store.runs.list(threadId, { limit: 1, offset: 0 })
+    const [newest] = await newestRuns(this.#services, threadId)
     return newest ?? null
   }
 
