@@ -60,7 +60,8 @@ function chatOf(url: string, { method, body }: RequestInit): string | null {
   if (method !== 'POST') return url
   // What the transport has written.
   const { id } = JSON.parse(String(body)) as { readonly id?: unknown }
-  return typeof id === 'string' ? `${url}/${encodeURIComponent(id)}/stream` : null
+  const end = url.search(/[?#]|$/)
+  return typeof id === 'string' ? `${url.slice(0, end)}/${encodeURIComponent(id)}/stream${url.slice(end)}` : null
 }
 
 /** A message whose answer is stored before it is shown, if the chat has not said otherwise. */

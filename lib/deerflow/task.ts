@@ -92,9 +92,14 @@ function momentIn(text: string, zone: string): number {
   if (/(?:Z|[+-]\d\d:?\d\d)$/i.test(text)) return Date.parse(text)
   const asUtc = Date.parse(`${text}Z`)
   if (!Number.isFinite(asUtc)) return Number.NaN
-  const { year, month, day, hour, minute } = partsIn(zone, asUtc)
-  const offset = Date.UTC(year, month - 1, day, hour, minute) - Math.floor(asUtc / 60_000) * 60_000
-  return asUtc - offset
+  // On a day that changes the clock the offset there is another than the one that is meant.
+  return asUtc - offsetAt(zone, asUtc - offsetAt(zone, asUtc))
+}
+
+/** How far a zone is ahead, in ms. */
+function offsetAt(zone: string, at: number): number {
+  const { year, month, day, hour, minute } = partsIn(zone, at)
+  return Date.UTC(year, month - 1, day, hour, minute) - Math.floor(at / 60_000) * 60_000
 }
 
 /** @throws Refused 422 for an unknown zone */

@@ -1,13 +1,12 @@
 // The threads of clients that name them by texts of their own, runs begun on them, and what such a thread waits for.
 import { randomUUID } from 'node:crypto'
 import { fail } from '../base/errors.ts'
-import { type Interrupt, isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
+import { type Interrupt, isObject, type Json, type JsonObject, type Run, UNPLACED } from '../base/types.ts'
 import { type AskRules, type Authorization, mayAccess, type UserCall } from '../http/route.ts'
 import { check } from '../http/schema.ts'
 import { Authorizer } from '../routes/authorization.ts'
 import { alreadyEnded, callerIn, checkStrategy, orderFor, runBody } from '../routes/run-request.ts'
 import type { Services } from '../routes/services.ts'
-import { isUnplaced, newestPlaced } from '../run/run-kwargs.ts'
 import type { RequestKey } from './repeats.ts'
 
 const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
@@ -97,13 +96,29 @@ export function aboutThread(
   }
 }
 
-/** The runs of a thread that have their place in it, newest first. */
+/** A delayed run that has not begun has no place in its thread, and is none that somebody sees and stops. */
+const hasBegun = ({ ordinal }: Run): boolean => ordinal < UNPLACED
+
+/**
+ * The newest runs of a thread that have their place in it. Delayed ones are listed in front of them, and have said nothing.
+ * @param list of all, newest first
+ */
+export async function newestPlaced(
+  limit: number,
+  list: (page: { readonly limit: number; readonly offset: number }) => Promise<readonly Run[]>
+): Promise<Run[]> {
+  const found: Run[] = []
+  for (let offset = 0; ; offset += limit) {
+    const page = await list({ limit, offset })
+    found.push(...page.filter((run) => hasBegun(run)))
+    if (found.length >= limit || page.length < limit) return found.slice(0, limit)
+  }
+}
+
+/** The same of a thread of the caller. */
 export function newestRuns({ store }: ThreadServices, threadId: string, limit = 1): Promise<readonly Run[]> {
   return newestPlaced(limit, (page) => store.runs.list(threadId, page))
 }
-
-/** A delayed run is none that somebody sees and stops. */
-const hasBegun = (run: Run): boolean => !isUnplaced(run)
 
 /** Cancels the runs of a thread that are in flight, or those of them that are meant. What has come of them is kept. @returns how many */
 export async function stopThread(

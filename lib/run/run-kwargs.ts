@@ -51,22 +51,6 @@ export function isUnplaced({ ordinal }: Pick<Run, 'ordinal'>): boolean {
   return ordinal >= UNPLACED
 }
 
-/**
- * The newest runs of a thread that have their place in it. Delayed ones are listed in front of them, and have said nothing.
- * @param list of all, newest first
- */
-export async function newestPlaced(
-  limit: number,
-  list: (page: { readonly limit: number; readonly offset: number }) => Promise<readonly Run[]>
-): Promise<Run[]> {
-  const found: Run[] = []
-  for (let offset = 0; ; offset += limit) {
-    const page = await list({ limit, offset })
-    found.push(...page.filter((run) => !isUnplaced(run)))
-    if (found.length >= limit || page.length < limit) return found.slice(0, limit)
-  }
-}
-
 /** The input as messages and channel values. Message ids were assigned at creation. */
 export function inputOf(run: Run): { messages: InputMessage[]; channels: Record<string, Json> } {
   const { input } = run.kwargs

@@ -387,6 +387,13 @@ t.test('a task that runs once is due in its own time zone, and never again', asy
   t.match((await once(`${year}-01-01T12:00:00Z`)).body, { next_run_at: `${year}-01-01T12:00:00.000+00:00` })
   const far = await once(`${year + 3}-03-01T12:00:00`)
   t.match(far.body, { next_run_at: `${year + 3}-03-01T11:00:00.000+00:00` }, 'not on that day of the years before')
+  const changes = [
+    ['2030-03-10T03:30:00', 'America/New_York', '2030-03-10T07:30:00.000+00:00'],
+    ['2030-03-31T01:30:00', 'Europe/Berlin', '2030-03-31T00:30:00.000+00:00'],
+    ['2030-11-03T03:30:00', 'America/New_York', '2030-11-03T08:30:00.000+00:00']
+  ] as const
+  for (const [time, zone, next_run_at] of changes)
+    t.match((await once(time, zone)).body, { next_run_at }, `the clock changes on this day in ${zone}`)
   // The clock of Berlin has this hour twice.
   const twice = await once('2030-10-27T01:30:00Z')
   t.match(twice.body, { next_run_at: '2030-10-27T01:30:00.000+00:00' }, 'the second one, which is meant')

@@ -207,7 +207,7 @@ t.test('with exactFetch an answer goes on behind every cut, each chunk once', as
   const body = JSON.stringify({ ...send('', id, '/demo deltas=300 rate=400 reasoning'), headers: undefined })
   proxy.cutAfter(900, 1700, 600, 5000, 2345, 7777)
   const headers = { ...bearer, 'content-type': 'application/json' }
-  const response = await ask(`${proxy.url}/api/ai/chat`, { method: 'POST', headers, body })
+  const response = await ask(`${proxy.url}/api/ai/chat?tab=1`, { method: 'POST', headers, body })
   const text = await response.text()
   t.equal(proxy.cutsLeft, 0, 'it was cut as often as it was to be')
   const whole = (await owner.get(`/api/ai/chat/${id}/stream`)).text
