@@ -61,15 +61,14 @@ export const file = (type: string, ...others: string[]): Answers => ({
 })
 
 /** A page of a list, with its place in the whole. */
+const NEXT = { 'X-Pagination-Next': 'Offset of the next page; missing on the last one' }
+
 export const paged = (schema: JsonObject): Answers => ({
-  200: {
-    schema,
-    headers: {
-      'X-Pagination-Total': 'Number of matches',
-      'X-Pagination-Next': 'Offset of the next page; missing on the last one'
-    }
-  }
+  200: { schema, headers: { 'X-Pagination-Total': 'Number of matches', ...NEXT } }
 })
+
+/** A page of what is not counted. */
+export const nextNamed = (schema: JsonObject): Answers => ({ 200: { schema, headers: NEXT } })
 
 /** The whole, the part that a Range asks for, or nothing if the client has it already. */
 export const partly = (type: string, schema: JsonObject): Answers => ({

@@ -26,6 +26,7 @@ import {
 } from './join-request.ts'
 import {
   arrayOf,
+  nextNamed,
   nothing,
   one,
   placed,
@@ -148,13 +149,15 @@ export function runRoutes(services: Services): Route[] {
     const { params, query } = call
     const { offset, status } = query
     const limit = isFrontEnd(call) && query.limit === LIBRARY_LIMIT ? LISTED : query.limit
-    const asked = { limit, offset, kwargsBytes: LISTED_BYTES, ...(status && { status }) }
+    // One more, to see whether there are more.
+    const asked = { limit: limit + 1, offset, kwargsBytes: LISTED_BYTES, ...(status && { status }) }
     const page = await store.runs.list(params.thread_id!, asked)
     const fields = listIn(call, 'select')
-    const { jsonText } = await jsonList(page.map(viewFor(call)), (view) =>
+    const { jsonText, count } = await jsonList(page.slice(0, limit).map(viewFor(call)), (view) =>
       JSON.stringify(fields ? pick(view, fields) : view)
     )
-    return { jsonText }
+    // Long runs end a page before its limit does: who went on behind that would miss the rest.
+    return { jsonText, ...(count < page.length && { headers: { 'X-Pagination-Next': String(offset + count) } }) }
   }
 
   /** Where a rolled-back run is deleted, it does not exist even before. */
@@ -273,7 +276,7 @@ export function runRoutes(services: Services): Route[] {
       path: thread,
       query: listQuery,
       summary: 'Runs of a thread, newest first',
-      answers: one(arrayOf(selectable('Run'))),
+      answers: nextNamed(arrayOf(selectable('Run'))),
       reads: {
         query: { select: { description: 'Fields to return, repeated or separated by commas', schema: arrayOf(text) } }
       },

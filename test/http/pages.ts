@@ -116,3 +116,32 @@ t.test('pages cover each record once while others write [contract 4.4]', async (
   })
   await fc.assert(property, { numRuns: RUNS })
 })
+
+t.test(
+  'a page of runs names where the next one begins, also where long runs have ended it before its limit',
+  async (t) => {
+    const store = await openBackend(t, 'sqlite')
+    const site = await openSite(t, { store })
+    const ann = await signIn(site, 'ann')
+    const thread = await ann.thread()
+    const user_id = textIn((await ann.get('/api/v1/auth/me')).body, 'id')
+    for (let n = 0; n < 300; n++) await addRun(store, thread, { user_id, metadata: { n, long: 'x'.repeat(16_000) } })
+    const seen: unknown[] = []
+    let pages = 0
+    for (let offset: string | null = '0'; offset !== null; pages++) {
+      const answer: Response = await fetch(`${site.url}/api/threads/${thread}/runs?limit=300&offset=${offset}`, {
+        headers: ann.headers()
+      })
+      seen.push(...listIn(await answer.json()).map((run) => at(run, 'metadata', 'n')))
+      offset = answer.headers.get('x-pagination-next')
+    }
+    t.equal(pages, 2)
+    t.strictSame(
+      seen,
+      Array.from({ length: 300 }, (_, n) => 299 - n),
+      'each once, newest first'
+    )
+    const all = await fetch(`${site.url}/api/threads/${await ann.thread()}/runs`, { headers: ann.headers() })
+    t.notOk(all.headers.has('x-pagination-next'), 'there is no page behind the last one')
+  }
+)
