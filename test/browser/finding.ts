@@ -39,6 +39,29 @@ browserTest('the palette finds conversations and commands by keys alone', async 
   t.equal(await background(), 'rgb(20, 20, 25)', 'a reload keeps it')
 })
 
+browserTest('conversations stand below their day, week and month', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  await titled(person, ...Array.from({ length: 5 }, (_, n) => `Number ${n}`))
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  // As if each were older than the one above it.
+  const days = [0, 1, 5, 20, 400]
+  await page.route('**/api/threads/search', async (route) => {
+    const response = await route.fetch()
+    const list = listIn(await response.json()).map((thread, n) => ({
+      ...(thread as object),
+      updated_at: new Date(Date.now() - (days[n] ?? 0) * 86_400_000).toISOString()
+    }))
+    await route.fulfill({ response, json: list })
+  })
+  await visitor.open()
+  await page.locator('.thread').nth(4).waitFor()
+  const groups = await page.locator('.threads .when').allInnerTexts()
+  t.match(groups, ['Today', 'Yesterday', 'Previous 7 days', 'Previous 30 days', /^\w+ \d{4}$/])
+  t.equal(groups.length, 5)
+})
+
 browserTest('a word of a message is found in the list and the palette, and opens at its message', async (t) => {
   const site = await openSite(t)
   const person = await account(site.url, 'ada@example.com')
