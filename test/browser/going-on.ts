@@ -78,6 +78,9 @@ browserTest(
     const other = await visitor.tab()
     await other.open(`#/t/${threadId}`)
     await other.hasWords('w0002')
+    const device = await visit(t, site.url, { person })
+    await device.open(`#/t/${threadId}`)
+    await device.hasWords('w0002')
     // For as long as it takes until the other tab has seen it: that one ends it.
     await visitor.say('/demo deltas=100000 rate=50')
     await other.page.locator('[aria-label=Stop]').waitFor()
@@ -89,7 +92,7 @@ browserTest(
     t.strictSame([await visitor.lastAnswer(), await other.lastAnswer()], [text, text])
     await person.run(threadId, '/demo deltas=100 rate=50 size=7')
     await within(t, 1000, 'a run of the API is seen', () =>
-      Promise.all([visitor.hasWords('w00000'), other.hasWords('w00000')])
+      Promise.all([visitor, other, device].map((one) => one.hasWords('w00000')))
     )
     await Promise.all([visitor.hasWords('w00099'), other.hasWords('w00099')])
     t.equal(await other.page.locator('.message').count(), 6)
@@ -117,6 +120,7 @@ browserTest(
         .getByText(/trying again in \d+ s|Trying again/)
         .waitFor()
     })
+    await visitor.page.locator('.lost').getByRole('button', { name: 'Try now' }).waitFor()
     // Until some tries have failed: what it then takes to come back is longer than a blip.
     const before = proxy.connections
     await until(() => proxy.connections > before + 1, 'further tries')

@@ -350,9 +350,10 @@ browserTest('text in Chinese is found by a word of it, and the list says how man
   const site = await openSite(t)
   const person = await account(site.url, 'ada@example.com')
   const thread = await person.thread()
-  await person.post(`/api/threads/${thread}/runs/wait`, asked('今天天气很好 /demo deltas=2 rate=0'))
+  for (const words of ['今天天气很好', 'مرحبا بالعالم'])
+    await person.post(`/api/threads/${thread}/runs/wait`, asked(`${words} /demo deltas=2 rate=0`))
   await until(
-    async () => at((await person.get(`/api/v1/search?q=${encodeURIComponent('天气')}`)).body, 'total') !== 0,
+    async () => at((await person.get(`/api/v1/search?q=${encodeURIComponent('بالعالم')}`)).body, 'total') !== 0,
     'the index'
   )
   for (let n = 0; n < 230; n += 23)
@@ -366,6 +367,8 @@ browserTest('text in Chinese is found by a word of it, and the list says how man
   await visitor.open()
   await page.locator('#search').fill('天气')
   await page.getByRole('region', { name: 'Messages found' }).getByText('天气').first().waitFor()
+  await page.locator('#search').fill('بالعالم')
+  await page.getByRole('region', { name: 'Messages found' }).getByText('بالعالم').first().waitFor()
   await page.locator('#search').fill('number')
   await page.locator('.threads').getByText('200 of 230 found').waitFor()
 })
