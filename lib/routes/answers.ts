@@ -60,9 +60,9 @@ export const file = (type: string, ...others: string[]): Answers => ({
   304: null
 })
 
-/** A page of a list, with its place in the whole. */
 const NEXT = { 'X-Pagination-Next': 'Offset of the next page; missing on the last one' }
 
+/** A page of a list, with its place in the whole. */
 export const paged = (schema: JsonObject): Answers => ({
   200: { schema, headers: { 'X-Pagination-Total': 'Number of matches', ...NEXT } }
 })

@@ -41,10 +41,13 @@ export function filterQuery(call: Call): string {
 
 const ENDS = 'cancel_on_disconnect'
 
-/** Whether to cancel the run when this reader disconnects. Only for API tokens: with a session any web page could trigger it. */
+/**
+ * Whether to cancel the run when this reader disconnects. Only for API tokens: with a session any web page could trigger it. And not for
+ * HEAD, which reads nothing that it could leave.
+ */
 export function endsByLeaving(call: Call): boolean {
-  const { grant } = call
-  const mayCancel = grant?.kind === 'token' && grant.permissions?.has('runs:cancel')
+  const { grant, req } = call
+  const mayCancel = grant?.kind === 'token' && grant.permissions?.has('runs:cancel') && req.method !== 'HEAD'
   return mayCancel === true && ['1', 'true'].includes(searchParams(call).get(ENDS) ?? '')
 }
 

@@ -200,6 +200,12 @@ t.test('to start a run is not to stop others: strategies and actions that cancel
   const page = await person.open('GET', `${path}/stream?cancel_on_disconnect=1`)
   await page.untilFrames(2)
   page.leave()
+  // Nothing is read that could be left.
+  const head = await fetch(`${person.url}${path}/stream?cancel_on_disconnect=1`, {
+    method: 'HEAD',
+    headers: stops.headers()
+  })
+  t.equal(head.status, 200)
   await new Promise((resolve) => setTimeout(resolve, 200))
   t.equal(at((await person.get(path)).body, 'status'), 'running', 'nor a page, which any other could have asked for it')
   const next = await stops.post(`/api/threads/${thread}/runs`, asked('x', { multitask_strategy: 'interrupt' }))

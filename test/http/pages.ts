@@ -145,3 +145,17 @@ t.test(
     t.notOk(all.headers.has('x-pagination-next'), 'there is no page behind the last one')
   }
 )
+
+t.test('a page of the versions of an assistant names where the next one begins', async (t) => {
+  const person = await signIn(await openSite(t))
+  const made = await person.post('/api/assistants', { graph_id: 'lead_agent', name: 'One' })
+  const path = `/api/assistants/${textIn(made.body, 'assistant_id')}`
+  await person.ask('PATCH', path, { body: { name: 'Two' } })
+  const page = async (offset: number) => {
+    const { body, headers } = await person.post(`${path}/versions`, { limit: 1, offset })
+    const names = listIn(body).map((one) => at(one, 'name'))
+    return [names, headers.get('x-pagination-next'), headers.get('x-pagination-total')]
+  }
+  t.strictSame(await page(0), [['Two'], '1', '2'])
+  t.strictSame(await page(1), [['One'], null, '2'])
+})

@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { Failure, fail } from '../../base/errors.ts'
 import { type Route, route, type UserCall } from '../../http/route.ts'
-import { jsonList } from '../../http/reply.ts'
 import { integer, isWithin, jsonObject, listOf, metadata, objectOf, queryBoolean } from '../../http/schema.ts'
 import { configWithoutReserved, withoutReserved } from '../../base/reserved.ts'
 import type { AssistantPatch } from '../../store/store.ts'
@@ -184,8 +183,7 @@ export function assistantRoutes(services: Services): Route[] {
     const all = assistants.isSystem(assistant.assistant_id) ? [first] : stored
     const { limit, offset, metadata } = call.body
     const matching = await new Containment().among(all, metadata ?? {}).catch(costly)
-    const { jsonText } = await jsonList(matching.slice(offset, offset + limit))
-    return { jsonText }
+    return pageReply(matching, { limit, offset })
   }
 
   /**
@@ -294,7 +292,7 @@ export function assistantRoutes(services: Services): Route[] {
       body: versionsBody,
       bodyOptional: true,
       summary: 'Versions of an assistant, newest first',
-      answers: answer(arrayOf(ref('AssistantVersion'))),
+      answers: paged(arrayOf(ref('AssistantVersion'))),
       handler: versions
     }),
     route({
