@@ -3,11 +3,11 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { UserReads, Writer } from '../store/store.ts'
-import type { User } from '../base/accounts.ts'
 import { type Timestamp, timestamp } from '../base/types.ts'
 import type { ApiTokens } from './api-tokens.ts'
 import { findAccount } from './email.ts'
 import { hashPassword } from './password.ts'
+import { newVersion } from './session.ts'
 
 export const CREDENTIALS_FILE = 'admin_initial_credentials.txt'
 const PASSWORD_BYTES = 16
@@ -50,7 +50,7 @@ export async function resetAdmin({ users, apiTokens, writer, home, email }: Rese
   // Written before the account changes, renamed after: whatever fails, the file never names a password that is not valid.
   await writeFile(draft, credentials(user.email, password, timestamp()), { mode: 0o600, flag: 'wx', flush: true })
   try {
-    await renew(writer, user, await hashPassword(password), email)
+    await renew(users, writer, user.id, await hashPassword(password), email)
     // Whoever had the account may have created API tokens.
     await apiTokens.revokeAll(user.id)
     // Replaces the old file instead of overwriting it, which would keep its mode and links.
@@ -80,9 +80,14 @@ async function emailIn(file: string): Promise<string | undefined> {
   return /^email: (.+)$/m.exec(text)?.[1]
 }
 
-async function renew(writer: Writer, user: User, password_hash: string, email: string | null): Promise<void> {
-  const set = { password_hash, token_version: user.token_version + 1, needs_setup: true }
-  const updated = await writer.write({ name: 'user.update', id: user.id, set })
+async function renew(
+  users: UserReads,
+  writer: Writer,
+  id: string,
+  password_hash: string,
+  email: string | null
+): Promise<void> {
+  const updated = await newVersion({ users, writer }, id, () => ({ password_hash, needs_setup: true }))
   // The e-mail address does not change, so it cannot be taken; null: the account is gone [User 4].
   if (updated === null || updated === 'email_taken') throw new NobodyToReset(missing(email))
 }

@@ -174,6 +174,27 @@ const CODES: Readonly<Record<TokenFailure, 'token_expired' | 'token_invalid'>> =
   malformed: 'token_invalid'
 }
 
+export type AccountChange = Partial<Pick<User, 'password_hash' | 'email' | 'needs_setup'>>
+
+/**
+ * Changes an account and raises its token_version, which ends its sessions; null: there is no such account. `change` is asked again where
+ * another process was first, and may throw to refuse what it finds then.
+ */
+export async function newVersion(
+  { users, writer }: { readonly users: Pick<UserReads, 'byId'>; readonly writer: Writer },
+  id: string,
+  change: (now: User) => AccountChange
+): Promise<User | 'email_taken' | null> {
+  for (;;) {
+    const now = await users.byId(id)
+    if (now === null) return null
+    const { token_version: ifVersion } = now
+    const set = { ...change(now), token_version: ifVersion + 1 }
+    const updated = await writer.write({ name: 'user.update', id, set, ifVersion })
+    if (updated !== 'changed') return updated
+  }
+}
+
 /** A session that was opened by a process that did not list them. */
 const UNKNOWN = { device: null, address: null } as const
 

@@ -184,8 +184,8 @@ export class SingleSignOn {
       password_hash: null,
       token_version: token_version + 1
     }
-    const linked = await this.#parts.writer.write({ name: 'user.update', id, set })
-    if (linked === null || linked === 'email_taken') throw fail('sso_account_exists')
+    const linked = await this.#parts.writer.write({ name: 'user.update', id, set, ifVersion: token_version })
+    if (linked === null || typeof linked === 'string') throw fail('sso_account_exists')
     await this.#parts.apiTokens.revokeAll(id)
     this.#parts.sessions.revokeUser(id)
     await this.#parts.audit.record('account_linked', { ...by, actor: userName(id) }, userName(id), {
@@ -199,7 +199,7 @@ export class SingleSignOn {
     const { writer, people, log } = this.#parts
     const isSame = JSON.stringify(user.groups ?? []) === JSON.stringify(groups)
     const changed = isSame ? user : await writer.write({ name: 'user.update', id: user.id, set: { groups } })
-    if (changed === null || changed === 'email_taken') throw fail('user_not_found')
+    if (changed === null || typeof changed === 'string') throw fail('user_not_found')
     const role = roleOf(options, groups)
     if (role === null || role === changed.system_role || changed.system_role === 'service') return changed
     try {

@@ -3,6 +3,7 @@ import * as v from 'valibot'
 import { actorOf, userName } from '../auth/audit.ts'
 import { hashPassword } from '../auth/password.ts'
 import { readEmail } from '../auth/email.ts'
+import { type AccountChange, newVersion } from '../auth/session.ts'
 import type { User } from '../base/accounts.ts'
 import { fail } from '../base/errors.ts'
 import type { JsonObject } from '../base/types.ts'
@@ -38,8 +39,6 @@ const changeBody = objectOf({
 })
 const removeBody = objectOf({ current_password: v.optional(v.string(), '') })
 
-type UserChange = Partial<Pick<User, 'password_hash' | 'email' | 'needs_setup'>>
-
 export function userView({ id, email, system_role, needs_setup, oauth_provider }: User): JsonObject {
   // DeerFlow's page knows no other roles.
   return { id, email, system_role: system_role === 'admin' ? 'admin' : 'user', needs_setup, oauth_provider }
@@ -59,12 +58,8 @@ export function ownAccountRoutes(services: AuthServices, passwords: Passwords): 
     (await openSession(services, call, user, await isRemembered(call))).cookies
 
   /** Applies `change` and raises token_version, which ends the user's sessions. */
-  const newVersion = async (id: string, change: (now: User) => UserChange): Promise<User> => {
-    const updated = await passwords.inOrder.run(id, async () => {
-      const now = await users.byId(id)
-      const set = now && { ...change(now), token_version: now.token_version + 1 }
-      return set && writer.write({ name: 'user.update', id, set })
-    })
+  const changed = async (id: string, change: (now: User) => AccountChange): Promise<User> => {
+    const updated = await passwords.inOrder.run(id, () => newVersion({ users, writer }, id, change))
     if (updated === null) throw fail('user_not_found') // [User 4]
     if (updated === 'email_taken') throw fail('email_in_use')
     sessions.revokeUser(id)
@@ -86,7 +81,7 @@ export function ownAccountRoutes(services: AuthServices, passwords: Passwords): 
     if (!(await passwords.isRight(call, current_password, user.password_hash))) throw fail('current_password_wrong')
     const password_hash = await unlessBusy(hashPassword(new_password, { address: call.address }))
     const email = new_email == null ? {} : { email: new_email, needs_setup: false }
-    const updated = await newVersion(user.id, (now) => {
+    const updated = await changed(user.id, (now) => {
       // Of two concurrent changes the second was authorised by an outdated password.
       if (now.token_version !== user.token_version) throw fail('token_revoked')
       return { password_hash, ...email }
@@ -105,7 +100,7 @@ export function ownAccountRoutes(services: AuthServices, passwords: Passwords): 
   /** Ends all sessions but the caller's. */
   const endSessions = async (call: Call): Promise<Reply> => {
     const { id } = requireUser(call)
-    const updated = await newVersion(id, () => ({}))
+    const updated = await changed(id, () => ({}))
     await audit.record('sessions_ended', actorOf(call), userName(id))
     return {
       json: { message: 'All other sessions have ended' },

@@ -71,7 +71,8 @@ export class Passwords {
         // The password may have been changed meanwhile, and the old one must not come back.
         const now = await users.byId(user.id)
         if (now?.password_hash !== user.password_hash) return
-        await writer.write({ name: 'user.update', id: user.id, set: { password_hash } })
+        const ifVersion = now.token_version
+        await writer.write({ name: 'user.update', id: user.id, set: { password_hash }, ifVersion })
       })
     } catch (error) {
       log.warn({ err: error, user_id: user.id }, 'an old password hash could not be renewed')

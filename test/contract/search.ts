@@ -223,7 +223,11 @@ export function searchContract(t: Test, open: Open): void {
     let isOver = false
     // Each further text of a thread takes those before it to another shelf.
     const writing = (async () => {
-      for (let n = 0; !isOver; n++) await put(store, ids[(n * 7) % ids.length]!, [{ seq: n + 2, words: ['more'] }])
+      for (let n = 0; !isOver; n++) {
+        await put(store, ids[(n * 7) % ids.length]!, [{ seq: n + 2, words: ['more'] }])
+        // A store that never leaves this thread would let nobody else run.
+        await new Promise((resolve) => setImmediate(resolve))
+      }
     })()
     const wanted = ids.map((id) => `${id} 1`).sort()
     let counted = 0

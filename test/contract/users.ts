@@ -145,6 +145,18 @@ export function userStoreContract(t: Test, open: Open): void {
     t.strictSame(await store.users.admin(), { ...expected, ...set })
   })
 
+  test('user.update of another version than the one that is meant answers changed and changes nothing', async (t, store) => {
+    const user = aUser({ token_version: 3 })
+    await write(store, { name: 'user.create', user })
+    const update = (ifVersion: number, token_version: number) =>
+      write(store, { name: 'user.update', id: user.id, set: { token_version }, ifVersion })
+    t.equal(await update(2, 4), 'changed')
+    t.strictSame(await store.users.byId(user.id), user)
+    const both = await Promise.all([update(3, 4), update(3, 4)])
+    t.equal(both.filter((answer) => answer === 'changed').length, 1, 'of two at once one')
+    t.match(await store.users.byId(user.id), { token_version: 4 })
+  })
+
   test('user.update of a user that has vanished answers null and creates none', async (t, store) => {
     t.equal(await write(store, { name: 'user.update', id: 'gone', set: { token_version: 1 } }), null)
     t.equal(await store.users.byId('gone'), null)

@@ -143,6 +143,36 @@ t.test('of two changes of password at once one holds, and the other is told so',
   t.equal((await (isFirst ? other : one).me()).status, 401, 'the session of the other has ended')
 })
 
+onEachBackend(
+  t,
+  'a reset in another process stands, though a change of the password was under way',
+  async (t, backend) => {
+    let isReset = false
+    const writer = (same: Writer): Writer => ({
+      async write(op) {
+        // Between this process's last look and its write.
+        if (op.name === 'user.update' && !isReset) {
+          isReset = true
+          await same.write({
+            name: 'user.update',
+            id: String(Reflect.get(op, 'id')),
+            set: { password_hash: '2$reset', token_version: 1 }
+          })
+        }
+        return same.write(op)
+      }
+    })
+    const house = await openHouse(t, { backend, writer })
+    const browser = new Browser(house)
+    const { body } = await browser.register('ann@example.com')
+    t.match(await browser.change(PASSWORD, 'brand-new-secret-1'), {
+      status: 401,
+      body: { detail: { code: 'token_invalid' } }
+    })
+    t.match(await house.store.users.byId(String(body.id)), { password_hash: '2$reset', token_version: 1 })
+  }
+)
+
 t.test('new_email moves the account and ends set-up; a taken one changes nothing, the own one is fine', async (t) => {
   const house = await openHouse(t)
   const browser = new Browser(house)

@@ -37,8 +37,14 @@ export interface Ops {
   'user.create': { in: { user: User }; out: 'created' | 'email_taken' }
   /** Creates the first administrator; of any number of racing calls exactly one succeeds. */
   'user.initialize': { in: { user: User }; out: 'created' | 'initialized' | 'email_taken' }
-  /** null: the user no longer exists. */
-  'user.update': { in: { id: string; set: UserPatch }; out: User | 'email_taken' | null }
+  /**
+   * null: the user no longer exists. With `ifVersion` only of one whose `token_version` is that, else `changed`: of two who change a
+   * password at once, in two processes, the second must not take back what the first was for.
+   */
+  'user.update': {
+    in: { id: string; set: UserPatch; ifVersion?: number }
+    out: User | 'email_taken' | 'changed' | null
+  }
   /**
    * Removes an account with its API tokens and sessions, and makes the job that removes what it has left. last_admin: nothing is removed, or whoever
    * comes first could set up the service anew; null: there is no such account.

@@ -215,9 +215,10 @@ export const userWrites: StepWrites<UserOps> = {
     return admins.length > 0 ? 'initialized' : yield* create(user)
   },
 
-  *'user.update'({ id, set }) {
+  *'user.update'({ id, set, ifVersion }) {
     const found = yield* find('id = $1 FOR UPDATE', id)
     if (!found) return null
+    if (ifVersion !== undefined && ifVersion !== found.token_version) return 'changed'
     const next = { ...found, ...set }
     const holders = yield* ask('SELECT 1 FROM users WHERE email = $1 AND id <> $2', next.email, id)
     if (holders.length > 0) return 'email_taken'
