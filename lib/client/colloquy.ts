@@ -9,7 +9,7 @@ import { isChunk, textIn } from '../conversation/chunk.ts'
 import { ApiError, isTemporary, refusalOf } from './api-error.ts'
 import { type Frame, FrameParser, positionOf } from './frames.ts'
 import { beatMsOf, CONNECT_MS, END_MS, grownMs, HANGING_MS, SHORT_ATTEMPTS, SHORT_MS } from './silence.ts'
-import { Silence, silenceMsOf, Watchdog } from './silence.ts'
+import { Silence, silenceMsOf, SILENT_MS, SILENT_PAUSE_MS, Watchdog } from './silence.ts'
 import { type ToolCallPart, Transcript, type TranscriptMessage } from './transcript.ts'
 
 export { ApiError, FrameParser, Transcript }
@@ -166,7 +166,7 @@ export class RunStream implements AsyncIterable<Frame> {
   #watchdog: Watchdog | null = null
   /** Silence after which it may hang, in ms. */
   #hangingMs = HANGING_MS
-  /** Short attempts that are left; null: nothing was silent. */
+  /** Short attempts that are left; null: nothing has been silent since it was open. */
   #shortLeft: number | null = null
   readonly #onAbort = () => this.close()
   #onStarted: (run: RunRef) => void = () => {}
@@ -261,8 +261,8 @@ export class RunStream implements AsyncIterable<Frame> {
   async #connect(): Promise<Response | null> {
     this.#options.onConnection?.({ state: 'connecting', failures: this.#failures })
     const { connectMs = CONNECT_MS, silenceMs } = this.#options
-    const ms = this.#shortLeft ? Math.min(SHORT_MS, connectMs) : connectMs
-    const watchdog = new Watchdog(ms, this.#abort.signal)
+    const most = this.#shortLeft ? SHORT_MS : this.#shortLeft === 0 ? SILENT_MS : connectMs
+    const watchdog = new Watchdog(Math.min(most, connectMs), this.#abort.signal)
     this.#watchdog = watchdog
     this.#hangingMs = HANGING_MS
     try {
@@ -352,7 +352,8 @@ export class RunStream implements AsyncIterable<Frame> {
     if (this.#isClosed) return Promise.resolve()
     const { backoffMs = BACKOFF_MS, backoffMaxMs = BACKOFF_MAX_MS } = this.#options
     const asked = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0
-    const most = grownMs(this.#failures, backoffMs, backoffMaxMs)
+    const longest = error instanceof Silence ? Math.min(SILENT_PAUSE_MS, backoffMaxMs) : backoffMaxMs
+    const most = grownMs(this.#failures, backoffMs, longest)
     const ms = this.#isHasty(error) ? 0 : Math.max(asked, most / 2 + (Math.random() * most) / 2)
     this.#failures++
     this.#options.onConnection?.({ state: 'waiting', failures: this.#failures, retryAt: Date.now() + ms, error })
@@ -367,11 +368,11 @@ export class RunStream implements AsyncIterable<Frame> {
     })
   }
 
-  /** Whether the next attempt is made without delay: of a series of short ones, which ends with one that is not short. */
+  /** Whether the next attempt is made without delay: of the series of short ones, which ends with one that is not short. */
   #isHasty(error: unknown): boolean {
-    if (!(error instanceof Silence)) return false
-    this.#shortLeft = this.#shortLeft === 0 ? null : (this.#shortLeft ?? SHORT_ATTEMPTS + 1) - 1
-    return this.#shortLeft !== null
+    if (!(error instanceof Silence) || this.#shortLeft === 0) return false
+    this.#shortLeft = (this.#shortLeft ?? SHORT_ATTEMPTS + 1) - 1
+    return true
   }
 }
 

@@ -16,6 +16,12 @@ export const HANGING_MS = 500
  */
 export const SHORT_ATTEMPTS = 5
 export const SHORT_MS = 1000
+/**
+ * Behind those, limits of an attempt and of the pause before the next one, in ms: nothing says when a network is good again that has
+ * swallowed everything, and an attempt that has begun before may hang. Together they stay below 10 s.
+ */
+export const SILENT_MS = 6000
+export const SILENT_PAUSE_MS = 3000
 
 /** Between the heartbeats of a stream, in ms. */
 export function beatMsOf({ headers }: Response): number {

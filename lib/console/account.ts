@@ -7,6 +7,7 @@ import { keepsThreads, setKeepsThreads } from './kept-threads.ts'
 import { copyText } from './clipboard.ts'
 import { changePassword, endOthers, me, PASSWORD_RULES, signOut } from './session.ts'
 import { EndOfAccount, Files, Sessions, Sure } from './own-account.ts'
+import { Removals } from './removals.ts'
 import { setTheme, type Theme, theme } from './theme.ts'
 import { ago } from './time.ts'
 import { notify, notifyFailure } from './toast.ts'
@@ -77,7 +78,7 @@ function Password() {
     </form>
     <p class="hint" id="new-rules">${t(PASSWORD_RULES)} Changing it signs out every other device.</p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    <p><button class="plain" onClick=${() => void signOutElsewhere()}><${Icon} name="out" /> Sign out everywhere else</button></p>
+    <p><${Sure} name=${t('Sign out everywhere else')} label="Sign out everywhere else" icon="out" onSure=${() => void signOutElsewhere()} /></p>
   </section>`
 }
 
@@ -128,6 +129,8 @@ interface Fact {
   readonly content: string
 }
 
+const removals = new Removals()
+
 /** What the agent remembers of its user. */
 function Memory() {
   const [facts, setFacts] = useState<readonly Fact[] | null>(null)
@@ -137,12 +140,14 @@ function Memory() {
       () => setFacts([])
     )
   useEffect(() => void load(), [])
-  const forget = (id: string) => call('DELETE', `/api/memory/facts/${encodeURIComponent(id)}`).then(load, notifyFailure)
+  const forget = (id: string) =>
+    removals.add(id, { path: `/api/memory/facts/${encodeURIComponent(id)}`, told: 'It is forgotten.', onGone: load })
+  const shown = facts?.filter(({ id }) => !removals.has(id))
   return html`<section>
     <h3>What is remembered of you</h3>
-    ${facts?.length === 0 && html`<p class="hint">Nothing yet.</p>`}
+    ${shown?.length === 0 && html`<p class="hint">Nothing yet.</p>`}
     <ul class="tokens">
-      ${(facts ?? []).map(({ id, content }) => html`<li key=${id}><div dir="auto">${content}</div><button class="quiet" aria-label=${t('Forget: {}', content)} onClick=${() => void forget(id)}><${Icon} name="bin" /></button></li>`)}
+      ${shown?.map(({ id, content }) => html`<li key=${id}><div dir="auto">${content}</div><button class="quiet" aria-label=${t('Forget: {}', content)} onClick=${() => forget(id)}><${Icon} name="bin" /></button></li>`)}
     </ul>
   </section>`
 }

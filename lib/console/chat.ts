@@ -13,7 +13,7 @@ import { nameOf, versionsOf } from './files.ts'
 import { classes, focusComposer, html, Icon } from './html.ts'
 import { Later, useLater } from './later.ts'
 import { markdown, Message } from './message.ts'
-import { plainText, stopOf } from './records.ts'
+import { type Chosen, choicesIn, plainText, stopOf } from './records.ts'
 import { QueueList } from './queue.ts'
 import { go, place } from './router.ts'
 import { me } from './session.ts'
@@ -70,6 +70,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
   const wantedId = place.value.view === 'thread' ? place.value.messageId : null
   const { isAway, toEnd } = useEnd(scroller, messages, wantedId)
   const rows = useMemo(() => rowsOf(messages), [messages])
+  const choices = choicesIn(conversation, messages)
   useWanted(wantedId, state === 'ready' && hasMarkdown, toEnd)
   const send = (text: string) => conversation.outbox.send(text, [], choice.value).catch(notifyFailure)
 
@@ -122,7 +123,8 @@ export function Chat({ conversation, onSent }: ChatProps) {
             (group, g, all) =>
               html`<${Group} key=${g} size=${group.length} isDrawn=${g >= all.length - 2 || group.some(({ message }) => message.id === wantedId)} render=${() =>
                 group.map(
-                  (row) => html`<${MessageRow} key=${row.message.id} ...${{ row, conversation, isRunning }} />`
+                  (row) =>
+                    html`<${MessageRow} key=${row.message.id} ...${{ row, conversation, isRunning, chosen: choices.get(row.message.id) }} />`
                 )} />`
           )}
           ${waitsForWords && html`<div class="waiting" role="status"><i></i><i></i><i></i><span>${conversation.progress.value ?? ''}</span></div>`}
@@ -136,8 +138,8 @@ export function Chat({ conversation, onSent }: ChatProps) {
               (question) =>
                 html`<${Later} key=${question.id} load=${questions} props=${{
                   question,
-                  onAnswer: (answer: unknown) =>
-                    conversation.outbox.answer(question.id, answer).then(focusComposer, (error) => {
+                  onAnswer: (answer: unknown, chosen: readonly Chosen[]) =>
+                    conversation.outbox.answer(question, answer, chosen).then(focusComposer, (error) => {
                       notifyFailure(error)
                       throw error
                     })
@@ -191,6 +193,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
 
 const artifacts = () => import('./artifacts.ts')
 const questions = () => import('./question.ts')
+const choicesView = () => import('./review.ts')
 const plan = () => import('./plan.ts')
 
 /** Seconds without a word from which on a run's silence is shown. */
@@ -256,9 +259,11 @@ interface RowProps {
   readonly row: Row
   readonly conversation: Conversation
   readonly isRunning: boolean
+  /** What its user has chosen when the agent asked behind it. */
+  readonly chosen: readonly Chosen[] | undefined
 }
 
-function MessageRow({ row, conversation, isRunning }: RowProps) {
+function MessageRow({ row, conversation, isRunning, chosen }: RowProps) {
   const { message, results, isLast, answer } = row
   const runId = message.type === 'human' ? conversation.shown.runOf(message) : null
   const branches = runId === null ? [] : conversation.branches.of(runId).map(({ run_id }) => run_id)
@@ -267,7 +272,8 @@ function MessageRow({ row, conversation, isRunning }: RowProps) {
     .map((id) => branches.indexOf(id ?? ''))
     .find((at) => at >= 0)
   const lanes = conversation.lanes.list.value.filter(({ callerId }) => callerId === message.id)
-  return html`<${Message} ...${{ message, conversation, results, isLast, isRunning, branches, lanes, branch: branch ?? -1 }} />`
+  return html`<${Message} ...${{ message, conversation, results, isLast, isRunning, branches, lanes, branch: branch ?? -1 }} />
+    ${chosen && html`<${Later} load=${choicesView} props=${{ chosen }} />`}`
 }
 
 /** First questions that the installation offers. */

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { html, Icon } from './html.ts'
+import { Toasts } from './toast.ts'
 
 interface DialogProps {
   readonly title: string
@@ -41,5 +42,6 @@ export function Dialog({ title, onClose, isWide, isBare, children }: DialogProps
       }
       ${children}
     </div>
+    <${Toasts} />
   </dialog>`
 }

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { call, colloquy } from './api.ts'
 import { html } from './html.ts'
 import { View as QuestionForm } from './question.ts'
-import { type Checkpoint, newId, type Question } from './records.ts'
+import { answering, type Checkpoint, type Chosen, newId, type Question } from './records.ts'
 import { threadLink } from './router.ts'
 import { titleOf, type Thread } from './threads.ts'
 import { ago } from './time.ts'
@@ -24,16 +24,18 @@ export function View() {
 
 function Entry({ thread }: { readonly thread: Thread }) {
   const [questions, setQuestions] = useState<readonly Question[] | null>(null)
+  /** The run that asks. */
+  const [runId, setRunId] = useState<string | null>(null)
   const path = `/api/threads/${encodeURIComponent(thread.thread_id)}`
   useEffect(() => {
-    call<Checkpoint>('GET', `${path}/state`).then(
-      ({ tasks }) => setQuestions(tasks.flatMap(({ interrupts }) => interrupts)),
-      notifyFailure
-    )
+    call<Checkpoint>('GET', `${path}/state`).then(({ tasks, metadata }) => {
+      setQuestions(tasks.flatMap(({ interrupts }) => interrupts))
+      setRunId(metadata.run_id ?? null)
+    }, notifyFailure)
   }, [thread.updated_at])
-  const answer = async ({ id }: Question, value: unknown) => {
-    const resume = questions?.length === 1 ? value : { [id]: value }
-    const body = { command: { resume }, on_disconnect: 'continue', metadata: {} }
+  const answer = async (question: Question, value: unknown, chosen: readonly Chosen[]) => {
+    const resume = questions?.length === 1 ? value : { [question.id]: value }
+    const body = { command: { resume }, on_disconnect: 'continue', metadata: answering(question, runId, chosen) }
     try {
       await colloquy.request('POST', `${path}/runs`, { body, headers: { 'Idempotency-Key': newId() } })
       notify('Answered. The agent goes on.')
@@ -47,6 +49,6 @@ function Entry({ thread }: { readonly thread: Thread }) {
   if (questions?.length === 0) return null
   return html`<section class="asks" aria-label=${titleOf(thread)}>
     <header><a href=${threadLink(thread.thread_id)} dir="auto">${titleOf(thread)}</a> <small>${ago(thread.updated_at)}</small></header>
-    ${(questions ?? []).map((question) => html`<${QuestionForm} key=${question.id} question=${question} isQuiet onAnswer=${(value: unknown) => answer(question, value)} />`)}
+    ${(questions ?? []).map((question) => html`<${QuestionForm} key=${question.id} question=${question} isQuiet onAnswer=${(value: unknown, chosen: readonly Chosen[]) => answer(question, value, chosen)} />`)}
   </section>`
 }

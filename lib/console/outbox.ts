@@ -6,7 +6,8 @@ import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
 import type { Branches } from './branches.ts'
 import { readKept, writeKept } from './device.ts'
 import type { Queue } from './queue.ts'
-import { type Attached, filesIn, filesOf, humanMessage, newId, plainText, type Question } from './records.ts'
+import { answering, type Attached, type Chosen, filesIn, filesOf, humanMessage, newId } from './records.ts'
+import { plainText, type Question, type RunMetadata } from './records.ts'
 import type { ShownMessages } from './shown-messages.ts'
 import { deliver, dropUnsent, type Message, putUnsent, sending, type Unsent, unsentIn } from './unsent.ts'
 
@@ -17,6 +18,7 @@ interface Target {
   readonly active: ReadonlySignal<string | null>
   readonly messages: ReadonlySignal<readonly TranscriptMessage[]>
   readonly questions: ReadonlySignal<readonly Question[]>
+  readonly answering: Signal<RunMetadata | null>
   readonly branches: Branches
   readonly queue: Queue
   readonly shown: ShownMessages
@@ -124,10 +126,11 @@ export class Outbox {
   }
 
   /** Answers a question of the agent. With several questions, the others are asked again. */
-  async answer(id: string, value: unknown): Promise<void> {
+  async answer(question: Question, value: unknown, chosen: readonly Chosen[]): Promise<void> {
     const isOnly = this.#target.questions.value.length === 1
-    const metadata = { parent_run: this.#lastRun() }
-    await this.#run({ command: { resume: isOnly ? value : { [id]: value } }, metadata })
+    const metadata = answering(question, this.#lastRun(), chosen)
+    this.#target.answering.value = metadata
+    await this.#run({ command: { resume: isOnly ? value : { [question.id]: value } }, metadata })
   }
 
   async #run(body: object): Promise<void> {

@@ -17,20 +17,28 @@ interface Session {
   readonly is_current: boolean
 }
 
-/** A button that asks once more before it acts. */
-export function Sure({
-  name,
-  label,
-  onSure
-}: {
+interface SureProps {
   readonly name: string
+  /** What it does, when it asks. */
   readonly label: string
   readonly onSure: () => void
-}) {
+  /** It is pressed by its name, behind this icon; none: by an icon. */
+  readonly icon?: string
+}
+
+/** A button that asks once more before it acts. */
+export function Sure({ name, label, onSure, icon }: SureProps) {
   const [isAsked, setAsked] = useState(false)
-  return isAsked
-    ? html`<button class="danger" aria-label=${t('{}, really', name)} onClick=${onSure} onBlur=${() => setAsked(false)}>${label}?</button>`
-    : html`<button class="quiet" aria-label=${name} onClick=${() => setAsked(true)}><${Icon} name="bin" /></button>`
+  const ask = () => setAsked(true)
+  const act = () => {
+    setAsked(false)
+    onSure()
+  }
+  if (isAsked)
+    return html`<button class="danger" aria-label=${t('{}, really', name)} onClick=${act} onBlur=${() => setAsked(false)}>${label}?</button>`
+  return icon
+    ? html`<button class="plain" onClick=${ask}><${Icon} name=${icon} /> ${name}</button>`
+    : html`<button class="quiet" aria-label=${name} onClick=${ask}><${Icon} name="bin" /></button>`
 }
 
 export function Sessions() {

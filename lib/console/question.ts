@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { say } from './announce.ts'
 import { html } from './html.ts'
-import type { Question } from './records.ts'
+import type { Chosen, Question } from './records.ts'
 import { ReviewCards, reviewIn } from './review.ts'
 import { t } from './words.ts'
 
@@ -10,8 +10,11 @@ interface QuestionProps {
   readonly question: Question
   /** It is one of several, and neither spoken nor focused. */
   readonly isQuiet?: boolean
-  /** @throws the error, after which the user can answer again */
-  readonly onAnswer: (answer: unknown) => Promise<void>
+  /**
+   * @param chosen what stays of it
+   * @throws the error, after which the user can answer again
+   */
+  readonly onAnswer: (answer: unknown, chosen: readonly Chosen[]) => Promise<void>
 }
 /** A choice: its label, and the answer it sends. */
 interface Choice {
@@ -43,10 +46,10 @@ export function View({ question, onAnswer, isQuiet }: QuestionProps) {
     say(review || !labels ? asks : `${asks} ${t('Choose: {}.', labels)}`)
     if (isFocusFree()) focus()
   }, [])
-  const answer = (value: unknown) => {
+  const answer = (value: unknown, chosen = [chosenOf(text, value)]) => {
     if (isSent) return
     setSent(true)
-    onAnswer(value).catch(() => {
+    onAnswer(value, chosen).catch(() => {
       setSent(false)
       requestAnimationFrame(focus)
     })
@@ -74,6 +77,11 @@ export function View({ question, onAnswer, isQuiet }: QuestionProps) {
       ${read && html`<button class="primary" disabled=${isSent}>Answer</button>`}
     </div>
   </form>`
+}
+
+function chosenOf(asked: string, value: unknown): Chosen {
+  const words = typeof value === 'string' ? value : JSON.stringify(value)
+  return { asked, choice: null, words, fields: [] }
 }
 
 /** Nobody is writing or reading anywhere: the focus is nowhere, or in an empty composer. */

@@ -2,13 +2,34 @@
 import type { TranscriptMessage } from '../client/colloquy.ts'
 import { t } from './words.ts'
 
+/** What this page keeps with a run. */
+export interface RunMetadata {
+  readonly branch_of?: string
+  readonly parent_run?: string | null
+  /** It goes on with an answer: the question's id, and what was chosen. */
+  readonly answered?: string
+  readonly chosen?: readonly Chosen[]
+}
+
+/** What a user has said to a question, or decided about a tool call: the words of its card. */
+export interface Chosen {
+  /** The question, or the tool. */
+  readonly asked: string
+  /** What was done with the call; null: the question was answered. */
+  readonly choice: string | null
+  /** The answer, or why. */
+  readonly words: string
+  /** The call's arguments as they are now. */
+  readonly fields: readonly (readonly [name: string, value: string])[]
+}
+
 export interface Run {
   readonly run_id: string
   readonly thread_id: string
   readonly status: string
   readonly error: string | null
   readonly stop_reason: string | null
-  readonly metadata: { readonly branch_of?: string; readonly parent_run?: string | null }
+  readonly metadata: RunMetadata
   readonly kwargs?: { readonly input?: { readonly messages?: unknown } | null }
   readonly created_at: string
   readonly updated_at: string
@@ -158,3 +179,65 @@ export function failureOf({ error, stop_reason }: Run): string {
 
 export const isInFlight = ({ status }: Run): boolean => status === 'pending' || status === 'running'
 export const isFailed = ({ status }: Run): boolean => status === 'error' || status === 'timeout'
+
+/** Characters of a word, of an answer, and of all that a run keeps of it. */
+const FIELD_MAX = 200
+const WORDS_MAX = 1000
+const CHOSEN_MAX = 6000
+
+/** Metadata of a run that goes on with an answer. It is cut where it is long: an answer is never refused because of it. */
+export function answering({ id }: Question, parent: string | null, chosen: readonly Chosen[]): RunMetadata {
+  const short = chosen.map((one) => ({
+    ...one,
+    asked: cut(one.asked, WORDS_MAX),
+    words: cut(one.words, WORDS_MAX),
+    fields: one.fields.map(([name, value]) => [cut(name, FIELD_MAX), cut(value, FIELD_MAX)] as const)
+  }))
+  const bare = () => short.map((one) => ({ ...one, words: cut(one.words, FIELD_MAX), fields: [] }))
+  const kept = JSON.stringify(short).length > CHOSEN_MAX ? bare() : short
+  return { parent_run: parent, answered: id, chosen: JSON.stringify(kept).length > CHOSEN_MAX ? [] : kept }
+}
+
+const cut = (text: string, max: number) => (text.length > max ? `${text.slice(0, max)}…` : text)
+
+/** Metadata is anybody's: only what this page has written is shown. */
+function isChosen(given: unknown): given is readonly Chosen[] {
+  const isOne = ({ asked, words, fields }: Partial<Chosen>) =>
+    typeof asked === 'string' && typeof words === 'string' && Array.isArray(fields) && fields.every(Array.isArray)
+  return Array.isArray(given) && given.every((one) => one !== null && isOne(one))
+}
+
+/** A conversation whose user has answered questions. */
+interface Answered {
+  /** Newest first. */
+  readonly runs: { readonly value: readonly Run[] }
+  /** Of the run that goes on with an answer now. */
+  readonly answering: { readonly value: RunMetadata | null }
+  readonly shown: { runOf(message: TranscriptMessage): string | null }
+}
+
+/** What was chosen, by the message behind which it was: of a call that has its answer as its result, nothing. */
+export function choicesIn(
+  { runs, answering: now, shown }: Answered,
+  messages: readonly TranscriptMessage[]
+): ReadonlyMap<string, readonly Chosen[]> {
+  const choices = new Map<string, readonly Chosen[]>()
+  const all = [...(now.value ? [{ run_id: '', metadata: now.value }] : []), ...runs.value]
+  const answers = all.filter(({ metadata }) => isChosen(metadata.chosen))
+  if (answers.length === 0) return choices
+  const calls = new Set(messages.flatMap((message) => message.calls.map(({ id }) => id)))
+  // The last message of each run; '': of those whose run is unknown.
+  const spoken = messages.filter(({ type }) => type !== 'tool')
+  const lastOf = new Map(spoken.map((one) => [shown.runOf(one) ?? '', one.id]))
+  const known = new Map(answers.map(({ run_id, metadata }) => [run_id, metadata]))
+  for (const { metadata } of answers.toReversed()) {
+    let place = metadata.parent_run
+    // A run that has only asked again has no message of its own. What clients have written may lead in a circle.
+    for (let left = answers.length; left > 0 && place && !lastOf.has(place) && known.has(place); left--)
+      place = known.get(place)?.parent_run
+    const at = lastOf.get(place ?? '')
+    if (at !== undefined && metadata.chosen && !calls.has(metadata.answered ?? null))
+      choices.set(at, [...(choices.get(at) ?? []), ...metadata.chosen])
+  }
+  return choices
+}

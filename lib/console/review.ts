@@ -2,6 +2,7 @@
 // human-in-the-loop requests and those of agent-inbox, and answers in their own form.
 import { useState } from 'preact/hooks'
 import { html } from './html.ts'
+import type { Chosen } from './records.ts'
 import { t } from './words.ts'
 
 type Json = unknown
@@ -23,7 +24,7 @@ interface Review {
   readonly answer: (decisions: readonly Decision[]) => Json
 }
 
-interface Decision {
+export interface Decision {
   readonly choice: Choice
   readonly name: string
   readonly args: Args
@@ -101,18 +102,27 @@ const LABELS: Readonly<Record<Choice, string>> = {
 interface CardsProps {
   readonly review: Review
   readonly isSent: boolean
-  readonly onAnswer: (answer: Json) => void
+  readonly onAnswer: (answer: Json, chosen: readonly Chosen[]) => void
 }
+
+/** What stays of a decision. */
+const chosenBy = ({ choice, name, args, reason }: Decision): Chosen => ({
+  asked: name,
+  choice,
+  words: reason,
+  fields: Object.entries(args).map(([key, value]) => [key, shown(value)])
+})
 
 /** It is answered when each call is decided. */
 export function ReviewCards({ review, isSent, onAnswer }: CardsProps) {
   const [decisions, setDecisions] = useState<readonly (Decision | null)[]>(review.calls.map(() => null))
   const left = decisions.filter((one) => one === null).length
+  const send = (all: readonly Decision[]) => onAnswer(review.answer(all), all.map(chosenBy))
   const decide = (at: number, decision: Decision | null) => {
     const next = decisions.with(at, decision)
     setDecisions(next)
     // One call needs no second click.
-    if (next.length === 1 && decision) onAnswer(review.answer([decision]))
+    if (next.length === 1 && decision) send([decision])
   }
   return html`<ol class="review">
       ${review.calls.map((call, i) => html`<${Card} key=${i} ...${{ call, isSent, decision: decisions[i] }} onDecide=${(decision: Decision | null) => decide(i, decision)} />`)}
@@ -128,9 +138,32 @@ export function ReviewCards({ review, isSent, onAnswer }: CardsProps) {
                 one ?? { choice: 'approve', name: review.calls[i]!.name, args: review.calls[i]!.args, reason: '' }
             )
           )}>Approve the rest</button>
-        <button type="button" class="primary" disabled=${isSent || left > 0} onClick=${() => onAnswer(review.answer(decisions.filter((one) => one !== null)))}>Send</button>
+        <button type="button" class="primary" disabled=${isSent || left > 0} onClick=${() => send(decisions.filter((one) => one !== null))}>Send</button>
       </div>`
     }`
+}
+
+const shown = (value: Json): string => (typeof value === 'string' ? value : JSON.stringify(value))
+
+function Fields({ fields }: { readonly fields: Chosen['fields'] }) {
+  return html`<dl class="args">${fields.map(
+    ([name, value]) => html`<div key=${name}><dt>${name}</dt><dd dir="auto">${value}</dd></div>`
+  )}</dl>`
+}
+
+/** What was chosen, where it was: it stays when the agent has gone on. */
+export function View({ chosen }: { readonly chosen: readonly Chosen[] }) {
+  return html`<ol class="review chosen" aria-label="What was chosen">
+    ${chosen.map(({ asked, choice, words, fields }, i) =>
+      choice === null
+        ? html`<li class="answered" key=${i}><span dir="auto">${asked}</span><b dir="auto">${words}</b></li>`
+        : html`<li class="review-card" key=${i} data-choice=${choice}>
+            <p><b>${asked}</b> <span class="badge">${DONE[choice as Choice] ?? choice}</span></p>
+            ${words && html`<p class="hint" dir="auto">${words}</p>`}
+            ${fields.length > 0 && html`<${Fields} fields=${fields} />`}
+          </li>`
+    )}
+  </ol>`
 }
 
 interface CardProps {
@@ -163,10 +196,7 @@ function Card({ call, decision, isSent, onDecide }: CardProps) {
                 if (!wrong) setArgs({ ...args, [key]: next })
               }} />`
           )
-        : html`<dl class="args">${Object.entries(decision?.args ?? call.args).map(
-            ([key, value]) =>
-              html`<div key=${key}><dt>${key}</dt><dd>${typeof value === 'string' ? value : JSON.stringify(value)}</dd></div>`
-          )}</dl>`
+        : html`<${Fields} fields=${Object.entries(decision?.args ?? call.args).map(([key, value]) => [key, shown(value)])} />`
     }
     ${
       (open === 'reject' || open === 'respond') &&

@@ -1,10 +1,10 @@
 // Loads the thread list: pages, pinned ones first, and search.
 import { batch, computed, signal } from '@preact/signals'
-import { ApiError, csrfToken } from '../client/colloquy.ts'
+import { ApiError } from '../client/colloquy.ts'
 import { call, colloquy } from './api.ts'
-import { BASE } from './base.ts'
 import { forgetThread, keepThreadList, keptThreadList } from './kept-threads.ts'
-import { notify, notifyFailure, UNDO_MS } from './toast.ts'
+import { Removals } from './removals.ts'
+import { notify, notifyFailure } from './toast.ts'
 import { t } from './words.ts'
 
 export interface Thread {
@@ -37,10 +37,10 @@ export const isSearching = signal(false)
 export const threads = computed(() => {
   const ids = new Set(pinned.value.map(({ thread_id }) => thread_id))
   const all = [...pinned.value, ...newest.value.filter(({ thread_id }) => !ids.has(thread_id))]
-  return all.filter((thread) => !isArchived(thread) && !doomed.value.has(thread.thread_id))
+  return all.filter((thread) => !isArchived(thread) && !removals.has(thread.thread_id))
 })
 /** Of the search, without those that are about to go. */
-export const shownFound = computed(() => found.value.filter(({ thread_id }) => !doomed.value.has(thread_id)))
+export const shownFound = computed(() => found.value.filter(({ thread_id }) => !removals.has(thread_id)))
 
 export const isArchived = ({ metadata }: Thread): boolean => metadata.archived === true
 export const isPinned = ({ metadata }: Thread): boolean => metadata.pinned === true
@@ -203,43 +203,18 @@ export async function archive(thread: Thread, isOn: boolean): Promise<void> {
   if (isOn) notify('Archived. A search still finds it.', false, () => void archive(thread, false).catch(notifyFailure))
 }
 
-/** Threads that are about to be deleted: until then it can be undone. */
-const doomed = signal<ReadonlySet<string>>(new Set())
+const removals = new Removals()
 
-/** Deletes a thread when nobody has undone it for a while, or when the page is left. */
+/** Deletes a thread, unless that is undone. */
 export function remove(threadId: string): void {
-  const spare = () => {
-    doomed.value = new Set([...doomed.value].filter((id) => id !== threadId))
-  }
-  const act = () => {
-    stop()
-    // A page that is being left has no time for an answer.
-    const headers = { 'X-CSRF-Token': csrfToken() ?? '' }
-    const path = `${BASE}/api/threads/${encodeURIComponent(threadId)}`
-    fetch(path, { method: 'DELETE', headers, keepalive: true })
-      .then(async (response) => {
-        if (!response.ok && response.status !== 404)
-          throw new ApiError(response.status, (await response.json()).detail, null)
-        change(threadId, () => null)
-        forgetThread(threadId)
-        if (total.value !== null) total.value--
-        spare()
-      })
-      .catch((error: unknown) => {
-        spare()
-        notifyFailure(error)
-      })
-  }
-  const timer = setTimeout(act, UNDO_MS)
-  const stop = () => {
-    clearTimeout(timer)
-    removeEventListener('pagehide', act)
-  }
-  addEventListener('pagehide', act)
-  doomed.value = new Set([...doomed.value, threadId])
-  notify('The conversation is deleted.', false, () => {
-    stop()
-    spare()
+  removals.add(threadId, {
+    path: `/api/threads/${encodeURIComponent(threadId)}`,
+    told: 'The conversation is deleted.',
+    onGone: () => {
+      change(threadId, () => null)
+      forgetThread(threadId)
+      if (total.value !== null) total.value--
+    }
   })
 }
 

@@ -1,5 +1,6 @@
 // Short notices at the edge of the page that go away by themselves.
 import { signal } from '@preact/signals'
+import { useEffect, useState } from 'preact/hooks'
 import { say } from './announce.ts'
 import { textOf } from './api.ts'
 import { html } from './html.ts'
@@ -34,7 +35,18 @@ export function notifyFailure(error: unknown): void {
   notify(textOf(error), true)
 }
 
+/** Where notices may stand: the page, and above it the dialogs that are open. Of what is behind a dialog nothing can be pressed. */
+const places = signal<readonly object[]>([])
+
 export function Toasts() {
+  const [place] = useState({})
+  useEffect(() => {
+    places.value = [...places.value, place]
+    return () => {
+      places.value = places.value.filter((one) => one !== place)
+    }
+  }, [])
+  if (places.value.at(-1) !== place) return null
   return html`<div class="toasts">
     ${notices.value.map(
       ({ id, text, isError, undo }) => html`<div key=${id} class=${isError ? 'toast bad' : 'toast'}>

@@ -1,4 +1,5 @@
 // What waits for its user: an inbox of all open questions, and a card for each tool call that is to be approved.
+import type { Page } from 'playwright-core'
 import { ScriptedAgent } from '../fixtures/agent.ts'
 import { isAccessible } from '../fixtures/axe.ts'
 import { account, browserTest, visit } from '../fixtures/browser.ts'
@@ -60,7 +61,78 @@ browserTest('each tool call has a card: one is edited by its fields, the other r
       { type: 'reject', message: 'keep it' }
     ]
   })
+  // What was chosen stays: while the agent goes on, when it has, after a reload, and on another device.
+  const stays = async (where: Page, when: string) => {
+    const cards = where.getByRole('list', { name: 'What was chosen' }).getByRole('listitem')
+    await cards.nth(1).waitFor()
+    const [mail = '', file = ''] = (await cards.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim())
+    t.equal(mail, 'send_mail edited to bob@example.com copies 3', when)
+    t.equal(file, 'delete_file rejected keep it path a.txt', when)
+    t.equal(await where.locator('.question').count(), 0, 'and is asked no more')
+  }
+  await until(() => agent.started.length === 2, 'the run that goes on')
+  const stage = await agent.stage({ run_id: agent.started[1]! })
+  stage.say('Sent.')
+  await visitor.hasWords('Sent.')
+  await stays(page, 'while the agent goes on')
+  await isAccessible(t, visitor, 'what was chosen')
+  await page.reload()
+  await visitor.hasWords('Sent.')
+  await stays(page, 'after a reload in its middle')
+  stage.reply('Sent.')
+  stage.finish()
+  await visitor.answered()
+  await stays(page, 'when it has gone on')
+  t.ok(
+    await page.evaluate(`document.querySelector('.message.human').compareDocumentPosition(document.querySelector('.chosen'))
+      === Node.DOCUMENT_POSITION_FOLLOWING && document.querySelector('.chosen')
+      .compareDocumentPosition(document.querySelector('.message.ai')) === Node.DOCUMENT_POSITION_FOLLOWING`),
+    'between what was asked and what came of it'
+  )
+  await page.reload()
+  await visitor.answered()
+  await stays(page, 'after a reload')
+  const device = await visit(t, site.url, { person })
+  await device.open(`#/t/${threadId}`)
+  await stays(device.page, 'on another device')
 })
+
+browserTest(
+  'an answer to a question of a graph stays, in words; one that is long is cut, and not refused',
+  async (t) => {
+    const agent = new ScriptedAgent()
+    const site = await openSite(t, { agent })
+    const person = await account(site.url, 'ada@example.com')
+    const threadId = await asks(agent, person, 'drinks', { question: 'Tea or coffee?', options: ['Tea', 'Coffee'] })
+    const visitor = await visit(t, site.url, { person })
+    const { page } = visitor
+    await visitor.open(`#/t/${threadId}`)
+    await page.getByRole('button', { name: 'Tea', exact: true }).click()
+    const chosen = page.getByRole('list', { name: 'What was chosen' }).getByRole('listitem')
+    const words = async () => (await chosen.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim())
+    await chosen.waitFor()
+    t.same(await words(), ['Tea or coffee? Tea'])
+    // It asks again, without a word.
+    await until(() => agent.started.length === 2, 'the run that goes on')
+    const stage = await agent.stage({ run_id: agent.started[1]! })
+    const name = 'write_file'
+    const calls = Array.from({ length: 40 }, () => ({ name, args: { content: 'long '.repeat(2000) } }))
+    stage.sink.record({ type: 'interrupt', interrupt: { id: 'again', value: { action_requests: calls } } })
+    stage.sink.record({ type: 'step', node: 'agent' })
+    stage.finish()
+    await page.getByRole('button', { name: 'Approve the rest' }).click()
+    await page.locator('.question').getByRole('button', { name: 'Send', exact: true }).click()
+    await until(() => agent.started.length === 3, 'nothing is refused')
+    const last = await agent.stage({ run_id: agent.started[2]! })
+    last.reply('Written.')
+    last.finish()
+    await visitor.answered()
+    await page.reload()
+    await visitor.answered()
+    await chosen.nth(40).waitFor()
+    t.same((await words()).slice(0, 2), ['Tea or coffee? Tea', 'write_file approved'])
+  }
+)
 
 browserTest('all open questions are answered from one place, whose number is in the tab', async (t) => {
   const agent = new ScriptedAgent()
@@ -86,4 +158,8 @@ browserTest('all open questions are answered from one place, whose number is in 
   await until(() => agent.started.length > begun, 'the run that goes on')
   await page.getByText('May this tool be called?').waitFor({ state: 'detached' })
   await until(async () => (await page.title()).startsWith('(1)'), 'one is left')
+  await visitor.open(`#/t/${threadId}`)
+  const chosen = page.getByRole('list', { name: 'What was chosen' }).getByRole('listitem')
+  await chosen.getByText('approved').waitFor()
+  t.match((await chosen.innerText()).replace(/\s+/g, ' '), /book approved day Monday/, 'what was chosen there is here')
 })

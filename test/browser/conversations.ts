@@ -467,7 +467,13 @@ browserTest('a question of the agent is a form; its answer goes on with the run'
   await visitor.hasWords('Green')
   await visitor.answered()
   t.equal(await page.locator('.question').count(), 0)
-  t.match(words(await page.locator('.answered').innerText()), /Which colour\? ?Green/, 'what was chosen stays')
+  const chosen = async () => (await page.locator('.answered').allInnerTexts()).map(words)
+  const isChosen = /^Which colour\? ?Green$/
+  t.match(await chosen(), [isChosen], 'what was chosen stays')
+  await page.reload()
+  await visitor.answered()
+  t.match(await chosen(), [isChosen], 'after a reload too')
+  t.equal((await chosen()).length, 1, 'once')
 })
 
 browserTest('a thumb is kept, and taken back', async (t) => {

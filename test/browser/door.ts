@@ -137,6 +137,10 @@ browserTest('sessions elsewhere are ended from here, and this one goes on', asyn
   await visitor.open()
   await visitor.page.getByRole('button', { name: 'ada@example.com' }).click()
   await visitor.page.getByRole('button', { name: 'Sign out everywhere else' }).click()
+  const sure = visitor.page.getByRole('button', { name: 'Sign out everywhere else, really' })
+  await sure.waitFor()
+  t.equal((await elsewhere.get('/api/v1/auth/me')).status, 200, 'it is asked first')
+  await sure.click()
   await visitor.page.getByText('All other sessions have ended.').first().waitFor()
   t.equal((await elsewhere.get('/api/v1/auth/me')).status, 401)
   await visitor.page.getByRole('button', { name: 'Close' }).click()
@@ -208,7 +212,10 @@ const EXCHANGES: Readonly<Record<string, { path: string; press(page: Page): Prom
   },
   'the end of all other sessions': {
     path: '**/sessions/end',
-    press: (page) => page.getByRole('button', { name: 'Sign out everywhere else' }).click(),
+    press: async (page) => {
+      await page.getByRole('button', { name: 'Sign out everywhere else' }).click()
+      await page.getByRole('button', { name: 'Sign out everywhere else, really' }).click()
+    },
     done: 'All other sessions have ended.'
   }
 }

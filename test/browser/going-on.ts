@@ -190,6 +190,36 @@ browserTest('a network that swallows everything is said, and left by "Try now"; 
   t.equal(await visitor.lastAnswer(), demoText(400))
 })
 
+/**
+ * As long as the first attempts last, the short ones and one that is not, so that what follows is as it is for hours: an attempt that is
+ * swallowed, a pause, and again.
+ */
+const SWALLOWED_MS = 17_000
+
+browserTest('a network that swallows for long and is good again is found by itself within 10 s', async (t) => {
+  const { proxy, visitor } = await overProxy(t)
+  await visitor.say('/demo deltas=2500 rate=50')
+  await visitor.hasWords('w0010')
+  proxy.swallow()
+  const lost = visitor.page.locator('.lost')
+  await lost.waitFor()
+  const pauses = new Set<number>()
+  const end = performance.now() + SWALLOWED_MS
+  while (performance.now() < end) {
+    const [, seconds] = /trying again in (\d+) s/.exec((await lost.allInnerTexts()).join()) ?? []
+    if (seconds !== undefined) pauses.add(Number(seconds))
+    await visitor.page.waitForTimeout(50)
+  }
+  t.ok(pauses.size > 0 && Math.max(...pauses) <= 3, `pauses of ${[...pauses].join(', ')} s`)
+  await within(t, 10_000, 'it is back, and nobody has pressed anything', async () => {
+    proxy.up()
+    await lost.waitFor({ state: 'detached' })
+  })
+  await visitor.page.keyboard.press('Escape')
+  await visitor.answered()
+  t.ok(await isPrefix(visitor, demoText(2500)))
+})
+
 browserTest(
   'a message that is swallowed is said to be unsent, and goes out once when the network is good',
   async (t) => {
@@ -297,23 +327,40 @@ browserTest(
   }
 )
 
-browserTest('stop ends the run and keeps what was said; it can be asked again', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  await visitor.open()
-  await visitor.say('/demo deltas=100000 rate=50')
-  await visitor.hasWords('w0005')
-  await within(t, 300, 'stopped', async () => {
-    await visitor.page.keyboard.press('Escape')
-    await visitor.page.locator('[aria-label=Send]').waitFor()
+/** Both ways to stop an answer. */
+const STOPS: Readonly<Record<string, (visitor: Visitor) => Promise<void>>> = {
+  'the button': ({ page }) => page.getByRole('button', { name: 'Stop', exact: true }).click(),
+  Escape: ({ page }) => page.keyboard.press('Escape')
+}
+for (const [by, stop] of Object.entries(STOPS))
+  browserTest(`stop ends the run and keeps what was said, by ${by}: it is marked, and goes on`, async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const visitor = await visit(t, site.url, { person })
+    const { page } = visitor
+    await visitor.open()
+    await visitor.say('/demo deltas=100000 rate=50')
+    await visitor.hasWords('w0005')
+    const before = await visitor.lastAnswer()
+    await within(t, 300, 'stopped', async () => {
+      await stop(visitor)
+      await page.locator('[aria-label=Send]').waitFor()
+    })
+    await visitor.answered()
+    const threadId = await visitor.threadId()
+    const runs = (await person.get(`/api/threads/${threadId}/runs`)).body
+    t.equal(textIn(runs, 0, 'status'), 'interrupted')
+    const half = await visitor.lastAnswer()
+    t.ok(half.startsWith(before), 'the text is kept')
+    t.equal(half, await storedAnswer(person, threadId))
+    await page.locator('.cut').getByText('Stopped.').waitFor()
+    await page.locator('.cut').getByRole('button', { name: 'Continue' }).click()
+    await until(async () => (await visitor.lastAnswer()).length > half.length, 'further words of the same answer')
+    t.ok((await visitor.lastAnswer()).startsWith(half))
+    t.equal(await page.locator('.message.ai').count(), 1)
+    await stop(visitor)
+    await visitor.answered()
   })
-  await visitor.answered()
-  const threadId = await visitor.threadId()
-  const runs = (await person.get(`/api/threads/${threadId}/runs`)).body
-  t.equal(textIn(runs, 0, 'status'), 'interrupted')
-  t.equal(await visitor.lastAnswer(), await storedAnswer(person, threadId))
-})
 
 browserTest('a failed run says why, also after a reload', async (t) => {
   const site = await openSite(t)

@@ -1,9 +1,10 @@
 // Steps of the page's journey that no other suite looks at: a first message, models that fail, what is pasted, files, plans, settings.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ScriptedAgent, aCall, type Stage } from '../fixtures/agent.ts'
+import type { Json } from '../../lib/base/types.ts'
+import { ScriptedAgent, aCall, anAnswer, response, type Stage } from '../fixtures/agent.ts'
 import { isAccessible } from '../fixtures/axe.ts'
-import { account, browserTest, threadSaying, visit } from '../fixtures/browser.ts'
+import { account, browserTest, storedAnswer, threadSaying, visit } from '../fixtures/browser.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { asked, at, homeOf, listIn, openSite, PASSWORD, Person, until } from '../fixtures/gateway.ts'
 import { type Script, scripted, startModel } from '../fixtures/model.ts'
@@ -96,7 +97,55 @@ browserTest('a model that fails is a sentence with what to do; a half answer is 
     await until(async () => told.test(await failure.innerText()), `${what}: ${told}`)
     t.same(await failure.getByRole('button').allInnerTexts(), ways, what)
     if (ways.includes('Continue')) t.match(await visitor.lastAnswer(), /^d0 d1 .*d1\d/, 'its half is there')
+    if (script.retryAfter === undefined) continue
+    const left = async () => {
+      const [, minutes, seconds] = /again in 1 min (\d+) s|again in (\d+) s/.exec(await failure.innerText()) ?? []
+      return minutes === undefined ? Number(seconds) : 60 + Number(minutes)
+    }
+    const first = await left()
+    await until(async () => (await left()) < first, 'it counts down')
+    const second = await left()
+    await until(async () => (await left()) < second, 'and goes on counting')
+    t.ok((await left()) > 0, `${first} s, ${second} s, ${await left()} s`)
   }
+})
+
+browserTest('a failed answer is asked again, and a broken one goes on, both by a press', async (t) => {
+  const model = await startModel()
+  t.teardown(() => model.stop())
+  const models = [
+    { name: 'main', provider: 'openai', base_url: model.baseUrl, api_key: 'k', model: 'm', max_retries: 0 }
+  ]
+  const site = await openSite(t, { config: { models } })
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  const press = (name: string) => page.locator('.failure').getByRole('button', { name }).click()
+  const ask = async (script: Script) => {
+    await visitor.open('#/')
+    await page.locator('.welcome').waitFor()
+    await visitor.say(scripted(script))
+    await page.locator('.failure').waitFor()
+  }
+  await ask({ status: 500, failures: 1, text: 'Storks go south.' })
+  await press('Ask again')
+  await visitor.hasWords('Storks go south.')
+  await visitor.answered()
+  t.equal(await page.locator('.failure').count(), 0)
+  t.equal(await page.locator('.message.human').count(), 1, 'asked once, as it is shown')
+
+  await ask({ deltas: 30, cutAfter: 20, failures: 1, rate: 50 })
+  const half = await visitor.lastAnswer()
+  t.match(half, /^d0 d1 .*d1\d/)
+  model.aside = () => ({ text: 'and the rest of it.' })
+  await press('Continue')
+  await visitor.hasWords('and the rest of it.')
+  await visitor.answered()
+  const whole = await visitor.lastAnswer()
+  t.ok(whole.startsWith(half), 'behind its half')
+  t.equal(await page.locator('.message.ai').count(), 1, 'as one message')
+  t.equal(await page.locator('.failure').count(), 0)
+  t.equal(whole, await storedAnswer(person, await visitor.threadId()))
 })
 
 browserTest('what is long is pasted whole and folded when it is sent', async (t) => {
@@ -206,22 +255,31 @@ browserTest(
     await page.locator('.code').getByRole('button', { name: 'Copy' }).click()
     t.equal(await page.evaluate('navigator.clipboard.readText()'), 'const a = "\\\\n"')
 
+    // A picture as a model sends it, live; and the same as it is stored.
     const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
-    const threadId = await visitor.threadId()
-    const picture = { type: 'image_url', image_url: { url: `data:image/png;base64,${png}` } }
-    const messages = [{ type: 'ai', id: 'p', content: [{ type: 'text', text: 'A dot.' }, picture] }]
-    await new Person(site.url, new Map((await visitor.context.cookies()).map(({ name, value }) => [name, value]))).post(
-      `/api/threads/${threadId}/state`,
-      { values: { messages } }
-    )
+    const content: Json[] = [
+      { type: 'text', text: 'A dot.' },
+      { type: 'image_url', image_url: { url: `data:image/png;base64,${png}` } }
+    ]
+    await visitor.say('And a picture')
+    const second = await stageOf(agent, 1)
+    const chunk = { type: 'AIMessageChunk', id: 'dot', content }
+    second.sink.emit({ type: 'frame', mode: 'messages', event: 'messages', json: JSON.stringify([chunk, {}]) })
+    const isSeen = async (when: string) => {
+      await page.locator('.message.ai img.picture').waitFor()
+      const width = "((image) => image.decode().then(() => image.naturalWidth))(document.querySelector('img.picture'))"
+      t.equal(await page.evaluate(width), 1, when)
+      await page.locator('.message.ai .markdown', { hasText: 'A dot.' }).waitFor()
+    }
+    await isSeen('live')
+    t.equal(await page.locator('[aria-label=Stop]').count(), 1, 'while it is answered')
+    second.sink.record(response({ ...anAnswer('', { id: 'dot' }), content }))
+    second.sink.record({ type: 'step', node: 'agent' })
+    second.finish()
+    await visitor.answered()
+    await isSeen('when it is answered')
     await page.reload()
-    await page.locator('.message.ai img.picture').waitFor()
-    t.equal(
-      await page.evaluate(
-        "((image) => image.decode().then(() => image.naturalWidth))(document.querySelector('.message.ai img.picture'))"
-      ),
-      1
-    )
+    await isSeen('after a reload')
   }
 )
 
@@ -267,9 +325,17 @@ browserTest(
     await visitor.open()
     await page.getByRole('button', { name: 'ada@example.com', exact: true }).click()
     await page.getByText('Likes storks').waitFor()
-    await page.getByRole('button', { name: 'Forget: Likes storks' }).click()
+    const facts = async () => listIn((await person.get('/api/memory')).body, 'facts').map((fact) => at(fact, 'content'))
+    const forget = page.getByRole('button', { name: 'Forget: Likes storks' })
+    await forget.click()
     await page.getByText('Nothing yet.').waitFor()
-    t.same(listIn((await person.get('/api/memory')).body, 'facts'), [])
+    await page.getByRole('button', { name: 'Undo' }).click()
+    await page.getByText('Likes storks').waitFor()
+    await forget.click()
+    await forget.waitFor({ state: 'detached' })
+    t.same(await facts(), ['Likes storks'], 'until it can be undone no more')
+    await until(async () => (await facts()).length === 0, 'it is forgotten')
+    await page.getByText('Nothing yet.').waitFor()
 
     await page.getByRole('button', { name: 'Create token' }).click()
     await page.getByText('Choose what the token may do').waitFor()

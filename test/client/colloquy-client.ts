@@ -16,6 +16,7 @@ import {
   Transcript
 } from '../../lib/client/colloquy.ts'
 import { startChild } from '../fixtures/child.ts'
+import { Clock } from '../fixtures/clock.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { asked, listIn, openSite, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
@@ -335,6 +336,29 @@ t.test('a start that is swallowed is repeated, and starts one run', async (t) =>
   proxy.up()
   t.equal(told(await all(run)), demoText(5))
   t.equal(listIn((await person.get(`/api/threads/${threadId}/runs`)).body).length, 1)
+})
+
+/** What a timer takes that shall take nothing, in ms. */
+const NO_PAUSE = 1
+
+t.test('whenever a network that swallows is good again, an attempt begins within 10 s', async (t) => {
+  const clock = Clock.stopFor(t)
+  const begun: number[] = []
+  const swallow: typeof fetch = (_, init) => {
+    begun.push(performance.now())
+    return new Promise((_, reject) => init?.signal?.addEventListener('abort', () => reject(init.signal!.reason)))
+  }
+  const run = new Colloquy({ fetch: swallow }).watch({ thread_id: 't', run_id: 'r' })
+  const reading = all(run)
+  await clock.pass(110_000)
+  run.close()
+  await reading
+  // One that begins when all is good is answered; one before it hangs until its limit.
+  const gaps = begun.slice(1).map((at, n) => at - begun[n]!)
+  t.equal(gaps[0], 10_000 + NO_PAUSE, 'the first one may be slow: nothing was silent yet')
+  t.same(gaps.slice(1, 6), Array(5).fill(1000 + NO_PAUSE), 'connections that are kept alive are used up')
+  const rest = gaps.slice(6)
+  t.ok(rest.length >= 10 && rest.every((ms) => ms > 6000 && ms <= 9000), rest.map(Math.round).join(', '))
 })
 
 /** Without `retryNow` nobody would come back before the test is over. */
