@@ -1,6 +1,6 @@
 // Public static files, kept in memory in compressed form; supports conditional requests.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { varyHeaders } from './reply.ts'
+import { protect } from './reply.ts'
 
 export interface Asset {
   readonly type: string
@@ -23,12 +23,11 @@ export function sendAsset(req: IncomingMessage, res: ServerResponse, asset: Asse
   const headers = {
     ...asset.headers,
     'Content-Type': asset.type,
-    'X-Content-Type-Options': 'nosniff',
     'Cache-Control': asset.isImmutable ? `public, max-age=${YEAR_S}, immutable` : 'no-cache',
     Vary: 'Accept-Encoding, Accept',
     ETag: tag
   }
-  varyHeaders(res, headers)
+  protect(res, headers)
   if (isHeld(req, tag)) {
     res.writeHead(304, headers).end()
     return

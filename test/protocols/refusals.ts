@@ -182,7 +182,8 @@ function replaced(value: unknown, [key, ...rest]: readonly string[], by: unknown
 
 // ------------------------------------------------------------------------------------------- one question, two answers
 
-const QUESTION = '/demo rate=0 tool=ask_user args={"question":"Which colour?","options":["Green","Blue"]}'
+/** It takes its time, so that nobody's answer is over before the other one comes: that would be a message of its own. */
+const QUESTION = '/demo deltas=20 rate=40 tool=ask_user args={"question":"Which colour?","options":["Green","Blue"]}'
 type Answering = (person: Person, thread: string, run: string) => Promise<Answer>
 
 const ANSWERS: Readonly<Record<string, Answering>> = {
