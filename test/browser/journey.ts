@@ -398,7 +398,7 @@ browserTest('the operator sees what was used, what was done, and what has failed
   const jobs = async () => listIn((await admin.get('/api/v1/admin/jobs?dead=true')).body, 'jobs').length
   await until(async () => (await jobs()) === 1, 'a job that has failed')
   await page.reload()
-  await page.getByRole('heading', { name: 'Jobs that failed' }).waitFor()
+  await page.getByRole('heading', { name: 'Jobs that failed' }).first().waitFor()
   const job = page.locator('.cards li', { hasText: 'webhook' })
   const tried = page.waitForResponse((response) => response.url().endsWith('/retry'))
   await job.getByRole('button', { name: 'Try again' }).click()
