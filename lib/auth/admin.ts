@@ -7,7 +7,7 @@ import { type Timestamp, timestamp } from '../base/types.ts'
 import type { ApiTokens } from './api-tokens.ts'
 import { findAccount } from './email.ts'
 import { hashPassword } from './password.ts'
-import { newVersion } from './session.ts'
+import { changeAccount } from './session.ts'
 
 export const CREDENTIALS_FILE = 'admin_initial_credentials.txt'
 const PASSWORD_BYTES = 16
@@ -87,7 +87,7 @@ async function renew(
   password_hash: string,
   email: string | null
 ): Promise<void> {
-  const updated = await newVersion({ users, writer }, id, () => ({ password_hash, needs_setup: true }))
+  const updated = await changeAccount({ users, writer }, id, () => ({ password_hash, needs_setup: true }))
   // The e-mail address does not change, so it cannot be taken; null: the account is gone [User 4].
   if (updated === null || updated === 'email_taken') throw new NobodyToReset(missing(email))
 }

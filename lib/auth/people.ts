@@ -19,7 +19,7 @@ import { type ApiTokens, createKey, type NewKey } from './api-tokens.ts'
 import { type Actor, type Audit, userName } from './audit.ts'
 import { findAccount } from './email.ts'
 import { hashPassword } from './password.ts'
-import { type AccountChange, digestOf, newVersion, type Revocation } from './session.ts'
+import { type AccountChange, digestOf, changeAccount, type Revocation } from './session.ts'
 
 const HOUR_MS = 3_600_000
 const LINK_MS = 24 * HOUR_MS
@@ -221,7 +221,7 @@ export class People {
 
   /** Ends all sessions; API tokens stay. @throws Failure account_not_found */
   async endSessions(id: string, by: Actor): Promise<void> {
-    await this.#newVersion(id, {})
+    await this.#changeAccount(id, {})
     await this.#parts.audit.record('sessions_ended', by, userName(id))
     this.#parts.onRevoked({ userId: id })
   }
@@ -245,7 +245,7 @@ export class People {
   }
 
   async #setHash(id: string, password_hash: string, by: Actor): Promise<void> {
-    await this.#newVersion(id, { password_hash })
+    await this.#changeAccount(id, { password_hash })
     await this.#parts.apiTokens.revokeAll(id)
     await this.endPasswordLinks(id)
     await this.#parts.audit.record('password', by, userName(id), { how: 'reset' })
@@ -326,8 +326,8 @@ export class People {
         await this.#parts.writer.write({ name: 'apiToken.remove', token_id, user: id })
   }
 
-  async #newVersion(id: string, set: AccountChange): Promise<void> {
-    const updated = await newVersion({ users: this.#parts.store.users, writer: this.#parts.writer }, id, () => set)
+  async #changeAccount(id: string, set: AccountChange): Promise<void> {
+    const updated = await changeAccount({ users: this.#parts.store.users, writer: this.#parts.writer }, id, () => set)
     if (updated === null || updated === 'email_taken') throw fail('account_not_found', { id })
   }
 

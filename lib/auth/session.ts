@@ -180,7 +180,7 @@ export type AccountChange = Partial<Pick<User, 'password_hash' | 'email' | 'need
  * Changes an account and raises its token_version, which ends its sessions; null: there is no such account. `change` is asked again where
  * another process was first, and may throw to refuse what it finds then.
  */
-export async function newVersion(
+export async function changeAccount(
   { users, writer }: { readonly users: Pick<UserReads, 'byId'>; readonly writer: Writer },
   id: string,
   change: (now: User) => AccountChange

@@ -262,6 +262,11 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** Whether a run was delayed and has not begun: it has no place in its thread yet. */
+export function isDelayed({ ordinal }: Pick<Run, 'ordinal'>): boolean {
+  return ordinal >= UNPLACED
+}
+
 export function isInFlight({ status }: { readonly status: string }): boolean {
   return status === 'pending' || status === 'running'
 }

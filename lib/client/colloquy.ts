@@ -8,8 +8,17 @@
 import { isChunk, textIn } from '../conversation/chunk.ts'
 import { ApiError, isTemporary, refusalOf } from './api-error.ts'
 import { type Frame, FrameParser, positionOf } from './frames.ts'
-import { beatMsOf, CONNECT_MS, END_MS, grownMs, HANGING_MS, SHORT_ATTEMPTS, SHORT_MS } from './silence.ts'
-import { Silence, silenceMsOf, SILENT_MS, SILENT_PAUSE_MS, Watchdog } from './silence.ts'
+import {
+  AttemptsAfterSilence,
+  beatMsOf,
+  CONNECT_MS,
+  END_MS,
+  grownMs,
+  HANGING_MS,
+  Silence,
+  silenceMsOf,
+  Watchdog
+} from './silence.ts'
 import { type ToolCallPart, Transcript, type TranscriptMessage } from './transcript.ts'
 
 export { ApiError, FrameParser, Transcript }
@@ -166,8 +175,7 @@ export class RunStream implements AsyncIterable<Frame> {
   #watchdog: Watchdog | null = null
   /** Silence after which it may hang, in ms. */
   #hangingMs = HANGING_MS
-  /** Short attempts that are left; null: nothing has been silent since it was open. */
-  #shortLeft: number | null = null
+  readonly #afterSilence = new AttemptsAfterSilence()
   readonly #onAbort = () => this.close()
   #onStarted: (run: RunRef) => void = () => {}
   #onRefused: (error: unknown) => void = () => {}
@@ -211,7 +219,7 @@ export class RunStream implements AsyncIterable<Frame> {
   retryNow(): void {
     if (this.#wake) return this.#wake()
     if (!this.#watchdog || this.#watchdog.silentMs < this.#hangingMs) return
-    this.#shortLeft = SHORT_ATTEMPTS
+    this.#afterSilence.begin()
     this.#watchdog.giveUp(new Silence('The connection was silent'))
   }
 
@@ -261,15 +269,14 @@ export class RunStream implements AsyncIterable<Frame> {
   async #connect(): Promise<Response | null> {
     this.#options.onConnection?.({ state: 'connecting', failures: this.#failures })
     const { connectMs = CONNECT_MS, silenceMs } = this.#options
-    const most = this.#shortLeft ? SHORT_MS : this.#shortLeft === 0 ? SILENT_MS : connectMs
-    const watchdog = new Watchdog(Math.min(most, connectMs), this.#abort.signal)
+    const watchdog = new Watchdog(this.#afterSilence.limitMs(connectMs), this.#abort.signal)
     this.#watchdog = watchdog
     this.#hangingMs = HANGING_MS
     try {
       const response = await this.#open(watchdog.signal)
       this.#hangingMs = beatMsOf(response) * 1.2
       watchdog.restart(silenceMs ?? silenceMsOf(response))
-      this.#shortLeft = null
+      this.#afterSilence.end()
       this.#options.onConnection?.({ state: 'open', failures: this.#failures })
       return response
     } catch (error) {
@@ -352,9 +359,8 @@ export class RunStream implements AsyncIterable<Frame> {
     if (this.#isClosed) return Promise.resolve()
     const { backoffMs = BACKOFF_MS, backoffMaxMs = BACKOFF_MAX_MS } = this.#options
     const asked = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0
-    const longest = error instanceof Silence ? Math.min(SILENT_PAUSE_MS, backoffMaxMs) : backoffMaxMs
-    const most = grownMs(this.#failures, backoffMs, longest)
-    const ms = this.#isHasty(error) ? 0 : Math.max(asked, most / 2 + (Math.random() * most) / 2)
+    const most = grownMs(this.#failures, backoffMs, this.#afterSilence.pauseMs(error, backoffMaxMs))
+    const ms = this.#afterSilence.isHasty(error) ? 0 : Math.max(asked, most / 2 + (Math.random() * most) / 2)
     this.#failures++
     this.#options.onConnection?.({ state: 'waiting', failures: this.#failures, retryAt: Date.now() + ms, error })
     return new Promise((resolve) => {
@@ -366,13 +372,6 @@ export class RunStream implements AsyncIterable<Frame> {
       const timer = setTimeout(go, ms)
       this.#wake = go
     })
-  }
-
-  /** Whether the next attempt is made without delay: of the series of short ones, which ends with one that is not short. */
-  #isHasty(error: unknown): boolean {
-    if (!(error instanceof Silence) || this.#shortLeft === 0) return false
-    this.#shortLeft = (this.#shortLeft ?? SHORT_ATTEMPTS + 1) - 1
-    return true
   }
 }
 

@@ -10,18 +10,10 @@ export const CONNECT_MS = 10_000
 export const END_MS = 1000
 /** An attempt without an answer for this long may hang, in ms. */
 export const HANGING_MS = 500
-/**
- * After silence the connections that a browser keeps alive may be dead as well, and each attempt uses one up: so many attempts are
- * short, and follow each other without delay.
- */
-export const SHORT_ATTEMPTS = 5
-export const SHORT_MS = 1000
-/**
- * Behind those, limits of an attempt and of the pause before the next one, in ms: nothing says when a network is good again that has
- * swallowed everything, and an attempt that has begun before may hang. Together they stay below 10 s.
- */
-export const SILENT_MS = 6000
-export const SILENT_PAUSE_MS = 3000
+const SHORT_ATTEMPTS = 5
+const SHORT_MS = 1000
+const SILENT_MS = 6000
+const SILENT_PAUSE_MS = 3000
 
 /** Between the heartbeats of a stream, in ms. */
 export function beatMsOf({ headers }: Response): number {
@@ -39,6 +31,41 @@ export function grownMs(failures: number, firstMs: number, mostMs: number): numb
 }
 
 export class Silence extends Error {}
+
+/**
+ * Attempts to connect after a silence. The connections that a browser keeps alive may be dead as well, and each attempt uses one up: the
+ * first ones are short, and follow each other without delay. Behind those an attempt and the pause before it stay below 10 s together:
+ * nothing says when a network is good again that has swallowed everything, and an attempt that has begun before may hang.
+ */
+export class AttemptsAfterSilence {
+  /** Short ones that are left; null: nothing has been silent since a connection was open. */
+  #left: number | null = null
+
+  begin(): void {
+    this.#left = SHORT_ATTEMPTS
+  }
+  end(): void {
+    this.#left = null
+  }
+
+  /** Limit of the next attempt, in ms. */
+  limitMs(usualMs: number): number {
+    if (this.#left === null) return usualMs
+    return Math.min(usualMs, this.#left > 0 ? SHORT_MS : SILENT_MS)
+  }
+
+  /** Longest pause behind one that has failed, in ms. */
+  pauseMs(error: unknown, usualMs: number): number {
+    return error instanceof Silence ? Math.min(usualMs, SILENT_PAUSE_MS) : usualMs
+  }
+
+  /** Whether the next one is made without delay: of the short ones, which end with one that is not short. */
+  isHasty(error: unknown): boolean {
+    if (!(error instanceof Silence) || this.#left === 0) return false
+    this.#left = (this.#left ?? SHORT_ATTEMPTS + 1) - 1
+    return true
+  }
+}
 
 /** Aborts a request when nothing has arrived for a while, or when `parent` is aborted. */
 export class Watchdog {

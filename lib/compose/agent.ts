@@ -44,7 +44,7 @@ import { MemoryQueue, type MemoryQueueOptions } from '../memory/queue.ts'
 import { memoryPrompt } from '../memory/memory.ts'
 import { commandPolicy, storedServers } from '../routes/mcp.ts'
 import type { Services } from '../routes/services.ts'
-import { newestPlaced } from '../protocols/threads.ts'
+import { newestRuns } from '../thread/newest-runs.ts'
 import { WriteRefused } from '../run/commit/outage.ts'
 import type { Committer } from '../run/commit/committer.ts'
 import { DEFAULT_USER_ID } from '../base/scope.ts'
@@ -348,8 +348,7 @@ function memoryOptions({ memory }: Config, completeOnce: CompleteOnce, log: Log)
 
 /** The store, as in-process graphs use it: their states, and their threads. */
 export function graphPorts(store: Store, committer: Committer, items: Items, door: Door, log: Log): GraphPorts {
-  const newestOf = async (threadId: string) =>
-    (await newestPlaced(1, (page) => store.runs.list(threadId, page, null)))[0]
+  const newestOf = async (threadId: string) => (await newestRuns(1, (page) => store.runs.list(threadId, page, null)))[0]
   return {
     items,
     door,

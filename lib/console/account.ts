@@ -141,7 +141,7 @@ function Memory() {
     )
   useEffect(() => void load(), [])
   const forget = (id: string) =>
-    removals.add(id, { path: `/api/memory/facts/${encodeURIComponent(id)}`, told: 'It is forgotten.', onGone: load })
+    removals.add(id, { path: `/api/memory/facts/${encodeURIComponent(id)}`, notice: 'It is forgotten.', onGone: load })
   const shown = facts?.filter(({ id }) => !removals.has(id))
   return html`<section>
     <h3>What is remembered of you</h3>

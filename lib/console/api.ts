@@ -3,7 +3,7 @@ import { ApiError, Colloquy, csrfToken, type Sending } from '../client/colloquy.
 import { BASE } from './base.ts'
 import { duration } from './time.ts'
 import { liveStream } from './live.ts'
-import { t, told } from './words.ts'
+import { t, serverWords } from './words.ts'
 
 let onSignedOut: () => void = () => {}
 
@@ -61,8 +61,8 @@ export function textOf(error: unknown): string {
   if (error instanceof ApiError && error.status === 403 && /^Permission denied\b/.test(error.message))
     return t('You have no right to do this. An administrator of this installation can give it.')
   if (error instanceof ApiError && error.status === 429 && error.retryAfterMs)
-    return `${told(error.message).replace(/[.!。]?$/, '.')} ${t('It can be tried again in {}.', duration(error.retryAfterMs))}`
-  if (error instanceof ApiError) return told(error.message)
+    return `${serverWords(error.message).replace(/[.!。]?$/, '.')} ${t('It can be tried again in {}.', duration(error.retryAfterMs))}`
+  if (error instanceof ApiError) return serverWords(error.message)
   return navigator.onLine ? t('The server does not answer.') : t('You are offline.')
 }
 

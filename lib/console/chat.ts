@@ -13,7 +13,8 @@ import { nameOf, versionsOf } from './files.ts'
 import { classes, focusComposer, html, Icon } from './html.ts'
 import { Later, useLater } from './later.ts'
 import { markdown, Message } from './message.ts'
-import { type Chosen, choicesIn, plainText, stopOf } from './records.ts'
+import { choicesIn } from './choices.ts'
+import { type Chosen, plainText, stopOf } from './records.ts'
 import { QueueList } from './queue.ts'
 import { go, place } from './router.ts'
 import { me } from './session.ts'
@@ -21,7 +22,7 @@ import { count, duration } from './time.ts'
 import { notifyFailure } from './toast.ts'
 import { Uploads } from './uploads.ts'
 import type { ComponentChildren, RefObject } from 'preact'
-import { t, told } from './words.ts'
+import { t, serverWords } from './words.ts'
 
 const GROUP = 20
 
@@ -228,7 +229,7 @@ function Failed({ conversation }: { readonly conversation: Conversation }) {
     conversation.outbox.continueFrom(runId!).catch(notifyFailure)
   }
   return html`<div class="failure">
-    <span role="alert"><b>The run failed.</b> ${told(conversation.failure.value ?? '')}</span>
+    <span role="alert"><b>The run failed.</b> ${serverWords(conversation.failure.value ?? '')}</span>
     <${Wait} failure=${conversation.failure.value!} since=${conversation.runs.value[0]?.updated_at} />
     ${!conversation.isReadOnly && runId && hasHalf && html`<button class="link" onClick=${goOn}>Continue</button>`}
     ${!conversation.isReadOnly && runId && conversation.shown.asked(runId) && html`<button class="link" onClick=${again}>Ask again</button>`}
@@ -259,7 +260,6 @@ interface RowProps {
   readonly row: Row
   readonly conversation: Conversation
   readonly isRunning: boolean
-  /** What its user has chosen when the agent asked behind it. */
   readonly chosen: readonly Chosen[] | undefined
 }
 

@@ -12,8 +12,7 @@ import { RunLanes } from './lanes.ts'
 import { forgetThread, keepThread, keptThread } from './kept-threads.ts'
 import { Outbox } from './outbox.ts'
 import { currentOf, messagesOf, Queue } from './queue.ts'
-import { type Checkpoint, failureOf, isFailed, progressIn } from './records.ts'
-import type { Question, Run, RunMetadata } from './records.ts'
+import { type Checkpoint, failureOf, isFailed, progressIn, type Question, type Run } from './records.ts'
 import { ShownMessages } from './shown-messages.ts'
 import { refresh } from './threads.ts'
 import { isLive, onNews } from './live.ts'
@@ -45,8 +44,6 @@ export class Conversation {
   /** The error of the newest run. */
   readonly failure = signal<string | null>(null)
   readonly questions = signal<readonly Question[]>([])
-  /** Of the run that goes on with an answer, until it is loaded. */
-  readonly answering = signal<RunMetadata | null>(null)
   readonly suggestions = signal<readonly string[]>([])
   readonly tokens = signal<number | null>(null)
   /** The agent's progress messages, from custom events. */
@@ -143,7 +140,7 @@ export class Conversation {
       if (newest && !this.isReadOnly) keepThread(this.threadId, { runs, newest })
       batch(() => {
         this.runs.value = runs
-        this.answering.value = null
+        this.outbox.answering.value = null
         if (newest) this.#showStored(newest)
         this.state.value = newest || runs.length > 0 || this.outbox.waiting.length > 0 ? 'ready' : this.#missing
         const last = runs[0]

@@ -1,13 +1,23 @@
 // What a user sends to a conversation: messages, edits and answers. The start of a run is kept until the gateway has answered, also
 // across a reload; its idempotency key prevents a second run. Where nothing can be sent, messages wait (unsent.ts).
-import type { ReadonlySignal, Signal } from '@preact/signals'
+import { type ReadonlySignal, type Signal, signal } from '@preact/signals'
 import { type Choice, membersOf } from './choice.ts'
 import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
 import type { Branches } from './branches.ts'
 import { readKept, writeKept } from './device.ts'
 import type { Queue } from './queue.ts'
-import { answering, type Attached, type Chosen, filesIn, filesOf, humanMessage, newId } from './records.ts'
-import { plainText, type Question, type RunMetadata } from './records.ts'
+import { answering } from './choices.ts'
+import {
+  type Attached,
+  type Chosen,
+  filesIn,
+  filesOf,
+  humanMessage,
+  newId,
+  plainText,
+  type Question,
+  type RunMetadata
+} from './records.ts'
 import type { ShownMessages } from './shown-messages.ts'
 import { deliver, dropUnsent, type Message, putUnsent, sending, type Unsent, unsentIn } from './unsent.ts'
 
@@ -18,7 +28,6 @@ interface Target {
   readonly active: ReadonlySignal<string | null>
   readonly messages: ReadonlySignal<readonly TranscriptMessage[]>
   readonly questions: ReadonlySignal<readonly Question[]>
-  readonly answering: Signal<RunMetadata | null>
   readonly branches: Branches
   readonly queue: Queue
   readonly shown: ShownMessages
@@ -46,6 +55,8 @@ interface StartOptions {
 }
 
 export class Outbox {
+  /** Of the run that goes on with an answer, until it is loaded. */
+  readonly answering = signal<RunMetadata | null>(null)
   readonly #target: Target
   /** The message whose start is under way in this conversation. */
   #starting: string | null = null
@@ -129,7 +140,7 @@ export class Outbox {
   async answer(question: Question, value: unknown, chosen: readonly Chosen[]): Promise<void> {
     const isOnly = this.#target.questions.value.length === 1
     const metadata = answering(question, this.#lastRun(), chosen)
-    this.#target.answering.value = metadata
+    this.answering.value = metadata
     await this.#run({ command: { resume: isOnly ? value : { [question.id]: value } }, metadata })
   }
 

@@ -7,8 +7,8 @@ import { notify, notifyFailure, UNDO_MS } from './toast.ts'
 interface Removal {
   /** What is deleted, in the API. */
   readonly path: string
-  /** What the notice says. */
-  readonly told: string
+  /** Its text, English. */
+  readonly notice: string
   /** It is deleted. */
   readonly onGone: () => unknown
 }
@@ -22,7 +22,7 @@ export class Removals {
   }
 
   /** Deletes it when nobody has undone it for a while, or when the page is left. */
-  add(id: string, { path, told, onGone }: Removal): void {
+  add(id: string, { path, notice, onGone }: Removal): void {
     const spare = () => {
       this.#doomed.value = new Set([...this.#doomed.value].filter((one) => one !== id))
     }
@@ -46,7 +46,7 @@ export class Removals {
     }
     addEventListener('pagehide', act)
     this.#doomed.value = new Set([...this.#doomed.value, id])
-    notify(told, false, () => {
+    notify(notice, false, () => {
       stop()
       spare()
     })

@@ -209,7 +209,7 @@ const removals = new Removals()
 export function remove(threadId: string): void {
   removals.add(threadId, {
     path: `/api/threads/${encodeURIComponent(threadId)}`,
-    told: 'The conversation is deleted.',
+    notice: 'The conversation is deleted.',
     onGone: () => {
       change(threadId, () => null)
       forgetThread(threadId)

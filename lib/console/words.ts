@@ -63,7 +63,7 @@ function filled(text: string, given: readonly unknown[]): string {
 }
 
 /** A sentence of the server in the reader's language, with what it names; one that is not known there stays as it is. */
-export function told(english: string): string {
+export function serverWords(english: string): string {
   for (const [known, text] of Object.entries(sentences)) {
     const parts = known.split('{}').map((part) => part.replace(/[.*+?^$()|[\]\\]/g, '\\$&'))
     const [whole, ...given] = new RegExp(`^${parts.join('(.+)')}$`).exec(english) ?? []

@@ -1,6 +1,6 @@
 // Public static files, kept in memory in compressed form; supports conditional requests.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { protect } from './reply.ts'
+import { completeHeaders } from './reply.ts'
 
 export interface Asset {
   readonly type: string
@@ -27,7 +27,7 @@ export function sendAsset(req: IncomingMessage, res: ServerResponse, asset: Asse
     Vary: 'Accept-Encoding, Accept',
     ETag: tag
   }
-  protect(res, headers)
+  completeHeaders(res, headers)
   if (isHeld(req, tag)) {
     res.writeHead(304, headers).end()
     return

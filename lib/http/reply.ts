@@ -62,7 +62,7 @@ function send(
 ): void {
   if (res.headersSent || res.destroyed) return
   if (text !== '') headers['Content-Type'] = type
-  protect(res, headers)
+  completeHeaders(res, headers)
   // A long text as bytes: node:http would copy it once more.
   const body = text.length > COPIED_MAX ? Buffer.from(text) : text
   if (status !== 204) headers['Content-Length'] = Buffer.byteLength(body)
@@ -82,7 +82,7 @@ function send(
  * An answer is for whom it was given and not for a cache, unless it says otherwise; one with a validator may be asked for again. What it
  * varies by comes on top of what all do, which the response has already: of two values the head would have the later one.
  */
-export function protect(res: ServerResponse, headers: OutgoingHttpHeaders): void {
+export function completeHeaders(res: ServerResponse, headers: OutgoingHttpHeaders): void {
   const given = new Set(Object.keys(headers).map((name) => name.toLowerCase()))
   const hasValidator = given.has('etag') || given.has('last-modified')
   if (!given.has('cache-control')) headers['Cache-Control'] = hasValidator ? 'private, no-cache' : NO_STORE

@@ -17,7 +17,7 @@ const COUNTED_MAX = 100
 function nextTime({ schedule, timezone }: Pick<Cron, 'schedule' | 'timezone'>, after: number): number | null {
   const zone = timezone || 'UTC'
   if (!isZone(zone)) throw new ScheduleInvalid(`there is no timezone ${zone}`)
-  const moment = momentIn(schedule)
+  const moment = onceAt(schedule)
   if (moment !== null) return moment > after ? moment : null
   // Such as @daily, which has one word.
   if (!schedule.startsWith('@') && schedule.trim().split(/\s+/).length !== 5)
@@ -32,7 +32,7 @@ function nextTime({ schedule, timezone }: Pick<Cron, 'schedule' | 'timezone'>, a
 }
 
 /** A schedule that is a moment comes once; null: it has fields. */
-export function momentIn(schedule: string): number | null {
+export function onceAt(schedule: string): number | null {
   const at = /^\d{4}-\d\d-\d\dT/.test(schedule) ? Date.parse(schedule) : Number.NaN
   return Number.isFinite(at) ? at : null
 }

@@ -1,9 +1,10 @@
 // The threads of clients that name them by texts of their own, runs begun on them, and what such a thread waits for.
 import { randomUUID } from 'node:crypto'
 import { fail } from '../base/errors.ts'
-import { type Interrupt, isObject, type Json, type JsonObject, type Run, UNPLACED } from '../base/types.ts'
+import { type Interrupt, isDelayed, isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
 import { type AskRules, type Authorization, mayAccess, type UserCall } from '../http/route.ts'
 import { check } from '../http/schema.ts'
+import { newestRuns as newestRunsIn } from '../thread/newest-runs.ts'
 import { Authorizer } from '../routes/authorization.ts'
 import { alreadyEnded, callerIn, checkStrategy, orderFor, runBody } from '../routes/run-request.ts'
 import type { Services } from '../routes/services.ts'
@@ -96,35 +97,17 @@ export function aboutThread(
   }
 }
 
-/** A delayed run that has not begun has no place in its thread, and is none that somebody sees and stops. */
-const hasBegun = ({ ordinal }: Run): boolean => ordinal < UNPLACED
-
-/**
- * The newest runs of a thread that have their place in it. Delayed ones are listed in front of them, and have said nothing.
- * @param list of all, newest first
- */
-export async function newestPlaced(
-  limit: number,
-  list: (page: { readonly limit: number; readonly offset: number }) => Promise<readonly Run[]>
-): Promise<Run[]> {
-  const found: Run[] = []
-  for (let offset = 0; ; offset += limit) {
-    const page = await list({ limit, offset })
-    found.push(...page.filter((run) => hasBegun(run)))
-    if (found.length >= limit || page.length < limit) return found.slice(0, limit)
-  }
-}
-
-/** The same of a thread of the caller. */
+/** The newest runs of a thread of the caller, without delayed ones: these have said nothing yet. */
 export function newestRuns({ store }: ThreadServices, threadId: string, limit = 1): Promise<readonly Run[]> {
-  return newestPlaced(limit, (page) => store.runs.list(threadId, page))
+  return newestRunsIn(limit, (page) => store.runs.list(threadId, page))
 }
 
 /** Cancels the runs of a thread that are in flight, or those of them that are meant. What has come of them is kept. @returns how many */
 export async function stopThread(
   { runs, store }: Pick<Services, 'runs' | 'store'>,
   threadId: string,
-  isMeant: (run: Run) => boolean = hasBegun
+  // A delayed one is none that somebody sees and stops.
+  isMeant: (run: Run) => boolean = (run) => !isDelayed(run)
 ): Promise<number> {
   const meant = (await store.runs.inFlight(threadId)).filter(isMeant)
   for (const run of meant) await runs.cancel(run, 'interrupt', true).catch(alreadyEnded)

@@ -17,9 +17,8 @@ import type { Filter } from '../run/log/filter.ts'
 import type { RunLog } from '../run/log/run-log.ts'
 import { HEARTBEAT, type Position } from '../run/log/frame.ts'
 import type { Loaded } from '../run/log/stored-frames.ts'
-import { isUnplaced } from '../run/run-kwargs.ts'
 import { newsKey } from '../run/lifecycle/run-readers.ts'
-import type { Run } from '../base/types.ts'
+import { isDelayed, type Run } from '../base/types.ts'
 import { one, shaped, stream, text } from './answers.ts'
 import { Authorizer } from './authorization.ts'
 import { tooLong } from './input.ts'
@@ -247,7 +246,7 @@ class LiveReader {
     // What was read to its end since it was asked for is no news.
     const ended = this.#joiner.dropIdle()
     const isNew = (run: Run) =>
-      !isUnplaced(run) &&
+      !isDelayed(run) &&
       run.ordinal > (ended.get(run.thread_id) ?? 0) &&
       (run.key > this.#place || !this.#joiner.has(run.thread_id))
     const all = new Map([...begun.runs, ...open].filter(isNew).map((run) => [run.run_id, run]))

@@ -6,6 +6,7 @@ import { listIn } from '../http/request.ts'
 import { issue, objectOf, queryInteger } from '../http/schema.ts'
 import type { SeqPage } from '../store/store.ts'
 import { feedbackView } from '../thread/checkpoint.ts'
+import { newestRuns } from '../thread/newest-runs.ts'
 import { type Feedback, isInFlight, type RunEvent } from '../base/types.ts'
 import { arrayOf, one, ref } from './answers.ts'
 import { runOf } from './run-view.ts'
@@ -182,7 +183,7 @@ export function messageRoutes({ store, states, config }: Services): Route[] {
   const contextUsage = async (threadId: string): Promise<object | null> => {
     const state = await states.values(threadId, null).catch(() => null)
     if (state === null) return null
-    const [last] = await store.runs.list(threadId, { limit: 1, offset: 0, kwargsBytes: 0 })
+    const [last] = await newestRuns(1, (page) => store.runs.list(threadId, { ...page, kwargsBytes: 0 }))
     const model = config.models.find(({ name }) => name === last?.model_name) ?? config.models[0]
     const window = model?.context_window || null
     // Of the stored text: a long state is not parsed for a gauge.

@@ -3,7 +3,7 @@ import * as v from 'valibot'
 import { actorOf, userName } from '../auth/audit.ts'
 import { hashPassword } from '../auth/password.ts'
 import { readEmail } from '../auth/email.ts'
-import { type AccountChange, newVersion } from '../auth/session.ts'
+import { type AccountChange, changeAccount } from '../auth/session.ts'
 import type { User } from '../base/accounts.ts'
 import { fail } from '../base/errors.ts'
 import type { JsonObject } from '../base/types.ts'
@@ -59,7 +59,7 @@ export function ownAccountRoutes(services: AuthServices, passwords: Passwords): 
 
   /** Applies `change` and raises token_version, which ends the user's sessions. */
   const changed = async (id: string, change: (now: User) => AccountChange): Promise<User> => {
-    const updated = await passwords.inOrder.run(id, () => newVersion({ users, writer }, id, change))
+    const updated = await passwords.inOrder.run(id, () => changeAccount({ users, writer }, id, change))
     if (updated === null) throw fail('user_not_found') // [User 4]
     if (updated === 'email_taken') throw fail('email_in_use')
     sessions.revokeUser(id)

@@ -111,7 +111,7 @@ export function checkStrategy(call: Call, strategy: Json | undefined): void {
   if (strategy === 'interrupt' || strategy === 'rollback') requirePermission(call, 'runs:cancel')
 }
 
-const KEY_MAX = 255
+export const KEY_MAX = 255
 
 /**
  * The Idempotency-Key header: however often a request is sent, it creates one run [design 5]. null: it has none.

@@ -2,13 +2,12 @@
 import { type Call, HANDLED, type Route, route } from '../http/route.ts'
 import { FrameFeed, readThreadPosition, type ThreadPosition } from '../run/delivery/frame-feed.ts'
 import { HEARTBEAT } from '../run/log/frame.ts'
-import { isUnplaced } from '../run/run-kwargs.ts'
+import { isDelayed } from '../base/types.ts'
+import { newestRuns } from '../thread/newest-runs.ts'
 import { position, stream } from './answers.ts'
 import { modesIn, openEvents, positionText, readerOf } from './join-request.ts'
 import type { ScopedStore } from '../store/scoped.ts'
 import type { Services } from './services.ts'
-
-const PAGE = 100
 
 export function threadStreamRoutes(services: Services): Route[] {
   const { store, registry } = services
@@ -72,14 +71,8 @@ export function threadStreamRoutes(services: Services): Route[] {
 
 /** Ordinal of the oldest run in flight; none: of the next run. */
 export async function firstUnfinished(store: Pick<ScopedStore, 'runs'>, threadId: string): Promise<number> {
-  const [oldest] = (await store.runs.inFlight(threadId)).filter((run) => !isUnplaced(run))
-  return oldest?.ordinal ?? (await newestOf(store, threadId)) + 1
-}
-
-/** Ordinal of the newest run. Delayed runs are listed first and have none yet. */
-async function newestOf(store: Pick<ScopedStore, 'runs'>, threadId: string, offset = 0): Promise<number> {
-  const runs = await store.runs.list(threadId, { limit: PAGE, offset })
-  const placed = runs.find((run) => !isUnplaced(run))
-  if (placed || runs.length < PAGE) return placed?.ordinal ?? 0
-  return newestOf(store, threadId, offset + PAGE)
+  const oldest = (await store.runs.inFlight(threadId)).find((run) => !isDelayed(run))
+  if (oldest) return oldest.ordinal
+  const [newest] = await newestRuns(1, (page) => store.runs.list(threadId, page))
+  return (newest?.ordinal ?? 0) + 1
 }

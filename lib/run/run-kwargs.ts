@@ -12,7 +12,7 @@ import {
   type JsonObject,
   type Run,
   timestamp,
-  UNPLACED,
+  isDelayed,
   isObject
 } from '../base/types.ts'
 
@@ -44,11 +44,6 @@ export function feedbackKeysOf({ kwargs }: Pick<Run, 'kwargs'>): string[] {
 /** Earliest start of the run, in Unix ms: in the future for a delayed run. */
 export function startsAt({ kwargs, created_at }: Pick<Run, 'kwargs' | 'created_at'>): number {
   return kwargs.after_seconds === undefined ? 0 : Date.parse(created_at)
-}
-
-/** A delayed run that has not started: it has no place in its thread yet. */
-export function isUnplaced({ ordinal }: Pick<Run, 'ordinal'>): boolean {
-  return ordinal >= UNPLACED
 }
 
 /** The input as messages and channel values. Message ids were assigned at creation. */
@@ -113,7 +108,7 @@ function recursionLimitOf(run: Run, max: number): number {
 /** The op by which an attempt at the run is counted, from 1. */
 export function startOf(run: Run, attempt: number): Op {
   const { run_id, thread_id } = run
-  return { name: 'run.start', run_id, thread_id, now: timestamp(), attempt, isLater: isUnplaced(run) }
+  return { name: 'run.start', run_id, thread_id, now: timestamp(), attempt, isLater: isDelayed(run) }
 }
 
 /** What else the input of an agent is made of. */

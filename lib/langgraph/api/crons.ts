@@ -6,7 +6,7 @@ import { type Reply, type Route, route, type UserCall } from '../../http/route.t
 import { isWithin, listOf, metadata, objectOf } from '../../http/schema.ts'
 import { type Caller, callerOfRun } from '../../base/loopback.ts'
 import type { RunOrder } from '../../run/lifecycle/runs.ts'
-import { momentIn, nextRunDate, ScheduleInvalid } from '../../jobs/crons.ts'
+import { onceAt, nextRunDate, ScheduleInvalid } from '../../jobs/crons.ts'
 import { Containment } from '../../thread/contains.ts'
 import type { CronPatch } from '../../store/store.ts'
 import { type Cron, isObject, type JsonObject, timestamp, type Timestamp } from '../../base/types.ts'
@@ -36,7 +36,7 @@ const schedule = v.pipe(
   v.trim(),
   v.maxLength(SCHEDULE_MAX),
   // What a task that runs once has, which is made elsewhere.
-  v.check((text) => momentIn(text) === null, 'Value error, must have the five fields of a cron')
+  v.check((text) => onceAt(text) === null, 'Value error, must have the five fields of a cron')
 )
 const cronEntries = {
   ...runEntries,

@@ -28,10 +28,9 @@ import {
 import { type Since, type SubscriptionParams, subscriptionFields } from '../protocol/subscription.ts'
 import { treeOf } from '../protocol/tree.ts'
 import { Subscriptions } from '../protocol/subscriptions.ts'
-import { isUnplaced } from '../../run/run-kwargs.ts'
 import { HEARTBEAT } from '../../run/log/frame.ts'
 import { asUser } from '../../base/scope.ts'
-import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
+import { isDelayed, isInFlight, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import { throughDoor } from '../../protocols/door.ts'
 import { newestRuns } from '../../protocols/threads.ts'
 import { LANGGRAPH } from './dialect.ts'
@@ -60,7 +59,7 @@ export function protocolRoutes(services: Services): Route[] {
 
   const meta = (call: Call, run: Run | null): JsonObject => ({
     thread_id: call.params.thread_id!,
-    applied_through_seq: run && !isUnplaced(run) ? seqOf(run.ordinal, 0, 0) - 1 : 0
+    applied_through_seq: run && !isDelayed(run) ? seqOf(run.ordinal, 0, 0) - 1 : 0
   })
 
   const stateOf = async (threadId: string): Promise<JsonObject> =>

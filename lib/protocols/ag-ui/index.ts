@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { fail, Refused } from '../../base/errors.ts'
 import { isInFlight, type JsonObject, type Run, timestamp } from '../../base/types.ts'
 import { HANDLED, type Reply, type Route, route, type UserCall } from '../../http/route.ts'
+import { KEY_MAX } from '../../routes/run-request.ts'
 import { searchParams } from '../../http/request.ts'
 import { openStream } from '../../http/streaming-response.ts'
 import { anEvent, anObject, arrayOf, openly, orNull, repeatable } from '../../routes/answers.ts'
@@ -25,8 +26,6 @@ import { type AgUiEvent, type Dialect, interruptOf, namesOf, translationIn } fro
 export const PROTOCOL = 'ag-ui'
 /** Names of runs: TanStack's are no UUIDs. */
 const RUNS = 'ag-ui-run'
-/** Of an idempotency key. */
-const KEY_MAX = 255
 const EMPTY = Buffer.alloc(0)
 
 const PAGE = openly({ messages: arrayOf(anObject) }, { activeRun: orNull(anObject), interrupts: orNull(anObject) })

@@ -2,7 +2,7 @@
 import type { Limits } from '../../base/budget.ts'
 import { isVisible, withoutUser } from '../../base/scope.ts'
 import type { Admission, NewRun, Op, Store } from '../../store/store.ts'
-import { type Run, isInFlight } from '../../base/types.ts'
+import { isDelayed, isInFlight, type Run } from '../../base/types.ts'
 import { type ActorDeps, type ActorOptions, type Earlier, RunActor } from './actor.ts'
 import type { Agent } from '../../agent/runtime.ts'
 import type { Committer } from '../commit/committer.ts'
@@ -17,7 +17,7 @@ import { LeftBehind, RunQueues, RunQuota } from './run-queues.ts'
 import { isFinal } from './run-phase.ts'
 import type { LogBounds } from '../log/frame.ts'
 import type { LogStore } from '../log/stored-frames.ts'
-import { isUnplaced, startsAt } from '../run-kwargs.ts'
+import { startsAt } from '../run-kwargs.ts'
 import type { RunStates } from '../run-state.ts'
 import { untilRead } from './retry.ts'
 import { newsKey, RunReaders, ThreadWatchers } from './run-readers.ts'
@@ -281,7 +281,7 @@ export class Registry {
 
   #enqueue(run: Run, past?: LogBounds, earlier?: Earlier): void {
     // A delayed run gets its place with the commit under way when it starts, or with the next one.
-    let placing = isUnplaced(run) ? 2 : 0
+    let placing = isDelayed(run) ? 2 : 0
     const deps: ActorDeps = {
       ...this.#deps,
       store: this.#store,
