@@ -1,14 +1,19 @@
 // Where requests may go whose address somebody else chose: however it is written, never into a network that was not opened.
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
+import { send } from '../../lib/agent/http/post.ts'
 import { Egress } from '../../lib/agent/mcp/egress.ts'
 import { McpTokens } from '../../lib/agent/mcp/connection.ts'
 import { ToolServers } from '../../lib/agent/mcp/tool-servers.ts'
+import { withTimeout } from '../../lib/base/waiting.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { until } from '../fixtures/gateway.ts'
 import { A_SERVER, OAUTH } from '../fixtures/tool-server.ts'
+
+const late = () => new Error('late')
+const NOT_LATE = { message: /without an answer|with the status/ }
 
 /** What the names of this test lead to. */
 const NAMES: Readonly<Record<string, readonly string[]>> = {
@@ -216,6 +221,38 @@ t.test(
     await until(() => ['announcing', 'token'].every((name) => servers.status(name).last_error !== null), 'both failed')
     t.ok(announcing.seen.length > 0)
     t.strictSame(trap.seen, [])
+  }
+)
+
+t.test(
+  'a server that switches protocols, or answers with no status of HTTP, has failed, and its connection ends',
+  async (t) => {
+    const answers = {
+      switching: 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n',
+      halfway: 'HTTP/1.1 101 Switching Protocols\r\n\r\n',
+      odd: 'HTTP/1.1 999 Odd\r\nContent-Length: 2\r\n\r\nhi'
+    }
+    for (const [name, answer] of Object.entries(answers)) {
+      const sockets = new Set<Socket>()
+      const server = createTcpServer((socket) => {
+        sockets.add(socket)
+        socket.once('close', () => sockets.delete(socket)).on('error', () => {})
+        socket.once('data', () => socket.write(answer))
+      })
+      t.teardown(() => server.close())
+      await once(server.listen(0, '127.0.0.1'), 'listening')
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+      const signal = AbortSignal.timeout(10_000)
+      const { fetch } = new Egress(['127.0.0.0/8'])
+      await t.rejects(withTimeout(fetch(url, { method: 'POST', body: '{}', signal }), 5_000, late), NOT_LATE, name)
+      await until(() => sockets.size === 0, `${name}: the connection has ended`)
+      // Models and LangGraph servers are asked in the same way.
+      if (name === 'switching')
+        await t.rejects(
+          withTimeout(send({ method: 'POST', url, headers: {}, body: '{}', signal }), 5_000, late),
+          NOT_LATE
+        )
+    }
   }
 )
 

@@ -250,6 +250,58 @@ t.test(
   }
 )
 
+t.test("a result is not held against its server's schema, whose patterns may take minutes", async (t) => {
+  const tool = (name: string, a: object) => ({
+    name,
+    inputSchema: { type: 'object' },
+    outputSchema: { type: 'object', properties: { a } }
+  })
+  // Some two seconds for this text, and twice as many for every letter more.
+  const tools = [tool('slow', { type: 'string', pattern: '^(a+)+$' }), tool('broken', { $ref: '#/definitions/none' })]
+  const server = await ToolServer.start(t, tools)
+  server.release({ content: [], structuredContent: { a: `${'a'.repeat(27)}!` } })
+  const { url } = server
+  const servers = open(t, 10_000)
+  servers.configure({ s: { ...A_SERVER, type: 'http', url } })
+  await until(() => servers.status('s').state === 'ready', 'it is connected')
+  const box = await servers.open()
+  t.teardown(() => box.close())
+  const context = { signal: AbortSignal.timeout(20_000), userId: null, threadId: 't', runId: 'r', channels: {} }
+  for (const one of box.tools) {
+    const begun = process.cpuUsage()
+    t.match(await one.run({}, context), /^\{"a":"aaa/, one.name)
+    t.ok(process.cpuUsage(begun).user < 400_000, `${one.name} costs no time of the process`)
+  }
+})
+
+t.test('a renewed refresh token is used after a new connection, and after all were made anew', async (t) => {
+  const forms: URLSearchParams[] = []
+  const { url: token_url } = await serve(t, (req, res) => {
+    let form = ''
+    req.on('data', (bytes) => {
+      form += bytes
+    })
+    req.on('end', () => {
+      const given = new URLSearchParams(form)
+      // Each is accepted once.
+      const isGood = given.get('refresh_token') === `r${forms.length + 1}`
+      forms.push(given)
+      res.writeHead(isGood ? 200 : 400, { 'content-type': 'application/json' })
+      res.end(JSON.stringify({ access_token: 'a', expires_in: 0, refresh_token: `r${forms.length + 1}` }))
+    })
+  })
+  const { url } = await ToolServer.start(t)
+  const servers = open(t, 10_000)
+  const oauth = { ...OAUTH, token_url, grant_type: 'refresh_token' as const, refresh_token: 'r1' }
+  const configs = { s: { ...A_SERVER, type: 'http' as const, url, oauth } }
+  for (const time of ['first', 'second']) {
+    servers.configure(configs)
+    await until(() => servers.status('s').state !== 'connecting', `${time}: it has an answer`)
+    t.equal(servers.status('s').last_error, null, time)
+    servers.configure({})
+  }
+})
+
 t.test('an answer over HTTP is bounded as one over stdio is: whole, and an event of a stream', async (t) => {
   const piece = 'x'.repeat(1 << 20)
   let sent = 0

@@ -137,22 +137,32 @@ export async function send(request: HttpRequest): Promise<IncomingMessage> {
 /** The connection was reused, and broke before any response. */
 class StaleConnection extends Error {}
 
-function sendOnce({ method, url, headers, body, signal }: HttpRequest): Promise<IncomingMessage> {
+async function sendOnce({ method, url, headers, body, signal }: HttpRequest): Promise<IncomingMessage> {
   const request = url.startsWith('https:') ? httpsRequest : httpRequest
   const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }
+  const asked = request(url, {
+    method,
+    headers: { ...headers, ...traceHeaders(), 'user-agent': 'colloquy', ...length },
+    signal
+  })
+  asked.setNoDelay(true)
+  asked.end(body)
+  try {
+    return await headOf(asked)
+  } catch (error) {
+    const wasClosed = codeOf(error) === 'ECONNRESET'
+    throw asked.reusedSocket && wasClosed && !signal.aborted ? new StaleConnection() : error
+  }
+}
+
+/** The head of the answer to a request. @throws Error of the connection, also when it ends without an answer */
+export function headOf(asked: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const asked: ClientRequest = request(
-      url,
-      { method, headers: { ...headers, ...traceHeaders(), 'user-agent': 'colloquy', ...length }, signal },
-      resolve
-    )
-    asked.setNoDelay(true)
+    asked.on('response', resolve)
     // After the head nobody needs this error; the response reports it too.
-    asked.on('error', (error) => {
-      const wasClosed = codeOf(error) === 'ECONNRESET'
-      reject(asked.reusedSocket && wasClosed && !signal.aborted ? new StaleConnection() : error)
-    })
-    asked.end(body)
+    asked.on('error', reject)
+    // A server that switches protocols, which nobody has asked it to, is left by node:http without any other event.
+    asked.on('close', () => reject(new Error('The server has ended the connection without an answer')))
   })
 }
 

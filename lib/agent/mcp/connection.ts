@@ -1,6 +1,12 @@
 // The connection to one tool server: opened in the background and reopened when it breaks.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { CallToolResult, Client, Tool as McpTool, Transport } from '@modelcontextprotocol/client'
+import type {
+  CallToolResult,
+  Client,
+  JsonSchemaValidator,
+  Tool as McpTool,
+  Transport
+} from '@modelcontextprotocol/client'
 import { messageOf } from '../../base/errors.ts'
 import { backoffMs, unlessAborted, withTimeout } from '../../base/waiting.ts'
 import type { JsonObject } from '../../base/types.ts'
@@ -19,6 +25,8 @@ export interface McpStatus {
 export interface McpConnectionOptions {
   readonly egress: Egress
   readonly processGroups: ProcessGroups
+  /** Of its OAuth, which outlive the connection; null: it has none. */
+  readonly tokens: McpTokens | null
   readonly connectTimeoutMs: number
   readonly callTimeoutMs: number
   /** The status has changed, also while connecting. */
@@ -32,6 +40,13 @@ const ERROR_MAX = 500
 /** Tools of one server, and the characters of their definitions as JSON: every request to a model carries all of them. */
 const TOOLS_MAX = 256
 const DEFINITIONS_MAX = 256 * 1024
+/** Results go to a model as they are. Checking them would run patterns of the server's choice, which may take for ever, over texts of its own. */
+const UNCHECKED = {
+  getValidator<T>(): JsonSchemaValidator<T> {
+    // What it is said to be is the server's word.
+    return (input) => ({ valid: true, data: input as T, errorMessage: undefined })
+  }
+}
 
 export class McpConnection {
   readonly config: McpServerConfig
@@ -109,7 +124,10 @@ export class McpConnection {
     this.#stop.signal.throwIfAborted()
     const client = new Client(
       { name: 'colloquy', version: '1' },
-      { listChanged: { tools: { onChanged: (_error, tools) => tools && this.#offer(tools) } } }
+      {
+        jsonSchemaValidator: UNCHECKED,
+        listChanged: { tools: { onChanged: (_error, tools) => tools && this.#offer(tools) } }
+      }
     )
     let last: Error | null = null
     const ended = new Promise<Error>((resolve) => {
@@ -175,10 +193,9 @@ export class McpConnection {
   }
 
   #fetch(): Egress['fetch'] {
-    const { oauth } = this.config
-    const { fetch } = this.#options.egress
-    if (!oauth?.enabled) return fetch
-    const tokens = new McpTokens(oauth, fetch)
+    const { tokens, egress } = this.#options
+    const { fetch } = egress
+    if (tokens === null) return fetch
     const send = async (input: string | URL, init?: RequestInit) => {
       const all = new Headers(init?.headers)
       all.set('Authorization', await tokens.header())

@@ -7,6 +7,7 @@ import { pipeline, Readable, Transform } from 'node:stream'
 import { JsonShape } from '../../base/json.ts'
 import { Networks } from '../../base/networks.ts'
 import { traceHeaders } from '../../base/tracing.ts'
+import { headOf } from '../http/post.ts'
 
 /** Ranges that are not public, or are answered by the host of a virtual machine. */
 const CLOSED_4 = listOf([
@@ -80,17 +81,13 @@ export class Egress {
     // There is no lookup for a literal address.
     if (isIP(host) !== 0) this.#checkAll(host, [host])
     const answer = await this.#send(url, init)
-    const status = answer.statusCode ?? 0
-    if (REDIRECTS.has(status)) {
+    try {
+      return responseOf(url, answer)
+    } catch (error) {
+      // Nobody reads it, and its connection would stay open.
       answer.destroy()
-      throw new Error(`${url.host} redirects, which is not followed`)
+      throw error
     }
-    const headers = new Headers()
-    for (const [name, values = []] of Object.entries(answer.headersDistinct))
-      for (const value of values) headers.append(name, value)
-    if (!EMPTY.has(status)) return new Response(bodyOf(answer), { status, headers })
-    answer.resume()
-    return new Response(null, { status, headers })
   }
 
   /** @throws Error for an address that is not allowed */
@@ -103,21 +100,18 @@ export class Egress {
     if (body !== undefined && body !== null && typeof body !== 'string' && !isBytes)
       throw new Error('The body must be a string or bytes')
     const [request, agent] = url.protocol === 'https:' ? [httpsRequest, this.#https] : [httpRequest, this.#http]
-    return new Promise((resolve, reject) => {
-      const req = request(url, {
-        method,
-        agent,
-        headers: {
-          ...Object.fromEntries(new Headers(headers)),
-          ...traceHeaders(),
-          ...((typeof body === 'string' || isBytes) && { 'content-length': Buffer.byteLength(body) })
-        },
-        ...(signal && { signal })
-      })
-      req.on('error', reject)
-      req.on('response', resolve)
-      req.end(body ?? undefined)
+    const asked = request(url, {
+      method,
+      agent,
+      headers: {
+        ...Object.fromEntries(new Headers(headers)),
+        ...traceHeaders(),
+        ...((typeof body === 'string' || isBytes) && { 'content-length': Buffer.byteLength(body) })
+      },
+      ...(signal && { signal })
     })
+    asked.end(body ?? undefined)
+    return headOf(asked)
   }
 
   /** The DNS lookup of new connections. */
@@ -147,6 +141,19 @@ export class Egress {
   #isOpen(address: string): boolean {
     return this.#open.has(address) || !(isIPv4(address) ? CLOSED_4 : CLOSED_6).has(address)
   }
+}
+
+/** @throws Error for a redirect, and for a status that fetch does not have */
+function responseOf(url: URL, answer: IncomingMessage): Response {
+  const status = answer.statusCode ?? 0
+  if (REDIRECTS.has(status)) throw new Error(`${url.host} redirects, which is not followed`)
+  if (status < 200 || status > 599) throw new Error(`${url.host} answers with the status ${status}`)
+  const headers = new Headers()
+  for (const [name, values = []] of Object.entries(answer.headersDistinct))
+    for (const value of values) headers.append(name, value)
+  if (!EMPTY.has(status)) return new Response(bodyOf(answer), { status, headers })
+  answer.resume()
+  return new Response(null, { status, headers })
 }
 
 /** The body as a web stream; cancelling it closes the connection. */

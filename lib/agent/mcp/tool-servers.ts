@@ -3,11 +3,11 @@
 import { createHash } from 'node:crypto'
 import type { Tool, Toolbox, ToolSource } from '../tool.ts'
 import type { JsonObject } from '../../base/types.ts'
-import { McpConnection, type McpConnectionOptions, type McpStatus } from './connection.ts'
+import { McpConnection, type McpConnectionOptions, type McpStatus, McpTokens } from './connection.ts'
 import { ProcessGroups } from './process-groups.ts'
-import type { McpServerConfig, McpServerConfigs } from './command-policy.ts'
+import type { McpOAuth, McpServerConfig, McpServerConfigs } from './command-policy.ts'
 
-interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange' | 'processGroups'> {
+interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange' | 'processGroups' | 'tokens'> {
   readonly log: { warn(fields: object, text: string): void }
 }
 
@@ -33,6 +33,8 @@ export class ToolServers implements ToolSource {
   readonly #closing = new Set<Promise<void>>()
   readonly #waiting = new Set<() => void>()
   readonly #processGroups = new ProcessGroups()
+  /** By their configuration: who has renewed a refresh token knows the only one that counts, also after connecting anew. */
+  readonly #tokens = new Map<string, McpTokens>()
 
   constructor(options: ToolServersOptions) {
     this.#options = options
@@ -93,6 +95,7 @@ export class ToolServers implements ToolSource {
     const connection = new McpConnection(config, {
       ...this.#options,
       processGroups: this.#processGroups,
+      tokens: config.oauth?.enabled ? this.#tokensOf(config.oauth) : null,
       onChange: ({ state, last_error }) => {
         if (last_error !== null && last_error !== told && (state === 'failed' || state === 'ready'))
           this.#options.log.warn({ server: name, error: last_error }, WARNINGS[state])
@@ -101,6 +104,13 @@ export class ToolServers implements ToolSource {
       }
     })
     return { connection, key: keyOf(config), users: 0, retired: false }
+  }
+
+  #tokensOf(oauth: McpOAuth): McpTokens {
+    const key = JSON.stringify(oauth)
+    const tokens = this.#tokens.get(key) ?? new McpTokens(oauth, this.#options.egress.fetch)
+    this.#tokens.set(key, tokens)
+    return tokens
   }
 
   #closeIfUnused(entry: Entry): void {
