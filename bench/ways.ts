@@ -18,7 +18,7 @@ import { VISITOR } from './rig.ts'
 
 /** Each way is taken so often; a function belongs to it that ran at least half of the times, so timers of others do not. */
 const TIMES = 8
-/** By then what has ended is in the index of words, in ms. */
+/** By then what has ended is in the index of words, which no way waits for, in ms. */
 const INDEXED_MS = 500
 /** Sources lie beside the build this file was compiled into. */
 const SOURCES = fileURLToPath(new URL('../../lib/', import.meta.url))
@@ -314,6 +314,7 @@ function newRuns(rig: Rig): Promise<Sets> {
       await model.asked()
       model.end()
       await reader.text()
+      await setTimeout(INDEXED_MS)
     }
   })
 }
@@ -353,7 +354,7 @@ async function endedReaders(rig: Rig): Promise<Sets> {
 }
 
 async function searches(rig: Rig): Promise<Sets> {
-  // The words of the runs before it are put into the index first, which no search waits for.
+  // The words of the runs before it are put into the index first.
   await setTimeout(INDEXED_MS)
   return repeated(rig, async () => {
     await settle()

@@ -4,6 +4,7 @@ import { type HANDLED, requirePermission, type UserCall } from '../../http/route
 import { readInput } from '../../routes/input.ts'
 import { giveInput } from '../../routes/run-input.ts'
 import { waitForEnd } from '../../routes/wait.ts'
+import { isId } from '../../http/schema.ts'
 import type { Services } from '../../routes/services.ts'
 import { type HumanMessage, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import { INVALID_PARAMS, METHOD_NOT_FOUND, RpcError } from '../json-rpc.ts'
@@ -14,12 +15,14 @@ import { eventsOfRun } from '../stream.ts'
 import { openTask } from '../task-stream.ts'
 import { begunBefore, type RequestKey, requestKeyOf } from '../repeats.ts'
 import { asks, onlyOf, type Task, taskIdOf, Tasks, taskStatus } from '../tasks.ts'
-import { CONTEXTS, threadOf } from './contexts.ts'
 import { CONTEXT, contextOf, eventOf, stateOf, TASK_STATES, taskView } from './encoding.ts'
 import { a2aError, errorFor } from './errors.ts'
 import { type GivenMessage, messageIn } from './input.ts'
 import { pushConfigIn, pushIn, pushOf } from './push.ts'
 import { PushConfigs } from './push-configs.ts'
+
+/** Whose names contexts are, among those of other protocols. */
+const CONTEXTS = 'a2a'
 
 /** A method called over one of the bindings. */
 interface Asked {
@@ -326,4 +329,10 @@ function lengthIn(given: Json | undefined): number | undefined {
   const length = Number(given)
   if (!Number.isSafeInteger(length) || length < 0) throw new RpcError(INVALID_PARAMS, 'historyLength must be a number')
   return length
+}
+
+/** The caller's thread of a context, which is its id or a text of the client's own; null: there is none, also where it is somebody else's id. */
+async function threadOf({ threads, aliases }: Services['store'], context: string): Promise<string | null> {
+  if (isId(context) && (await threads.get(context))) return context
+  return (await aliases.get(CONTEXTS, context))?.thread_id ?? null
 }

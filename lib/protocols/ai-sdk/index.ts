@@ -16,12 +16,15 @@ import { isBehindInThread, isPastInThread, type Place, placedEvents, placeText, 
 import { begunBefore, type RequestKey, requestKeyOf } from '../repeats.ts'
 import { sentPlace, streamRun } from '../stream.ts'
 import { aboutThread, newestRuns, openQuestions, startRun, stopThread, visibleThread } from '../threads.ts'
-import { DONE, STREAM_HEADERS } from './encoding.ts'
 import { MESSAGE_KEY, messageIdOf, PROTOCOL } from './ids.ts'
 import { type ChatBody, chatBody, offersInput, runBodyOf } from './input.ts'
 import { messageIds, uiMessages } from './messages.ts'
 import { openChatSocket } from './socket.ts'
 import { ANSWERED, type Chunk, TRANSLATION } from './translate.ts'
+
+/** What a stream of chunks has around them. */
+const STREAM_HEADERS = { 'X-Vercel-AI-UI-Message-Stream': 'v1' }
+const DONE = Buffer.from('data: [DONE]\n\n')
 
 /** Runs that one message goes through, as many as are shown of it. */
 const GOING_ON_MAX = 100
