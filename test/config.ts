@@ -195,12 +195,60 @@ t.test("~ is the operator's own folder, in the file and behind a flag's =, where
 
 t.test('a model that a section names and nobody has configured is refused', async (t) => {
   const models = 'models: [{ name: main, model: m }, { name: small, model: s }]'
-  for (const section of ['title', 'summarization', 'memory', 'suggestions']) {
+  for (const section of ['title', 'summarization', 'memory', 'suggestions', 'input_polish']) {
     t.equal(load(t, { yaml: `${models}\n${section}: { model_name: small }` }).models.length, 2)
     const sentence = `${section}.model_name is smal, which no model is called: there are main, small.`
     refused(t, `${models}\n${section}: { model_name: smal }`, sentence)
   }
   t.equal(load(t, { yaml: 'title: { model_name: later }' }).models.length, 0, 'the demo model has no names')
+})
+
+t.test(
+  'what a group names and nobody has configured is refused: it would be open to all, or nobody in it',
+  async (t) => {
+    const models = 'models: [{ name: main, model: m }]'
+    const provider = (group: string) =>
+      `auth: { oidc: { providers: [{ id: corp, issuer: "https://id.example", client_id: c, groups: [${group}] }] } }`
+    t.equal(load(t, { yaml: `${models}\n${provider('{ name: vip, models: [main] }')}` }).models.length, 1)
+    refused(
+      t,
+      `${models}\n${provider('{ name: vip, models: [mian] }')}`,
+      'A model of the group vip in auth.oidc.providers corp is mian, which no model is called: there are main.'
+    )
+    const quota = (id: string) =>
+      `${provider('')}\nquotas: { groups: [{ name: vip, provider: ${id}, runs_per_day: 1 }] }`
+    t.equal(load(t, { yaml: quota('corp') }).quotas.groups.length, 1)
+    refused(
+      t,
+      quota('crop'),
+      'quotas.groups vip has the provider crop, which none of auth.oidc.providers is: nobody would be in it.'
+    )
+  }
+)
+
+t.test('a list is no object, a header can be sent, and a sender has an address', async (t) => {
+  refused(t, 'models: [{ name: a, model: m, request: [1] }]', 'models[0].request must hold options by name.')
+  refused(t, 'agent: { headers: [a] }', 'agent.headers must hold headers by name.')
+  for (const header of ['a b: x', 'x-a: "one\\ntwo"'])
+    refused(t, `agent: { headers: { ${header} } }`, 'agent.headers has a name or a value that no header can have.')
+  const mail = (from: string) => `mail: { url: "smtp://m.example", from: "${from}" }`
+  for (const from of ['a@b.example', 'Colloquy of B <a@b.example>'])
+    t.equal(load(t, { yaml: mail(from) }).mail.from, from)
+  for (const from of ['Colloquy', 'a@b.example c', 'A <b>'])
+    refused(t, mail(from), 'mail.from must be an address, or a name and behind it an address in angle brackets.')
+})
+
+t.test('an alias that leads nowhere or to itself is a sentence, in the file and in a variable', async (t) => {
+  const what = 'an alias (*name) has no anchor (&name), too many, or stands within it.'
+  for (const starters of ['[*x]', '&x [a, *x]']) {
+    const [inFile = '', ...others] = problemsOf(t, { yaml: `console: { starters: ${starters} }` })
+    t.ok(inFile.endsWith(`colloquy.yaml: ${what}`), inFile)
+    t.strictSame(others, [])
+  }
+  for (const starters of ['[*x]', '[&x [a, *x]]'])
+    t.strictSame(problemsOf(t, { env: { COLLOQUY_CONSOLE__STARTERS: starters } }), [
+      `COLLOQUY_CONSOLE__STARTERS (console.starters): ${what}`
+    ])
 })
 
 t.test('a secret of webhooks that begins as base64 and is none is refused', async (t) => {
@@ -475,7 +523,7 @@ t.test('every option is a variable, a list or a section as JSON; flags beat it, 
 t.test('a secret may lie in a file that NAME_FILE names', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'colloquy-secrets-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
-  const secrets = { secret: 's'.repeat(40), key: 'k-1', url: 'postgres://a:pw@db/chat' }
+  const secrets = { secret: 's'.repeat(40), key: 'k-1', url: 'postgres://a:pw@db/chat', base: 'http://m:1/v1' }
   for (const [name, text] of Object.entries(secrets)) writeFileSync(join(folder, name), `${text}\n`)
   const env = {
     AUTH_JWT_SECRET_FILE: join(folder, 'secret'),
@@ -488,6 +536,9 @@ t.test('a secret may lie in a file that NAME_FILE names', async (t) => {
   t.match(config, { webhooks: { secret: 'k-1' }, models: [{ api_key: 'k-1' }] })
   t.match(config.database, { backend: 'postgres', postgres_url: 'postgres://a:pw@db/chat' })
   t.strictSame(unusedOptions(config), [])
+  const model = { OPENAI_API_KEY_FILE: 'key', OPENAI_MODEL_FILE: 'key', OPENAI_BASE_URL_FILE: 'base' }
+  const files = Object.fromEntries(Object.entries(model).map(([name, file]) => [name, join(folder, file)]))
+  t.match(load(t, { env: files }).models, [{ api_key: 'k-1', model: 'k-1', base_url: 'http://m:1/v1' }])
   const [problem] = problemsOf(t, { env: { AUTH_JWT_SECRET_FILE: '/no/such/file' } })
   t.equal(problem, 'AUTH_JWT_SECRET_FILE names /no/such/file, which cannot be read (ENOENT).')
 })

@@ -1,6 +1,5 @@
 // Options of the agent: which one answers, how it is reached, and how much memory, time and output it may use.
-import * as v from 'valibot'
-import { choice, filled, flag, nullable, section, url, whole } from './kinds.ts'
+import { choice, flag, headers, nullable, section, url, whole } from './kinds.ts'
 
 const DAY_MS = 86_400_000
 
@@ -28,7 +27,7 @@ export const agent = section({
   // Sent as X-Api-Key. Never shown or logged. null: none.
   api_key: nullable(),
   // Headers of every request to the server.
-  headers: v.nullish(v.record(v.string(), filled(), 'must hold headers by name'), {}),
+  headers: headers(),
   // The graph or assistant for every run. null: the caller's choice.
   assistant_id: nullable(),
   // Idle time of a run's stream in ms before the server is asked whether it is alive. Too long: a hung server is

@@ -5,7 +5,17 @@ import { dirname, isAbsolute, resolve } from 'node:path'
 import * as v from 'valibot'
 import { LineCounter, parseDocument } from 'yaml'
 import { codeOf } from '../base/errors.ts'
-import { absolute, type Env, type Flags, isTree, override, unusedVariables, withVariables } from './environment.ts'
+import {
+  absolute,
+  BAD_ALIAS,
+  type Env,
+  type Flags,
+  isTree,
+  override,
+  unusedVariables,
+  valueIn,
+  withVariables
+} from './environment.ts'
 import { checkKeys, pathsOf, Wrong } from './keys.ts'
 import type { ModuleOption } from './kinds.ts'
 import { EVENT_BYTES_MIN, Options, type Parsed } from './options.ts'
@@ -183,20 +193,25 @@ function contradictions(config: Config): string[] {
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/
 
+const SENDER = /^([^<>\r\n]*<[^\s<>@]+@[^\s<>@]+>|[^\s<>@]+@[^\s<>@]+)$/
+
 function mailProblems({ mail, server: { host, public_url } }: Config): string[] {
   if (mail.url === null) return []
+  const isSender = mail.from === null || SENDER.test(mail.from)
   const isMail = URL.canParse(mail.url) && /^smtps?:\/\/[^/]/i.test(mail.url)
   // What a request says of our address is its sender's choice: a link must not lead there.
   const isKnown = public_url !== null || LOOPBACK.test(host.includes(':') ? `[${host}]` : host)
   return [
+    ...(isSender ? [] : ['mail.from must be an address, or a name and behind it an address in angle brackets.']),
     ...(isMail ? [] : ['mail.url must be an address as smtp://user:password@mail.example.com:587, or smtps://.']),
     ...(isKnown ? [] : ['mail.url needs server.public_url: links in mails begin with it.'])
   ]
 }
 
-function providerProblems({ auth: { local, oidc } }: Config): string[] {
+function providerProblems({ auth: { local, oidc }, quotas }: Config): string[] {
   const { providers } = oidc
   const ids = providers.map(({ id }) => id)
+  const strange = quotas.groups.filter(({ provider }) => provider !== null && !ids.includes(provider))
   const repeated = ids.filter((id, i) => ids.indexOf(id) < i)
   const plain = providers.filter(({ issuer }) => {
     const { protocol, hostname } = new URL(issuer)
@@ -204,6 +219,10 @@ function providerProblems({ auth: { local, oidc } }: Config): string[] {
   })
   return [
     ...repeated.map((id) => `auth.oidc.providers has two with the id ${id}.`),
+    ...strange.map(
+      ({ name, provider }) =>
+        `quotas.groups ${name} has the provider ${provider}, which none of auth.oidc.providers is: nobody would be in it.`
+    ),
     ...plain.map(
       ({ id }) => `The issuer of auth.oidc.providers ${id} is http: sign-ins need https beyond this machine.`
     ),
@@ -219,11 +238,17 @@ function modelProblems(config: Config): string[] {
   })
   // Without models the demo answers, whatever it is called.
   if (names.length === 0) return problems
-  for (const section of ['title', 'summarization', 'memory', 'suggestions'] as const) {
-    const { model_name: name } = config[section]
-    if (name !== null && !names.includes(name))
-      problems.push(`${section}.model_name is ${name}, which no model is called: there are ${names.join(', ')}.`)
-  }
+  const strange = (place: string, name: string) =>
+    names.includes(name) ? [] : [`${place} is ${name}, which no model is called: there are ${names.join(', ')}.`]
+  const sections: Readonly<Record<string, unknown>> = config
+  for (const [section, options] of Object.entries(sections))
+    if (isTree(options) && typeof options.model_name === 'string')
+      problems.push(...strange(`${section}.model_name`, options.model_name))
+  // Misspelt, it would be nobody's, and the one that is meant everybody's.
+  for (const { id, groups } of config.auth.oidc.providers)
+    for (const group of groups)
+      for (const name of group.models)
+        problems.push(...strange(`A model of the group ${group.name} in auth.oidc.providers ${id}`, name))
   return problems
 }
 
@@ -300,9 +325,9 @@ function parseYaml(yaml: string, file: string): unknown {
     document.errors.map((error) => `${file}, line ${lines.linePos(error.pos[0]).line}: ${sentenceCase(error.code)}.`)
   )
   try {
-    return document.toJS() ?? {}
+    return valueIn(document) ?? {}
   } catch {
-    throw new ConfigError([`${file}: an alias (*name) has no anchor (&name), or too many.`])
+    throw new ConfigError([`${file}: ${BAD_ALIAS}.`])
   }
 }
 

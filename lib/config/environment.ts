@@ -148,12 +148,22 @@ export function variableText(env: Env, name: string): string | undefined {
   return text
 }
 
-/** What a list or an object is in a variable: JSON, or YAML on one line. Any other text is itself. */
+/** What a list or an object is in a variable: JSON, or YAML on one line. Any other text is itself. @throws Error as `valueIn` */
 function parsedValue(text: string): unknown {
   if (!/^\s*[[{]/.test(text)) return text
   const document = parseDocument(text)
-  return document.errors.length > 0 ? text : document.toJS()
+  return document.errors.length > 0 ? text : valueIn(document)
 }
+
+/** The value of a YAML document. @throws Error for a bad alias */
+export function valueIn(document: { toJS(): unknown }): unknown {
+  const value = document.toJS()
+  // Throws for what is within itself.
+  JSON.stringify(value)
+  return value
+}
+
+export const BAD_ALIAS = 'an alias (*name) has no anchor (&name), too many, or stands within it'
 
 interface Overriding {
   /** Of every option. */
@@ -180,15 +190,19 @@ export function override(options: Tree, { paths, flags, env, problems, used }: O
     const text = textOf(env, name, problems, used)
     if (text === undefined || text === '') return
     used.add(name)
-    const value = parsedValue(text)
-    set(path, name, value === text ? text : withVariables(value, env, path, problems, used))
+    try {
+      const value = parsedValue(text)
+      set(path, name, value === text ? text : withVariables(value, env, path, problems, used))
+    } catch {
+      problems.push(`${name} (${path}): ${BAD_ALIAS}.`)
+    }
   }
   for (const [name, path] of Object.entries(VARIABLES)) if (name !== 'DATABASE_URL') setBy(path, name)
   const isSet = (path: string) => valueAt(options, path) !== undefined && valueAt(options, path) !== null
   const backend = variableOf('database.backend')
   const isOurs = /^postgres(ql)?:/.test(textOf(env, 'DATABASE_URL', [], new Set()) ?? '')
   // A platform's database, unless somebody has chosen another one.
-  if (isOurs && !isSet('database.postgres_url') && !isSet('database.backend') && !env[backend]) {
+  if (isOurs && !isSet('database.postgres_url') && !isSet('database.backend') && !textOf(env, backend, [], new Set())) {
     setBy('database.postgres_url', 'DATABASE_URL')
     set('database.backend', 'DATABASE_URL', 'postgres')
   }
@@ -215,6 +229,7 @@ function isEmpty(models: unknown): boolean {
 function modelOfEnvironment(env: Env, problems: string[], used: Set<string>): unknown {
   const api_key = textOf(env, 'OPENAI_API_KEY', problems, used)
   if (!api_key) return undefined
-  const model = env.OPENAI_MODEL || 'gpt-4o-mini'
-  return [{ name: 'main', provider: 'openai', base_url: env.OPENAI_BASE_URL || null, api_key, model }]
+  const model = textOf(env, 'OPENAI_MODEL', problems, used) || 'gpt-4o-mini'
+  const base_url = textOf(env, 'OPENAI_BASE_URL', problems, used) || null
+  return [{ name: 'main', provider: 'openai', base_url, api_key, model }]
 }

@@ -1,5 +1,6 @@
 // Kinds of options: what each accepts, and its error message, which follows the option's path in a sentence. null, which
 // is how YAML reads an empty value, means the default.
+import { validateHeaderName, validateHeaderValue } from 'node:http'
 import * as v from 'valibot'
 import { networkOf } from '../base/networks.ts'
 import type { JsonObject } from '../base/types.ts'
@@ -113,12 +114,33 @@ function listOf(value: unknown): unknown {
 }
 
 export function requestOptions() {
-  const named = v.record(v.string(), v.unknown(), 'must hold options by name')
   // YAML of the core schema makes what JSON makes.
   return v.pipe(
-    named,
+    // A list would be options of the names 0, 1...
+    v.custom<Readonly<Record<string, unknown>>>(isTree, 'must hold options by name'),
+    v.record(v.string(), v.unknown()),
     v.transform((options) => options as JsonObject)
   )
+}
+
+/** Headers by name, as they can be sent. */
+export function headers() {
+  const named = v.pipe(
+    v.custom<Readonly<Record<string, unknown>>>(isTree, 'must hold headers by name'),
+    v.record(v.string(), filled()),
+    v.check((given) => Object.entries(given).every(isHeader), 'has a name or a value that no header can have')
+  )
+  return v.nullish(named, {})
+}
+
+function isHeader([name, value]: readonly [string, string]): boolean {
+  try {
+    validateHeaderName(name)
+    validateHeaderValue(name, value)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** An http:// or https:// URL without a default. */

@@ -9,7 +9,7 @@ import { daysKept, Sweeper } from '../../lib/run/commit/sweeper.ts'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { migrate } from '../../lib/store/sqlite/schema.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
-import type { Store } from '../../lib/store/store.ts'
+import type { Store, Writer } from '../../lib/store/store.ts'
 import { newThread } from '../../lib/thread/thread.ts'
 import { timestamp } from '../../lib/base/types.ts'
 import { command } from '../fixtures/child.ts'
@@ -53,6 +53,21 @@ function seed(path: string): void {
       SELECT 1 + i / ${SEGMENTS_A_RUN}, 10 * (i % ${SEGMENTS_A_RUN}), 10 * (i % ${SEGMENTS_A_RUN}) + 9, 1, 1, zeroblob(50), zeroblob(2000) FROM n;`)
   db.close()
 }
+
+t.test('what is kept for longer than time has been is kept, and keeps nothing else from going', async (t) => {
+  const befores: string[] = []
+  const writer = {
+    // Only `before` is looked at; nothing is found.
+    write: async (op: object) => {
+      befores.push(String(Reflect.get(op, 'before')))
+      return 'after' in op ? { removed: 0, next: null } : 0
+    }
+  } as unknown as Writer
+  const days = daysKept({ ...NEVER, events_days: 1e9, threads_days: 10 })
+  const now = Date.parse('2026-01-31T00:00:00Z')
+  await new Sweeper(writer, { frameHours: Number.MAX_SAFE_INTEGER, days }, (error) => t.fail(String(error))).sweep(now)
+  t.strictSame(befores, [0, 0, Date.parse('2026-01-21T00:00:00Z')].map(timestamp))
+})
 
 t.test(`a sweep of ${RUNS} runs keeps no commit waiting`, async (t) => {
   const path = join(t.testdir(), 'colloquy.db')

@@ -26,7 +26,12 @@ export function daysKept(days: Readonly<Record<`${Retained}_days`, number>>): Ke
 
 /** What is older than this is not kept; null: all is. */
 export function keptSince(days: number, now = Date.now()): Timestamp | null {
-  return days > 0 ? timestamp(now - days * DAY_MS) : null
+  return days > 0 ? agesAgo(days * DAY_MS, now) : null
+}
+
+/** Nothing is older than its first time: years before that are no time that a database takes. */
+function agesAgo(ms: number, now: number): Timestamp {
+  return timestamp(Math.max(0, now - ms))
 }
 
 export class Sweeper {
@@ -62,7 +67,7 @@ export class Sweeper {
   }
 
   async #sweepFrames(now: number): Promise<number> {
-    const before = timestamp(now - this.#kept.frameHours * HOUR_MS)
+    const before = agesAgo(this.#kept.frameHours * HOUR_MS, now)
     let removed = 0
     for (let after: number | null = 0; after !== null && !this.#isStopped; ) {
       const step: { removed: number; next: number | null } = await this.#writer.write({
