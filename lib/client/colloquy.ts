@@ -331,6 +331,7 @@ export class RunStream implements AsyncIterable<Frame> {
       }
     } catch (error) {
       isDead = true
+      if (watchdog && watchdog.silentMs >= this.#hangingMs) this.#afterSilence.begin()
       if (!this.#isClosed) await this.#wait(error)
     } finally {
       // Reading the end of the body lets the connection be reused; one that does not come is not waited for.

@@ -41,6 +41,7 @@ export class AttemptsAfterSilence {
   /** Short ones that are left; null: nothing has been silent since a connection was open. */
   #left: number | null = null
 
+  /** A stream was silent and is over, by whomever it was ended: what carries it may have noticed first, with an error of its own. */
   begin(): void {
     this.#left = SHORT_ATTEMPTS
   }

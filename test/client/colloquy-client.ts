@@ -361,6 +361,33 @@ t.test('whenever a network that swallows is good again, an attempt begins within
   t.ok(rest.length >= 10 && rest.every((ms) => ms > 6000 && ms <= 9000), rest.map(Math.round).join(', '))
 })
 
+t.test('a stream that breaks behind a silence is come back to by short attempts, whatever has broken it', async (t) => {
+  const clock = Clock.stopFor(t)
+  const begun: number[] = []
+  let breakIt = (_error: Error) => {}
+  const open: typeof fetch = (_, init) => {
+    begun.push(performance.now())
+    if (begun.length > 1)
+      return new Promise((_, reject) => init?.signal?.addEventListener('abort', () => reject(init.signal!.reason)))
+    const body = new ReadableStream({
+      start: (controller) => {
+        breakIt = (error) => controller.error(error)
+      }
+    })
+    return Promise.resolve(new Response(body))
+  }
+  const run = new Colloquy({ fetch: open }).watch({ thread_id: 't', run_id: 'r' }, { silenceMs: 60_000 })
+  const reading = all(run)
+  await clock.pass(7000)
+  breakIt(new TypeError('network error'))
+  await clock.pass(20_000)
+  run.close()
+  await reading
+  const gaps = begun.slice(1).map((at, n) => at - begun[n]!)
+  t.ok(gaps.length > 6, String(gaps.length))
+  t.same(gaps.slice(1, 6), Array(5).fill(1000 + NO_PAUSE), 'a second each, and no 10 s')
+})
+
 /** Without `retryNow` nobody would come back before the test is over. */
 const PATIENT = { connectMs: 600_000, silenceMs: 600_000, backoffMs: 600_000, backoffMaxMs: 600_000 }
 
