@@ -165,6 +165,16 @@ const BARE = `(() => {
   return [...found]
 })()`
 
+/** The words of buttons of few signs that stand in several lines: in the page. */
+const BROKEN = `[...document.querySelectorAll('main button')]
+  .filter((one) => {
+    const range = document.createRange()
+    range.selectNodeContents(one)
+    const tops = [...range.getClientRects()].filter(({ width }) => width > 0).map(({ top }) => Math.round(top))
+    return one.innerText.trim().length < 6 && Math.max(...tops) - Math.min(...tops) > 10
+  })
+  .map(({ innerText }) => innerText)`
+
 /** A visitor whose language has every text in brackets. */
 async function visitInBrackets(t: Test, url: string, person?: Person): Promise<Visitor> {
   const visitor = await visit(t, url, {
@@ -392,6 +402,12 @@ browserTest(
     await page.getByRole('button', { name: '好的回答', exact: true }).waitFor()
     t.equal(await page.evaluate('document.documentElement.lang'), 'zh')
     t.equal(await page.inputValue('#composer'), 'ein Entwurf', 'what was being written stays')
+    const { width, height } = page.viewportSize()!
+    await page.setViewportSize({ width: 375, height })
+    await page.locator('.actions [aria-pressed]').first().click()
+    await page.locator('.why button').waitFor()
+    t.same(await page.evaluate<string[]>(BROKEN), [], 'no sign stands below the other')
+    await page.setViewportSize({ width, height })
     await page.getByRole('button', { name: 'ada@example.com', exact: true }).click()
     await page.getByRole('button', { name: 'English', exact: true }).click()
     await page.getByRole('button', { name: 'Good answer', exact: true }).waitFor()
