@@ -2,6 +2,7 @@
 // They are a channel of the state, shown to clients as tasks and interrupts, and in streams as `__interrupt__`.
 import { objectsIn, textOr } from '../base/json.ts'
 import type { Interrupt, Json, Message, ToolCall } from '../base/types.ts'
+import type { StoredGraphCheckpoint } from './state.ts'
 
 /** The member of a state, an update or a frame that has them. */
 export const INTERRUPTS = '__interrupt__'
@@ -12,6 +13,17 @@ export function interruptsIn(given: Json | undefined): Interrupt[] {
     const name = textOr(id) ?? textOr(interrupt_id)
     return name === null ? [] : [{ id: name, value: value ?? null }]
   })
+}
+
+/** Channels in which a task asks, is answered, or fails: what it writes to others is its result. */
+const OF_QUESTIONS = [INTERRUPTS, '__resume__', '__error__', '__scheduled__']
+
+/**
+ * Ids of tasks of a graph's checkpoint that have a result. One that was answered beside another that waits keeps its question; LangGraph's
+ * snapshot of one that was answered and asks again looks like that of one that is done.
+ */
+export function doneIn({ writes }: Pick<StoredGraphCheckpoint, 'writes'>): ReadonlySet<string> {
+  return new Set(writes.filter(({ channel }) => !OF_QUESTIONS.includes(channel)).map(({ task_id }) => task_id))
 }
 
 /** Those of a stored state. */

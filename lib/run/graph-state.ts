@@ -1,7 +1,6 @@
 // The state of a thread that the run's graph writes itself: what the run knows of it are its newest checkpoint, and the values shown
 // last.
-import type { AgentRecord } from '../agent/runtime.ts'
-import type { GraphWrite } from '../conversation/state.ts'
+import type { AgentRecord, StateWrite } from '../agent/runtime.ts'
 import type { Store } from '../store/store.ts'
 import type { StatePort } from '../agent/states.ts'
 import { wellFormedJson } from '../base/json.ts'
@@ -44,8 +43,13 @@ class GraphState implements RunState {
     else journal.record(record)
   }
 
-  keep(write: GraphWrite): void {
+  keep(write: StateWrite): void {
     const { log, put } = this.#records
+    // One that answers a question and is asked the next, or fails, makes no checkpoint: it ends where it began.
+    if (write.name === 'graph.open') {
+      this.checkpointId ??= write.checkpoint.checkpoint_id
+      return
+    }
     put(write)
     if (write.name === 'graph.put') {
       log.unstored.bytes += write.checkpoint.length + write.metadata.length

@@ -201,9 +201,9 @@ export class Recorder implements Source {
 
   #keep(write: StateWrite): void {
     if (!this.#isOpen) return
-    if (write.name === 'graph.open') return this.#shown.open(write.checkpoint)
     this.state.keep(write)
-    this.#appended()
+    if (write.name === 'graph.open') this.#shown.open(write.checkpoint)
+    else this.#appended()
   }
 
   #reached(offset: JsonObject): void {

@@ -1,7 +1,6 @@
 // The state of a thread as one run changes it, and where runs get theirs: one port, whether a run builds the state from its agent's
 // records or its graph writes it.
-import type { AgentInput, AgentRecord } from '../agent/runtime.ts'
-import type { GraphWrite } from '../conversation/state.ts'
+import type { AgentInput, AgentRecord, StateWrite } from '../agent/runtime.ts'
 import type { Op, Store } from '../store/store.ts'
 import type { TitleOptions } from '../thread/title.ts'
 import type { JsonObject, Message, Run, RunEvent } from '../base/types.ts'
@@ -48,7 +47,7 @@ export interface RunState {
   readonly isAsking: boolean
   /** Its conversation has so many messages that iterating over them takes a while. */
   readonly isLong: boolean
-  /** The newest checkpoint. */
+  /** The newest checkpoint: of a run that has made none, the one it started from. */
   readonly checkpointId: string | null
   /** JSON as streams show it; null: nothing to show yet. */
   readonly json: string | null
@@ -58,8 +57,8 @@ export interface RunState {
   input(): StateInput
   /** Applies what the agent records, with the frames and events that follow from it. */
   record(record: AgentRecord): void
-  /** Stores what a graph has written of it. */
-  keep(write: GraphWrite): void
+  /** Stores what a graph has written of it, and notes what it started from. */
+  keep(write: StateWrite): void
   /** The agent has shown this state, as JSON, itself. */
   shown(json: string): void
   /** Leaves a state the next run can start from. */

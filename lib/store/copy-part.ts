@@ -87,7 +87,8 @@ export class PartCopier {
     })
     const [threads, skipped]: [string[], string[]] = [[], []]
     const meta = this.#table('threads_meta')
-    for (const thread of await this.#rows(meta, 'user_id = $1', id)) {
+    // One that is made for one run is removed by a job, and no job comes back.
+    for (const thread of await this.#rows(meta, 'user_id = $1 AND is_temporary = 0', id)) {
       const threadId = String(valueIn(meta, thread, 'thread_id'))
       const list = (await this.#copyThread(threadId)) ? threads : skipped
       list.push(threadId)

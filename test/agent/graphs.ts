@@ -393,6 +393,37 @@ async function commandsOf(t: Test, site: GraphSite): Promise<void> {
     )
   })
 
+  await t.test(
+    'commands: a resume that is asked the next question leaves it, as who asked it first does',
+    async (t) => {
+      const [thread, twice] = [await newThread(site), await newThread(site)]
+      const asked = (values: unknown) => listIn(values, '__interrupt__').map((one) => at(one, 'value'))
+      const wait = (id: string, graph: string, payload: object) => client.runs.wait(id, graph, { ...payload, config })
+      t.same(asked(await wait(twice, 'twice', { input: { steps: ['go'] } })), ['first?'])
+      const second = await wait(twice, 'twice', { command: { resume: 'one' } })
+      t.match(second, { steps: ['go'], __interrupt__: [{ value: 'second?' }] }, 'no checkpoint was made for it')
+      const [run] = await client.runs.list(twice)
+      t.match(asked(await client.runs.join(twice, run!.run_id)), ['second?'])
+      const snapshot = await site.person.get(`/api/threads/${twice}/runs/${run!.run_id}/stream?mode=snapshot`)
+      t.match(snapshot.text, /second\?/, 'who comes later is shown the state it has left')
+      t.same(at(await wait(twice, 'twice', { command: { resume: 'two' } }), 'steps'), ['go', 'one two'])
+
+      const both = listIn(await wait(thread, 'pair', { input: { steps: ['go'] } }), '__interrupt__')
+      const answer = { [String(at(both[0], 'id'))]: 'yes' }
+      const left = await wait(thread, 'pair', { command: { resume: answer } })
+      t.same(asked(left), [at(both[1], 'value')], 'one that was answered is not asked any more')
+      t.same(at(left, 'steps'), ['go', 'yes'], 'and what it has led to is there')
+      const { status, interrupts } = await client.threads.get(thread)
+      t.equal(status, 'interrupted')
+      t.same(
+        Object.values(interrupts)
+          .flat()
+          .map(({ value }) => value),
+        [at(both[1], 'value')]
+      )
+    }
+  )
+
   await t.test('an interrupt passes in the stream as values and updates', async (t) => {
     const thread = await newThread(site)
     const chunks = await all(

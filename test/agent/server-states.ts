@@ -6,6 +6,7 @@ import type { Json, JsonObject } from '../../lib/base/types.ts'
 import { REF_CHANNEL, refJson } from '../../lib/langgraph/server-agent/checkpoint-ref.ts'
 import type { Requests } from '../../lib/langgraph/server-agent/requests.ts'
 import { ServerStates } from '../../lib/langgraph/server-agent/server-states.ts'
+import { stateIn } from '../../lib/langgraph/server-agent/server-thread.ts'
 import { at } from '../fixtures/gateway.ts'
 
 const QUERY = { before: null, place: null, metadata: null, user: null }
@@ -80,4 +81,18 @@ t.test('states of certain metadata are looked for among so many, and not for eve
   const many = statesOf(100_000, [ours(99_999, true)])
   t.strictSame(await many.states.history('thread', { ...QUERY, limit: 3, metadata: { part: 'none' } }), [])
   t.ok(many.asked.length < 60, `${many.asked.length} requests`)
+})
+
+t.test('a question that was answered beside another that waits is none of the state any more', async (t) => {
+  const task = (name: string, more: JsonObject) => ({
+    id: name,
+    name,
+    interrupts: [{ id: name, value: `${name}?` }],
+    ...more
+  })
+  const tasks = [task('done', { result: { steps: ['yes'] } }), task('again', { result: {} }), task('open', {})]
+  t.same(
+    stateIn({ ...theirs(1), next: ['open'], tasks })?.interrupts.map(({ id }) => id),
+    ['again', 'open']
+  )
 })

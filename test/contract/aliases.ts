@@ -67,8 +67,8 @@ export function aliasStoreContract(t: Test, open: Open): void {
 
   test('any text is a name, to the byte, up to its bound [Store 9]', async (t, store) => {
     await addThread(store, { thread_id: 't', user_id: 'ann' })
-    const texts = [...Object.values(HOSTILE_TEXTS), 'x'.repeat(ALIAS_TEXT_MAX)].map((text) =>
-      text.slice(0, ALIAS_TEXT_MAX)
+    const texts = [...Object.values(HOSTILE_TEXTS), 'x'.repeat(ALIAS_TEXT_MAX), '\u0000'.repeat(ALIAS_TEXT_MAX)].map(
+      (text) => text.slice(0, ALIAS_TEXT_MAX)
     )
     for (const text of new Set(texts.filter((one) => one.isWellFormed()))) {
       await put(store, aName({ text }))

@@ -52,4 +52,29 @@ export function textContract(t: Test, open: Open): void {
       t.equal((await store.users.byEmail(user.email))?.id, user.id, name)
     }
   })
+
+  test('what a caller names by itself may be as long as routes let it, of whatever characters [Store 9]', async (t, store) => {
+    // A database that has to escape some takes five times as much for them.
+    for (const unit of ['\u0000', '\u001a', 'ä']) {
+      const named = unit.repeat(64)
+      const { thread_id } = await addThread(store)
+      const run = await addRun(store, thread_id, { follow_up_to_run_id: named })
+      t.equal((await store.runs.get(run.run_id, null))?.follow_up_to_run_id, named)
+      const user = aUser()
+      await write(store, { name: 'user.create', user })
+      const sid = unit.repeat(300)
+      const session = {
+        ...{
+          digest: `${unit.codePointAt(0)}`.padStart(64, '0'),
+          user_id: user.id,
+          provider: 'p',
+          subject: unit.repeat(128),
+          sid
+        },
+        ...{ tokens: 't', checked: 0, expires: 9 }
+      }
+      await write(store, { name: 'session.attach', session, now: 1 })
+      t.strictSame(await store.users.providerSessions('p', session.subject, sid), [session])
+    }
+  })
 }

@@ -1,4 +1,5 @@
 // The one fold: however a message is cut into chunks, it becomes the same message; and what is kept of its calls.
+import { AIMessageChunk } from '@langchain/core/messages'
 import fc from 'fast-check'
 import t from 'tap'
 import { brokenOff, finishCalls, growingCalls, parseArgs } from '../../lib/conversation/calls.ts'
@@ -138,6 +139,45 @@ t.test('a text beside a list of blocks is a block of it', async (t) => {
   t.same(contentOf(read({ content: 'a' }, { content: [image] }, { content: 'b' })), [text('a'), image, text('b')])
   t.same(contentOf(read({ content: [] }, { content: '' })), [])
   t.equal(contentOf(read({ content: '' }, { content: 'a' }, { content: [] })), 'a')
+})
+
+t.test('blocks that models number grow as LangChain joins them', async (t) => {
+  const text = (index: number, said: string) => ({ index, type: 'text', text: said })
+  const answers: Record<string, Json[][]> = {
+    'a text, word by word': [[text(0, '')], [text(0, 'He')], [text(0, 'llo')], [text(0, '')]],
+    'thoughts, a signature, and an answer with its sources': [
+      [{ index: 0, type: 'thinking', thinking: '' }],
+      [{ index: 0, type: 'thinking', thinking: 'Hm' }],
+      [{ index: 0, type: 'thinking', thinking: '.' }],
+      [{ index: 0, type: 'thinking', signature: 'x1' }],
+      [text(1, 'Yes'), text(1, '!')],
+      [{ index: 1, type: 'text', citations: [{ cited: 'a' }] }],
+      [{ index: 1, type: 'text', citations: [{ cited: 'b' }] }]
+    ],
+    'two calls': [
+      [{ index: 0, type: 'tool_use', id: 'a', name: 'x', input: '' }],
+      [{ index: 0, type: 'input_json_delta', input: '{"q"' }],
+      [{ index: 0, type: 'input_json_delta', input: ':1}' }],
+      [{ index: 1, type: 'tool_use', id: 'b', name: 'y', input: '' }]
+    ],
+    'blocks with ids, of others the numbers are words': [
+      [{ id: 'r', type: 'reasoning', reasoning: 'a' }],
+      [{ id: 'r', type: 'reasoning', reasoning: 'b' }],
+      [{ id: 's', type: 'reasoning', reasoning: 'c' }],
+      [{ index: 'lc_0', type: 'text', text: 'd' }],
+      [{ index: 'lc_0', type: 'text', text: 'e', seen: 1 }],
+      [{ index: 'lc_0', type: 'text', seen: 2 }]
+    ],
+    'blocks of no number': [[{ type: 'text', text: 'a' }], [{ type: 'text', text: '' }], [{ type: 'text', text: 'b' }]]
+  }
+  for (const [name, contents] of Object.entries(answers)) {
+    // They are the fields of LangChain's blocks.
+    const chunks = contents.map((content) => new AIMessageChunk({ content: content as never[] }))
+    const whole = chunks.reduce((sum, chunk) => sum.concat(chunk))
+    t.same(contentOf(read(...contents.map((content) => ({ content })))), whole.content, name)
+  }
+  const many = Array.from({ length: 2000 }, () => ({ content: [text(0, 'word ')] }))
+  t.equal(contentOf(read(...many)).length, 1, 'a long answer is one block, and not one a piece')
 })
 
 t.test('usage is added up, detail by detail, once', async (t) => {

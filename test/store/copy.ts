@@ -3,8 +3,12 @@ import { join } from 'node:path'
 import t from 'tap'
 import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import { checkRows, type CopiedTable, CopyDiffers, copyRows, type CopySource } from '../../lib/store/copy.ts'
-import { copiedTables, openCopySource, openCopyTarget, openDatabase } from '../../lib/store/open.ts'
+import { PartCopier } from '../../lib/store/copy-part.ts'
+import { copiedTables, openCopySource, openCopyTarget, openDatabase, openPartTarget } from '../../lib/store/open.ts'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
+import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
+import type { Store } from '../../lib/store/store.ts'
+import { addThread, aUser, idsOf, write } from '../contract/harness.ts'
 import { graphSite } from '../fixtures/graphs.ts'
 import { asked, homeOf, openSite, type Person, signIn } from '../fixtures/gateway.ts'
 import { graphLife, personLife, threadLife } from '../fixtures/life.ts'
@@ -129,6 +133,47 @@ t.test('a copy that was cut goes on, and is served by nobody until it is whole',
   await source.close()
   await (await openDatabase(url, () => {})).close()
 })
+
+t.test(
+  'a thread that is made for one run is found by its metadata in no copy, and comes back with no user',
+  async (t) => {
+    const home = homeOf(t)
+    const [file, other] = [join(home, 'first.db'), join(home, 'other.db')]
+    const store = await openSqliteStore(file)
+    const user = aUser()
+    await write(store, { name: 'user.create', user })
+    const metadata = { about: 'it' }
+    const { thread_id } = await addThread(store, { user_id: user.id, metadata })
+    await addThread(store, { user_id: user.id, metadata }, { isTemporary: true })
+    const found = async (of: Store, owner: string | null = user.id) => idsOf(of, { metadata }, owner)
+    t.strictSame(await found(store), [thread_id])
+    await store.close()
+
+    const tables = copiedTables()
+    const database = await createDatabase()
+    t.teardown(() => database.remove())
+    const copies = [sqliteOf(join(home, 'copy.db')), postgresOf(database.url)]
+    for (const place of copies) {
+      const source = await openCopySource(sqliteOf(file))
+      const target = await openCopyTarget(place, tables)
+      await copyRows(source, target, tables)
+      await target.close()
+      await source.close()
+      const options = { home, database: place, run_events: { backend: 'db' as const } }
+      const copy = await openDatabase(options, () => {})
+      t.strictSame(await found(copy), [thread_id], place.backend)
+      await copy.close()
+    }
+
+    await (await openSqliteStore(other)).close()
+    const source = await openCopySource(sqliteOf(file))
+    const target = await openPartTarget(sqliteOf(other))
+    const { threads } = await new PartCopier({ source, target, tables }).user(user.id)
+    await target.close()
+    await source.close()
+    t.strictSame(threads, [thread_id], 'of nothing that no job would remove any more')
+  }
+)
 
 t.test('a file of another version is refused', async (t) => {
   const home = homeOf(t)

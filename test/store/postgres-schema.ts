@@ -302,12 +302,13 @@ t.test('a database that a server of another version has is left as it is by a ne
   t.teardown(() => database.remove())
   const line = await lineTo(t, database.url)
   const to = STEPS.at(-1)!.version
-  await line.rows('DELETE FROM migrations WHERE version = $1', [to])
+  const from = Math.max(...BREAKING) - 1
+  await line.rows('DELETE FROM migrations WHERE version > $1', [from])
   await line.rows("INSERT INTO writers (writer_id, lease_until) VALUES ('older', now() + interval '1 minute')")
   await t.rejects(openPostgresStore(database.url), {
-    message: `The database has schema version ${to - 1}, this program would bring it to ${to}, and a server of another version is using it`
+    message: `The database has schema version ${from}, this program would bring it to ${to}, and a server of another version is using it`
   })
-  t.equal((await line.rows('SELECT 1 FROM migrations')).length, to - 1)
+  t.equal((await line.rows('SELECT 1 FROM migrations')).length, from)
 })
 
 t.test('a process whose database was changed by a newer program takes no more writes, and says why', async (t) => {

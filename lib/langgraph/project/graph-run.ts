@@ -1,6 +1,6 @@
 // One run of an in-process graph: called as LangGraph's server calls it; its stream goes into the run's log verbatim. The
 // graph keeps its own state; messages also become records, for events and counts.
-import { INTERRUPTS } from '../../conversation/interrupts.ts'
+import { doneIn, INTERRUPTS } from '../../conversation/interrupts.ts'
 import { actingFor, callerOfRun } from '../../base/loopback.ts'
 import { type Json, type JsonObject, isObject } from '../../base/types.ts'
 import { objectOr, textOr, textsIn } from '../../base/json.ts'
@@ -299,10 +299,13 @@ class GraphRun {
 
   #end(state: StateSnapshot): void {
     this.#conversation.end(objectOr(plain(state.values)))
-    const waiting = state.tasks.flatMap(({ interrupts = [] }) => plain(interrupts) as Json[]).filter(isObject)
-    for (const { id, value } of waiting)
+    const { newest } = this.#session
+    const done = newest ? doneIn(newest) : new Set()
+    const waiting = state.tasks.filter(({ id }) => !done.has(id))
+    const questions = waiting.flatMap(({ interrupts = [] }) => plain(interrupts) as Json[]).filter(isObject)
+    for (const { id, value } of questions)
       this.#sink.record({ type: 'interrupt', interrupt: { id: textOr(id) || 'interrupt', value: value ?? null } })
-    if (waiting.length === 0 && state.next.length > 0) {
+    if (questions.length === 0 && state.next.length > 0) {
       const value = { when: 'breakpoint', next: [...state.next] }
       this.#sink.record({ type: 'interrupt', interrupt: { id: this.#session.last ?? 'breakpoint', value } })
     }

@@ -5,6 +5,7 @@ import { backoffMs } from '../../base/waiting.ts'
 import { KeyedMutex } from '../../base/keyed-mutex.ts'
 import { type Json, type JsonObject, isObject } from '../../base/types.ts'
 import { objectOr, objectsIn, textOr } from '../../base/json.ts'
+import { doneIn } from '../../conversation/interrupts.ts'
 import { type CheckpointFields, checkpointView, NEVER_RUN, type TaskFields } from '../../conversation/checkpoint.ts'
 import type {
   GraphInfo,
@@ -67,16 +68,25 @@ export class GraphStates implements StatePort {
   async values(threadId: string, checkpointId: string | null): Promise<StateValues | null> {
     const graph = await this.#graphFor(threadId, 'threads.read')
     if (!graph) return null
-    const snapshot = await using(graph, () => graph.getState(configOf(threadId, { checkpointId, namespace: '' })))
+    const snapshot = await using(graph, () => snapshotAt(graph, threadId, checkpointId))
     if (!snapshot.createdAt) return null
-    const { values, tasks } = stateView(snapshot)
-    const interrupts = objectsIn(tasks).filter((task) => objectsIn(task.interrupts).length > 0)
-    const asked = interrupts.map((task): [string, Json] => [String(task.id), task.interrupts ?? []])
+    const { values, tasks } = stateView({ ...snapshot, tasks: await this.#waiting(threadId, snapshot) })
+    const asked = objectsIn(tasks).map((task): [string, Json] => [String(task.id), task.interrupts ?? []])
     // Final values include the open interrupts, as the last `values` frame does.
     const waiting = checkpointId === null ? [] : asked.flatMap(([, list]) => objectsIn(list))
     const shown = waiting.length > 0 && isObject(values) ? { ...values, __interrupt__: waiting } : values
     const isPartial = hasUntrackedOutputs(graph)
     return { json: JSON.stringify(shown), interrupts: Object.fromEntries(asked), ...(isPartial && { isPartial }) }
+  }
+
+  /** The tasks that wait for an answer. */
+  async #waiting(threadId: string, { tasks, config }: StateSnapshot): Promise<StateSnapshot['tasks']> {
+    const asked = tasks.filter(({ interrupts = [] }) => interrupts.length > 0)
+    const { checkpoint_id: id } = config.configurable ?? {}
+    if (asked.length === 0 || typeof id !== 'string') return asked
+    const stored = await this.#reads.load(threadId, '', id)
+    const done = stored ? doneIn(stored) : new Set()
+    return asked.filter((task) => !done.has(task.id))
   }
 
   async history(threadId: string, query: HistoryQuery): Promise<string[]> {
@@ -253,6 +263,16 @@ export class GraphStates implements StatePort {
     const config = { ...ran.config, configurable: { ...objectOr(ran.config.configurable), ...own } }
     return this.#set.make(loaded, config, access, ran.context)
   }
+}
+
+/**
+ * `checkpointId` null: the newest. LangGraph leaves out of a checkpoint that is named what its tasks have done since: of two at once, one of
+ * which waits for an answer, what the other has written, as the run's stream has shown it.
+ */
+async function snapshotAt(graph: CompiledGraph, threadId: string, checkpointId: string | null): Promise<StateSnapshot> {
+  const newest = await graph.getState(configOf(threadId, NOWHERE))
+  const isIt = checkpointId === null || newest.config.configurable?.checkpoint_id === checkpointId
+  return isIt ? newest : graph.getState(configOf(threadId, { checkpointId, namespace: '' }))
 }
 
 /** A graph made for this call alone. */

@@ -76,9 +76,14 @@ export class RunSession implements SaverSession {
     this.numbers = new PartNumbers(reads)
   }
 
+  /** The newest root checkpoint that was written or read; null: none. */
+  get newest(): StoredGraphCheckpoint | null {
+    return this.#newest.get('') ?? null
+  }
+
   /** The newest root checkpoint written by this run; null: none. */
   get last(): string | null {
-    const last = this.#newest.get('')
+    const last = this.newest
     return last && last.run_id === this.runId ? last.checkpoint_id : null
   }
 

@@ -272,7 +272,10 @@ export function stateIn(given: Json): GraphState | null {
     runId: textOr(objectOr(metadata).run_id),
     values: objectOr(values),
     next: textsIn(next),
-    interrupts: objectsIn(tasks).flatMap((task) => interruptsIn(task.interrupts))
+    // One that was answered beside another that waits keeps its question, and has a result.
+    interrupts: objectsIn(tasks)
+      .filter(({ result }) => Object.keys(objectOr(result)).length === 0)
+      .flatMap((task) => interruptsIn(task.interrupts))
   }
 }
 

@@ -207,7 +207,8 @@ class PostgresTarget extends PostgresSide implements CopyTarget, PartTarget {
   }
 
   async derive(threadId: string): Promise<void> {
-    const sql = `INSERT INTO search_queue (thread_id, version) VALUES ($1, 1)
+    const sql = `INSERT INTO search_queue (thread_id, version)
+      SELECT thread_id, 1 FROM threads_meta WHERE thread_id = $1 AND is_temporary = 0
       ON CONFLICT (thread_id) DO UPDATE SET version = search_queue.version + 1`
     await this.connection.rows(sql, [threadId])
   }

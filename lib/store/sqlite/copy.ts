@@ -149,7 +149,7 @@ export function openSqlitePart(path: string): PartTarget {
     lastNumber: sideOf(db).lastNumber,
     async derive(threadId) {
       db.prepare(TERMS_OF_THREAD).run(threadId)
-      db.prepare('INSERT OR REPLACE INTO search_queue (thread_id, version) VALUES (?, 1)').run(threadId)
+      db.prepare(QUEUE_OF_THREAD).run(threadId)
     },
     async close() {
       db.close()
@@ -159,13 +159,17 @@ export function openSqlitePart(path: string): PartTarget {
 
 const TERMS_OF_THREAD = `INSERT OR IGNORE INTO thread_terms (owner, term, thread_key)
   SELECT coalesce(user_id, 0), term.value, threads_meta.key FROM threads_meta, json_each(terms_of(metadata_json)) AS term
-  WHERE thread_id = ?`
+  WHERE thread_id = ? AND is_temporary = 0`
 
-/** As the migrations fill them; again after a copy that was cut. */
+const QUEUE_OF_THREAD = `INSERT OR REPLACE INTO search_queue (thread_id, version)
+  SELECT thread_id, 1 FROM threads_meta WHERE thread_id = ? AND is_temporary = 0`
+
+/** As writes do, which give terms to no thread that is made for one run; again after a copy that was cut. */
 const DERIVED = `
   DELETE FROM thread_terms;
   INSERT OR IGNORE INTO thread_terms (owner, term, thread_key)
-    SELECT coalesce(user_id, 0), term.value, threads_meta.key FROM threads_meta, json_each(terms_of(metadata_json)) AS term;
+    SELECT coalesce(user_id, 0), term.value, threads_meta.key FROM threads_meta, json_each(terms_of(metadata_json)) AS term
+    WHERE is_temporary = 0;
   INSERT OR IGNORE INTO search_queue (thread_id, version) SELECT thread_id, 1 FROM threads_meta WHERE is_temporary = 0;`
 
 function insertInto(db: Database.Database, name: string, columns: readonly string[], isIgnored = false) {
