@@ -83,8 +83,8 @@ export function timesOf(
   const at = typeof run_at === 'string' ? momentIn(run_at, zone) : Number.NaN
   if (!Number.isFinite(at)) throw new Refused(422, 'A schedule of type once has an ISO time in schedule_spec.run_at')
   if (at < now + SOONEST_MS) throw new Refused(422, 'The time of the task is past, or less than a minute away')
-  const minute = Math.floor(at / 60_000) * 60_000
-  return { schedule: timestamp(minute), end_time: timestamp(minute + 59_000) }
+  // To the second, and not with its minute, which may begin sooner than asked, and than is allowed.
+  return { schedule: timestamp(at), end_time: timestamp(at + 59_000) }
 }
 
 /** A time without an offset is one of the zone. */

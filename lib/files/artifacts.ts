@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import type { FileHandle } from 'node:fs/promises'
-import { basename, extname, sep } from 'node:path'
+import { basename, dirname, extname, join, sep } from 'node:path'
 import { codeOf } from '../base/errors.ts'
 import { type ArchiveLimits, ArchiveError, openMember } from './archive.ts'
 import { KeyedMutex } from '../base/keyed-mutex.ts'
@@ -156,9 +156,12 @@ export class Artifacts {
   ): Promise<{ readonly path: string; readonly sha256: string; readonly size: number } | Unsaved> {
     const path = `/${virtualPath.replace(/^\/+/, '')}`
     if (memberIn(path) !== null || /\.skill$/i.test(path)) return 'not_text'
-    const real = await this.#paths.locate(path, threadId, userId)
-    const outputs = await this.#paths.locate(OUTPUTS, threadId, userId).catch(() => null)
-    if (outputs === null || !real.startsWith(outputs + sep)) return 'outside'
+    const locate = (virtual: string): Promise<string> => this.#paths.locate(virtual, threadId, userId)
+    const real = await locate(path).catch((error) => outsideOrMissing(error, path))
+    const outputs = await locate(OUTPUTS).catch(() => null)
+    if (real === null || outputs === null || !real.startsWith(outputs + sep)) return 'outside'
+    // A link: it would be replaced by a file, and what it leads to would stay.
+    if (join(await locate(dirname(path)), basename(path)) !== real) return 'not_text'
     return this.#saves.run(real, () => this.#replace(real, { threadId, userId, path, ...edit }))
   }
 
@@ -190,6 +193,13 @@ export class Artifacts {
       throw error
     }
   }
+}
+
+/** Where nothing is edited it does not matter whether there is a file: null. @throws the error for any other */
+function outsideOrMissing(error: unknown, path: string): null {
+  const isMissing = error instanceof PathError && error.problem === 'missing'
+  if (isMissing && !path.startsWith(`${OUTPUTS}/`)) return null
+  throw error
 }
 
 async function openArchived(path: string, member: string, given: string): Promise<Artifact> {

@@ -1,6 +1,6 @@
 // The buttons of DeerFlow's frontend: regenerate, edit, branch, goal, compact, polish, saving an artifact, and how full a conversation is.
 import { createHash, randomUUID } from 'node:crypto'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { upload } from '../fixtures/form.ts'
@@ -293,7 +293,9 @@ t.test('an edited artifact is saved if nobody has changed it meanwhile', async (
   t.equal((await save('outputs/b.bin', 'x', sha(Buffer.from([0, 255])))).status, 415)
   t.equal((await save('outputs/a.md', 'x'.repeat(2 * 1024 * 1024 + 1), sha('new'))).status, 413)
   t.equal((await save('outputs/a.md', 'x', 'no digest')).status, 422)
-  t.equal((await save('uploads/a.md', 'x', sha('x'))).status, 404)
+  t.equal((await save('uploads/a.md', 'x', sha('x'))).status, 400, 'outside of the outputs, whatever is there')
+  symlinkSync(join(folder, 'a.md'), join(folder, 'link.md'))
+  t.equal((await save('outputs/link.md', 'x', sha('new'))).status, 415, 'a link is no file that is edited')
   await person.run(thread, scripted({ text: 'slow', hangAfter: 0 }))
   t.equal((await save('outputs/a.md', 'x', sha('new'))).status, 409, 'a run is in flight')
 })
@@ -385,6 +387,8 @@ t.test('a task that runs once is due in its own time zone, and never again', asy
   const winter = await once(`${year}-01-01T12:00:00`)
   t.match(winter.body, { next_run_at: `${year}-01-01T11:00:00.000+00:00` })
   t.match((await once(`${year}-01-01T12:00:00Z`)).body, { next_run_at: `${year}-01-01T12:00:00.000+00:00` })
+  const exact = await once(`${year}-01-01T12:00:42.500Z`)
+  t.match(exact.body, { next_run_at: `${year}-01-01T12:00:42.500+00:00` }, 'not sooner than asked')
   const far = await once(`${year + 3}-03-01T12:00:00`)
   t.match(far.body, { next_run_at: `${year + 3}-03-01T11:00:00.000+00:00` }, 'not on that day of the years before')
   const changes = [
