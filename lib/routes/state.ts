@@ -90,8 +90,8 @@ export function stateRoutes({ config, states }: Services): Route[] {
     const threadId = call.params.thread_id!
     const text = await states.get(threadId, place, withSubgraphs, call.dialect.isBareCheckpoint)
     if (text !== null) return { jsonText: selected(text, fields) }
-    const { checkpointId: id } = place
-    throw id === null ? fail('thread_not_found', { id: threadId }) : fail('checkpoint_not_found', { id })
+    const id = place.checkpointId ?? place.namespace
+    throw id === '' ? fail('thread_not_found', { id: threadId }) : fail('checkpoint_not_found', { id })
   }
 
   const get = (call: Call<unknown, v.InferOutput<typeof stateQuery>>) => {

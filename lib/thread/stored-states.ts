@@ -55,7 +55,9 @@ export class StoredStates implements KeptStates {
     return (await this.#store.checkpoints.load(threadId, id, [])) !== null
   }
 
-  async get(threadId: string, { checkpointId: id }: StatePlace): Promise<string | null> {
+  /** A namespace is that of a subgraph, of which there is none. */
+  async get(threadId: string, { checkpointId: id, namespace }: StatePlace): Promise<string | null> {
+    if (namespace !== '') return null
     const stored = await this.#store.checkpoints.load(threadId, id)
     return stored && stateView(stored)
   }
@@ -67,7 +69,8 @@ export class StoredStates implements KeptStates {
   }
 
   async history(threadId: string, query: HistoryQuery): Promise<string[]> {
-    const { user, metadata } = query
+    const { user, metadata, place } = query
+    if (place !== null && place.namespace !== '') return []
     const found = await (metadata ? this.#withMetadata(threadId, query, metadata) : this.#page(threadId, query))
     return (await this.#decorated(threadId, found, user)).map(historyView)
   }
@@ -118,6 +121,7 @@ export class StoredStates implements KeptStates {
 
   async update(threadId: string, change: StateChange): Promise<StateChanged> {
     const { place, values, asNode, expected } = change
+    if (place.namespace !== '') return { outcome: 'invalid', message: `there is no subgraph "${place.namespace}"` }
     let changes: Changes
     try {
       changes = changesOf(isObject(values) ? values : {})

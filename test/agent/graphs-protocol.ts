@@ -42,6 +42,19 @@ async function told(t: Test, person: Person, hooked: Person): Promise<void> {
     return { thread, events: client.events, blocks, isEven: kind('start').length === blocks.length }
   }
 
+  await t.test('a state is that of the namespace that is asked for', async (t) => {
+    const { thread } = await spoken('askingBelow')
+    const { body } = await hooked.get(`/api/threads/${thread}/state?subgraphs=true`)
+    const namespace = String(at(body, 'tasks', 0, 'state', 'checkpoint', 'checkpoint_ns'))
+    t.match(namespace, /^child:/)
+    const client = await openProtocol(hooked, thread)
+    const own = await client.command('state.get', { namespace: [namespace] })
+    t.match(own, { type: 'success', result: { checkpoint: { ns: namespace } } })
+    t.match(await client.command('state.get', { namespace: [] }), { result: { checkpoint: { ns: '' } } })
+    t.match(await client.command('state.get', { namespace: ['none:1'] }), { error: 'no_such_namespace' })
+    client.close()
+  })
+
   await t.test('each message once, in the namespace of its task; states behind their checkpoints', async (t) => {
     const thread = randomUUID()
     const client = await openProtocol(person, thread)

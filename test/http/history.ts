@@ -43,6 +43,21 @@ onEachBackend(t, 'a checkpoint that names another thread is refused wherever one
   for (const [entrance, body] of asking(thread)) t.equal((await person.post(entrance, body)).status, 200, entrance)
 })
 
+t.test('a namespace is that of a subgraph, and where there is none nothing else stands for it', async (t) => {
+  const site = await openSite(t, { agent: new Parrot() })
+  const person = await signIn(site)
+  const path = `/api/threads/${await conversation(person, ['hello'])}`
+  const checkpoint = { checkpoint_ns: 'inner:1' }
+  t.equal((await person.post(`${path}/state/checkpoint`, { checkpoint })).status, 404)
+  t.strictSame((await person.post(`${path}/history`, { checkpoint })).body, [])
+  t.equal((await person.post(`${path}/state`, { checkpoint, values: { title: 'Mine' } })).status, 400)
+  const get = async (namespace: unknown) =>
+    (await person.post(`${path}/commands`, { id: 1, method: 'state.get', params: { namespace } })).body
+  t.match(await get(['inner:1']), { type: 'error', error: 'no_such_namespace' })
+  t.match(await get('inner:1'), { type: 'error', error: 'invalid_argument' })
+  t.match(await get([]), { type: 'success', result: { values: { messages: Array } } })
+})
+
 /** Says so many things one after the other, and gives back the thread. */
 async function conversation(person: Person, words: readonly string[]): Promise<string> {
   const thread = await person.thread()

@@ -62,8 +62,9 @@ export function protocolRoutes(services: Services): Route[] {
     applied_through_seq: run && !isDelayed(run) ? seqOf(run.ordinal, 0, 0) - 1 : 0
   })
 
-  const stateOf = async (threadId: string): Promise<JsonObject> =>
-    JSON.parse((await states.get(threadId, NEWEST, true)) ?? '{}') as JsonObject
+  /** @param namespace of a subgraph, as checkpoints have it; '': the graph itself */
+  const stateOf = async (threadId: string, namespace = ''): Promise<JsonObject> =>
+    JSON.parse((await states.get(threadId, { checkpointId: null, namespace }, true)) ?? '{}') as JsonObject
 
   const pendingInterrupts = async (threadId: string): Promise<string[]> => {
     const { tasks } = await stateOf(threadId)
@@ -152,8 +153,11 @@ export function protocolRoutes(services: Services): Route[] {
 
   const stateGet = async (call: UserCall, { id, params }: Command): Promise<Answer> => {
     requirePermission(call, 'threads:read')
-    const { values: given, checkpoint: at } = await stateOf(call.params.thread_id!)
-    const { keys } = params
+    const { keys, namespace = [] } = params
+    if (!isTexts(namespace)) return errorAnswer(id, 'invalid_argument', 'A namespace is a list of texts.')
+    const { values: given, checkpoint: at } = await stateOf(call.params.thread_id!, namespace.join('|'))
+    if (namespace.length > 0 && !isObject(at))
+      return errorAnswer(id, 'no_such_namespace', 'There is no state of this namespace.')
     const all = isObject(given) ? given : {}
     const values = Array.isArray(keys)
       ? Object.fromEntries(Object.entries(all).filter(([key]) => keys.includes(key)))
@@ -321,8 +325,9 @@ interface Question {
 
 const NOT_SUPPORTED = ['state.listCheckpoints', 'state.fork', 'input.inject', 'subscription.reconnect']
 
-/** The newest state of the thread. */
-const NEWEST = { checkpointId: null, namespace: '' }
+function isTexts(value: Json): value is string[] {
+  return Array.isArray(value) && value.every((one) => typeof one === 'string')
+}
 
 function idsIn(interrupts: Json): string[] {
   const list = Array.isArray(interrupts) ? interrupts.filter(isObject) : []

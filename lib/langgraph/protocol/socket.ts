@@ -47,6 +47,7 @@ export type ErrorCode =
   | 'unknown_error'
   | 'no_such_run'
   | 'no_such_subscription'
+  | 'no_such_namespace'
   | 'no_such_interrupt'
   | 'permission_denied'
   | 'not_supported'
