@@ -1,7 +1,7 @@
 // The file of a backup: a ZIP archive with the database as a SQLite file, the files of the home, and last a list of what is in it.
-import { createHash } from 'node:crypto'
-import { createReadStream, createWriteStream } from 'node:fs'
-import { mkdir, open } from 'node:fs/promises'
+import { createHash, randomUUID } from 'node:crypto'
+import { createReadStream, createWriteStream, existsSync } from 'node:fs'
+import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { PassThrough, Readable, Transform } from 'node:stream'
 import { text as textOf } from 'node:stream/consumers'
@@ -136,8 +136,15 @@ export interface Backup {
   readonly manifest: Manifest
   /** @throws Error when it is not what was saved */
   extractDatabase(to: string): Promise<void>
-  /** Files below the folder; null: they are only read. @throws Error when one is not what was saved */
-  extractFiles(root: string | null, isWanted?: (path: string) => boolean): Promise<number>
+  /**
+   * Files below the folder, each whole or not at all; null: they are only read. `onMade` is told of each that is there.
+   * @throws Error when one is not what was saved
+   */
+  extractFiles(
+    root: string | null,
+    isWanted?: (path: string) => boolean,
+    onMade?: (path: string) => void
+  ): Promise<number>
   close(): void
 }
 
@@ -165,12 +172,12 @@ export async function openBackup(file: string): Promise<Backup> {
     return {
       manifest: parsed.output,
       extractDatabase: (to) => extract(DATABASE, to, parsed.output.database),
-      async extractFiles(root, isWanted = () => true) {
+      async extractFiles(root, isWanted = () => true, onMade = () => {}) {
         const wanted = parsed.output.files.filter(({ path }) => isWanted(path))
         for (const { path, ...of } of wanted) {
-          const to = root === null ? null : join(root, ...partsOf(path))
-          if (to !== null) await mkdir(dirname(to), { recursive: true, mode: 0o700 })
-          await extract(FILES + path, to, of)
+          if (root === null) await extract(FILES + path, null, of)
+          else await place(join(root, ...partsOf(path)), (draft) => extract(FILES + path, draft, of))
+          onMade(path)
         }
         return wanted.length
       },
@@ -179,6 +186,19 @@ export async function openBackup(file: string): Promise<Backup> {
   } catch (error) {
     zip.close()
     throw error
+  }
+}
+
+/** What is cut leaves no part of a file, which would be taken for all of it. @throws Error when there is a file already */
+async function place(path: string, write: (draft: string) => Promise<void>): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  const draft = join(dirname(path), `.${randomUUID()}.part`)
+  try {
+    await write(draft)
+    if (existsSync(path)) throw new Error(`There is a file ${path} already`)
+    await rename(draft, path)
+  } finally {
+    await rm(draft, { force: true })
   }
 }
 

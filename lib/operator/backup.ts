@@ -80,12 +80,17 @@ function contents(
   const within = (path: string) => relative(home, path).split(sep).join('/')
   const [databaseFile, backup] = [within(database.sqlite_path), within(file)]
   return (path) => {
-    const isOwn = OF_PROCESS.test(path) || path.startsWith(databaseFile) || path.startsWith(backup)
+    const isOwn = OF_PROCESS.test(path) || isBeside(path, databaseFile) || isBeside(path, backup)
     if (isOwn || INCOMPLETE.test(path)) return undefined
     if (withSecrets) return null
     if (SECRET.test(path)) return undefined
     return path === EXTENSIONS_FILE ? withoutSecrets : null
   }
+}
+
+/** A file, and what stands beside it under its name and an ending. */
+function isBeside(path: string, file: string): boolean {
+  return path.startsWith(file) && /^([.-]|$)/.test(path.slice(file.length))
 }
 
 /** Tool servers that are given secrets are off until somebody enters them again. */

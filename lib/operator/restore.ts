@@ -1,7 +1,7 @@
 // Restoring: a backup put back into an empty home, on either database, or one part of it beside a running server.
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, rename, rm } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises'
+import { dirname, join, relative, resolve } from 'node:path'
 import { type Actor, userName } from '../auth/audit.ts'
 import { findAccount } from '../auth/email.ts'
 import type { Config } from '../config/config.ts'
@@ -42,19 +42,25 @@ export async function restore(config: Config, file: string, by: Actor): Promise<
   try {
     refuseOtherEvents(config, backup.manifest)
     await refuseUsed(config)
-    const unlock = lockPremises({ home, canShare: isPostgres, databaseFile: isPostgres ? null : sqlite_path })
+    // Also of a server on the same database: nobody else writes here.
+    const unlock = lockPremises({ home, canShare: false, databaseFile: isPostgres ? null : sqlite_path })
+    const rows = isPostgres ? join(home, 'restored.db.part') : `${sqlite_path}.part`
+    const made: string[] = []
     try {
-      const rows = isPostgres ? join(home, 'restored.db.part') : `${sqlite_path}.part`
       await extractRows(backup, rows)
       // A configuration that is there is the one that counts.
-      await backup.extractFiles(home, (path) => !OPERATORS.test(path) || !existsSync(join(home, path)))
+      const isWanted = (path: string) => !OPERATORS.test(path) || !existsSync(join(home, path))
+      await backup.extractFiles(home, isWanted, (path) => made.push(path))
       if (isPostgres) await copyFile(config, rows)
       else await rename(rows, sqlite_path)
-      for (const left of databaseFiles(rows)) await rm(left, { force: true })
     } catch (error) {
-      await emptied(config)
+      const lock = isPostgres ? [] : ['', '-journal'].map((end) => `${sqlite_path}.lock${end}`)
+      const own = [...databaseFiles(rows), ...lock]
+      const within = own.map((path) => relative(home, path)).filter((path) => !path.startsWith('..'))
+      await removeMade(home, [...made, ...within], backup.manifest)
       throw error
     } finally {
+      for (const left of databaseFiles(rows)) await rm(left, { force: true })
       unlock?.()
     }
     await recorded(config, 'restore', by, { made_at: backup.manifest.made_at })
@@ -86,17 +92,21 @@ export async function restorePart(
     await openSqliteTarget(rows).close()
     const source = openSqliteSource(rows)
     const target = await openPartTarget(config.database)
-    const copier = new PartCopier({ source, target, tables: copiedTables() })
+    let files = 0
+    // Before their rows: of a restore that was cut what has no rows comes back the next time.
+    const copier = new PartCopier({
+      ...{ source, target, tables: copiedTables() },
+      onThread: async (threadId, owner) => {
+        files += await backup.extractFiles(config.home, isFileOf(config.home, owner, threadId))
+      }
+    })
     const work = async () =>
       'user' in part ? copier.user((await findAccount(copier, part.user)) ?? part.user) : copier.thread(part.thread)
     const { owner, ...copied } = await work().finally(async () => {
       await target.close()
       await source.close()
     })
-    const files = await backup.extractFiles(
-      config.home,
-      filesOfPart(config.home, owner, copied.threads, 'user' in part)
-    )
+    if ('user' in part) files += await backup.extractFiles(config.home, isFileOf(config.home, owner, null))
     const name = 'user' in part ? userName(String(owner)) : `thread:${part.thread}`
     await recorded(config, 'restore', by, { made_at: backup.manifest.made_at, threads: copied.threads.length }, name)
     return { ...copied, files }
@@ -106,14 +116,13 @@ export async function restorePart(
   }
 }
 
-/** Of threads that have come back, and of a user what is not there. */
-function filesOfPart(home: string, owner: string | null, threads: readonly string[], isUser: boolean) {
-  const restored = new Set(threads)
+/** Whether it is not there, and of this thread, or (null) of its owner and of none. */
+function isFileOf(home: string, owner: string | null, threadId: string | null) {
   return (path: string): boolean => {
     if (existsSync(join(home, path))) return false
     const [, user, ofUser] = /^(?:users\/([^/]+)\/)?threads\/([^/]+)\//.exec(path) ?? []
-    if (ofUser !== undefined) return restored.has(ofUser) && (user === undefined || user === owner)
-    return isUser && path.startsWith(`users/${owner}/`)
+    if (ofUser !== undefined) return ofUser === threadId && (user === undefined || user === owner)
+    return threadId === null && path.startsWith(`users/${owner}/`)
   }
 }
 
@@ -132,10 +141,13 @@ async function refuseUsed({ home, database }: Config): Promise<void> {
     throw new Error(`There is a database ${database.sqlite_path} already`)
 }
 
-/** What was restored in part goes; it was empty before. */
-async function emptied({ home, database }: Config): Promise<void> {
-  for (const name of await readdir(home)) if (!OPERATORS.test(name)) await rm(join(home, name), { recursive: true })
-  for (const left of databaseFiles(`${database.sqlite_path}.part`)) await rm(left, { force: true })
+/** What was restored in part goes, and nothing else: a server that shares the home may have come meanwhile. */
+async function removeMade(home: string, made: readonly string[], { files }: Manifest): Promise<void> {
+  for (const path of made) await rm(join(home, path), { force: true })
+  // Folders that are empty by now, also of a file that was not made.
+  for (const path of [...made, ...files.map((one) => one.path)])
+    for (let folder = dirname(path); folder !== '.'; folder = dirname(folder))
+      await rmdir(join(home, folder)).catch(() => {})
 }
 
 async function extractRows(backup: Backup, to: string): Promise<void> {

@@ -39,16 +39,20 @@ interface Parts {
   readonly source: CopySource
   readonly target: PartTarget
   readonly tables: readonly CopiedTable[]
+  /** A thread is about to come back: what it has beside its rows comes first. */
+  readonly onThread?: (threadId: string, owner: string | null) => Promise<void>
 }
 
 export class PartCopier {
   readonly #source: CopySource
   readonly #target: PartTarget
   readonly #tables: ReadonlyMap<string, CopiedTable>
+  readonly #onThread: NonNullable<Parts['onThread']>
 
-  constructor({ source, target, tables }: Parts) {
+  constructor({ source, target, tables, onThread = async () => {} }: Parts) {
     this.#source = source
     this.#target = target
+    this.#onThread = onThread
     this.#tables = new Map(tables.map((table) => [table.name, table]))
   }
 
@@ -57,12 +61,13 @@ export class PartCopier {
     const table = this.#table('threads_meta')
     const [row] = await this.#rows(table, 'thread_id = $1', threadId)
     if (!row) throw new Error(`The backup has no thread ${threadId}`)
-    const owner = valueIn(table, row, 'user_id')
-    if (typeof owner === 'string' && !(await this.#target.has('users', 'id', owner)))
+    const found = valueIn(table, row, 'user_id')
+    const owner = found === null ? null : String(found)
+    if (owner !== null && !(await this.#target.has('users', 'id', owner)))
       throw new Error(`Its user ${owner} is not there: restore the user`)
-    const isNew = await this.#copyThread(threadId)
+    const isNew = await this.#copyThread(threadId, owner)
     const [threads, skipped] = isNew ? [[threadId], []] : [[], [threadId]]
-    return { threads, skipped, user: false, owner: owner === null ? null : String(owner) }
+    return { threads, skipped, user: false, owner }
   }
 
   /** The id of the user with this address. */
@@ -90,7 +95,7 @@ export class PartCopier {
     // One that is made for one run is removed by a job, and no job comes back.
     for (const thread of await this.#rows(meta, 'user_id = $1 AND is_temporary = 0', id)) {
       const threadId = String(valueIn(meta, thread, 'thread_id'))
-      const list = (await this.#copyThread(threadId)) ? threads : skipped
+      const list = (await this.#copyThread(threadId, id)) ? threads : skipped
       list.push(threadId)
     }
     return { threads, skipped, user: isNew, owner: id }
@@ -118,9 +123,10 @@ export class PartCopier {
   }
 
   /** False: there is one of this id. */
-  async #copyThread(threadId: string): Promise<boolean> {
+  async #copyThread(threadId: string, owner: string | null): Promise<boolean> {
     for (const table of ['threads_meta', 'removed_threads'])
       if (await this.#target.has(table, 'thread_id', threadId)) return false
+    await this.#onThread(threadId, owner)
     await this.#target.together(async () => {
       await this.#copy('threads_meta', 'thread_id = $1', threadId)
       const keys = await this.#copyRuns(threadId)

@@ -1,5 +1,5 @@
 // Backups by command: made beside a running server, of either database, and restored into either; and moves between the two.
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { backUp } from '../../lib/operator/backup.ts'
@@ -48,6 +48,18 @@ async function isBack(t: Test, site: Site, thread: string): Promise<Person> {
   const { status } = await person.post(`/api/threads/${thread}/runs/wait`, asked('/demo deltas=3 rate=0'))
   t.equal(status, 200, 'and it goes on')
   return person
+}
+
+/** A copy of a backup in which this file is damaged. */
+function withDamaged(backup: string, name: string): string {
+  const bytes = readFileSync(backup)
+  // The first place is in the head of the file, and its data is behind that.
+  const end = bytes.indexOf(name) + name.length
+  const data = end + bytes.readUInt16LE(bytes.lastIndexOf('PK\x03\x04', end) + 28)
+  bytes[data + 4] = bytes[data + 4]! ^ 0xff
+  const damaged = `${backup}.damaged`
+  writeFileSync(damaged, bytes)
+  return damaged
 }
 
 function configOf(home: string, config: Options) {
@@ -115,7 +127,7 @@ t.test(
   async (t) => {
     const { home, site, boss, thread } = await livedIn(t, await databaseSection(t, 'sqlite'))
     const file = join(homeOf(t), 'all.zip')
-    await backUp(configOf(home, {}), file, true, OPERATOR)
+    const made = await backUp(configOf(home, {}), file, true, OPERATOR)
     await site.stop()
     const other = homeOf(t)
     await restore(configOf(other, {}), file, OPERATOR)
@@ -130,6 +142,13 @@ t.test(
       filesOf(third).filter((name) => !/yaml$|lock$/.test(name)),
       []
     )
+    const fourth = join(homeOf(t), 'new')
+    // All others are there by then.
+    const last = withDamaged(file, `files/${made.files.at(-1)!.path}`)
+    await t.rejects(restore(loadConfig({ home: fourth, env: {}, cwd: homeOf(t) }), last, OPERATOR))
+    t.strictSame(readdirSync(fourth), ['serve.lock'], "also of what is the operator's, where it came with the backup")
+    await restore(loadConfig({ home: fourth, env: {}, cwd: homeOf(t) }), file, OPERATOR)
+    t.ok(existsSync(join(fourth, 'colloquy.yaml')), 'and the next one has all')
     await t.rejects(checkBackup(damaged))
     writeFileSync(`${file}.db.part`, 'of one that was killed')
     await checkBackup(file)
@@ -246,6 +265,64 @@ for (const backend of ['sqlite', 'postgres'] as const) {
     }
   )
 }
+
+t.test('a thread whose restore was cut comes back whole the next time, and no file of it in part', async (t) => {
+  const { home, site, boss, thread } = await livedIn(t, await databaseSection(t, 'sqlite'))
+  const file = join(homeOf(t), 'all.zip')
+  const config = configOf(home, {})
+  await upload(boss, thread, [['zz.txt', 'z'.repeat(100_000)]])
+  await backUp(config, file, false, OPERATOR)
+  const folder = join(home, 'users', textIn((await boss.get('/api/v1/auth/me')).body, 'id'), 'threads', thread)
+  t.equal((await boss.ask('DELETE', `/api/threads/${thread}`)).status, 200)
+  await until(() => !existsSync(folder), 'its files are gone')
+  // A disk that is full, or a folder that cannot be written.
+  writeFileSync(folder, '')
+  await t.rejects(restorePart(config, file, { thread }, OPERATOR))
+  rmSync(folder)
+  const damaged = withDamaged(file, 'zz.txt')
+  await t.rejects(restorePart(config, damaged, { thread }, OPERATOR))
+  t.match(await restorePart(config, file, { thread }, OPERATOR), { threads: [thread], skipped: [] })
+  for (const [name, text] of [
+    ['note.txt', 'kept'],
+    ['zz.txt', 'z'.repeat(100_000)]
+  ] as const)
+    t.equal((await boss.get(`/api/threads/${thread}/artifacts/mnt/user-data/uploads/${name}`)).text, text)
+  t.strictSame(
+    filesOf(folder).filter((name) => name.endsWith('.part')),
+    []
+  )
+  await site.stop()
+})
+
+t.test('a backup within the home leaves itself out, and nothing that begins as its name does', async (t) => {
+  const home = homeOf(t)
+  await (await openSite(t, { home })).stop()
+  mkdirSync(join(home, 'users', 'a'), { recursive: true })
+  writeFileSync(join(home, 'users', 'a', 'memory.json'), '{}')
+  const { files } = await backUp(configOf(home, {}), join(home, 'u'), false, OPERATOR)
+  const names = files.map(({ path }) => path)
+  t.ok(names.includes('users/a/memory.json'))
+  t.notOk(names.some((name) => /^u($|\.)|^data\/colloquy\.db/.test(name)))
+})
+
+t.test('a restore has its home for itself, also where processes on PostgreSQL may share one', async (t) => {
+  const home = homeOf(t)
+  await (await openSite(t, { home })).stop()
+  const file = join(homeOf(t), 'all.zip')
+  await backUp(configOf(home, {}), file, false, OPERATOR)
+  const database = await createDatabase()
+  t.teardown(() => database.remove())
+  const other = homeOf(t)
+  const config = configOf(other, { database: { backend: 'postgres', postgres_url: database.url } })
+  const outcomes = await Promise.allSettled([restore(config, file, OPERATOR), restore(config, file, OPERATOR)])
+  t.strictSame(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
+  const why = outcomes.find((one) => one.status === 'rejected')
+  t.match(String(why?.reason), /Another server is running|is not empty/)
+  t.ok(existsSync(join(other, 'serve.lock')))
+  await (
+    await openSite(t, { home: other, config: { database: { backend: 'postgres', postgres_url: database.url } } })
+  ).stop()
+})
 
 t.test(
   'somebody is found by any spelling of the address, and not made where the identity is another account’s',
