@@ -1,5 +1,5 @@
 // Graphs in threads of their own: what one does to its thread, nobody else feels.
-import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { at, listIn, openSite, signIn, until } from '../fixtures/gateway.ts'
@@ -55,6 +55,24 @@ t.test('a graph that brings its thread down fails its runs, by name, and nothing
     t.strictSame(listIn((await person.post('/api/runs/wait', doing(site, 'nothing'))).body, 'steps'), ['nothing'])
   }
   t.equal((await person.get('/readyz')).status, 200)
+})
+
+t.test('a file that could not be loaded again, when its thread was gone, is loaded when it can be', async (t) => {
+  const site = await graphSite(t, isolated)
+  const { person, folder } = site
+  const file = join(folder, 'agent.mjs')
+  const whole = readFileSync(file, 'utf8')
+  const thread = await person.thread()
+  const path = `/api/threads/${thread}/runs/wait`
+  t.strictSame(listIn((await person.post(path, doing(site, 'nothing'))).body, 'steps'), ['nothing'])
+  await person.post('/api/runs/wait', doing(site, 'exit'))
+  // As one that asks its database while it is loaded.
+  writeFileSync(file, 'throw new Error("no database")')
+  for (let again = 0; again < 2; again++)
+    t.match((await person.post(path, doing(site, 'nothing'))).body, { __error__: { error: 'InternalError' } })
+  t.ok(site.site.logged.some(([, fields]) => /no database/.test(JSON.stringify(at(fields, 'err', 'message') ?? ''))))
+  writeFileSync(file, whole)
+  t.strictSame(listIn((await person.post(path, doing(site, 'nothing'))).body, 'steps'), ['nothing', 'nothing'])
 })
 
 t.test(

@@ -5,7 +5,7 @@ import t from 'tap'
 import { ChatCompletion } from '../../lib/agent/http/chat-completion.ts'
 import { ChatModel, type ModelConfig } from '../../lib/agent/http/chat-model.ts'
 import { PeerFailures, type RetryPolicy } from '../../lib/agent/http/failures.ts'
-import { IdleTimeout } from '../../lib/agent/http/post.ts'
+import { addressBelow, IdleTimeout } from '../../lib/agent/http/post.ts'
 import type { Completion, ModelRequest } from '../../lib/agent/model.ts'
 import { AgentError, type Delta } from '../../lib/agent/runtime.ts'
 import type { JsonObject } from '../../lib/base/types.ts'
@@ -98,6 +98,25 @@ t.test(
     t.notOk('tools' in bare.body)
   }
 )
+
+t.test('the query of an address stays behind the path that is put to it', async (t) => {
+  const paths: string[] = []
+  const gateway = createServer((req, res) => {
+    paths.push(req.url ?? '')
+    res.end('data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\n')
+  })
+  await new Promise<void>((resolve) => gateway.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => gateway.close())
+  const base = `http://127.0.0.1:${(gateway.address() as AddressInfo).port}/deployments/d`
+  for (const base_url of [`${base}?api-version=2026-01`, `${base}/?key=a%2Fb`, base])
+    t.equal((await ask({}, { base_url }).result).text, 'hi')
+  t.same(paths, [
+    '/deployments/d/chat/completions?api-version=2026-01',
+    '/deployments/d/chat/completions?key=a%2Fb',
+    '/deployments/d/chat/completions'
+  ])
+  t.equal(addressBelow('http://h/g?v=1', '/runs?limit=2'), 'http://h/g/runs?limit=2&v=1')
+})
 
 t.test('any text comes through as it is, also when the network cuts its characters in two', async (t) => {
   const pieces = ['a\0b', '\u2028\u2029', '\r\n\n\r', '😀 ä 漢字', '\ufeff', 'data: x\n\n', '\\u0000']

@@ -77,6 +77,31 @@ t.test(
   }
 )
 
+t.test('variables of a file are others when it is read again, and never those that were there', async (t) => {
+  const folder = graphsFolder(t, 'newest', { env: 'env.mjs:default' })
+  const write = (text: string) => writeFileSync(join(folder, '.env'), text)
+  write('WORD=first\nPATH=of nobody\nMORE=said\n')
+  writeFileSync(
+    join(folder, 'env.mjs'),
+    `import { factory } from './agent.mjs'
+     const { PATH, WORD, MORE } = process.env
+     export default () => factory({ configurable: { word: [PATH === 'of nobody', WORD, MORE].join() } })`
+  )
+  change(folder, (config) => {
+    config.env = '.env'
+  })
+  const { url } = await serve(t, folder, '--watch')
+  t.strictSame(await stepsOf(url, 'env'), ['word false,first,said'])
+  write('WORD=second\nPATH=of nobody\n')
+  let steps: readonly unknown[] = []
+  const isSecond = async () => {
+    steps = await stepsOf(url, 'env')
+    return /second/.test(String(steps))
+  }
+  await until(isSecond, 'the graphs to be loaded with it')
+  t.strictSame(steps, ['word false,second,'])
+})
+
 t.test('a project in TypeScript is served without what its tsconfig.json extends, as in production', async (t) => {
   const folder = graphsFolder(t, 'newest', { mine: 'going' })
   writeFileSync(join(folder, 'tsconfig.json'), '{"extends":"@tsconfig/not-installed"}')

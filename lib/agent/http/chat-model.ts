@@ -8,7 +8,7 @@ import { wellFormedJson } from '../../base/json.ts'
 import { toolToChat } from '../chat.ts'
 import { type AnswerLimits, ChatCompletion } from './chat-completion.ts'
 import { PeerFailures, RETRY, RetryableError, retrying, type RetryPolicy } from './failures.ts'
-import { IdleTimeout, isOk, ResponseBody, send } from './post.ts'
+import { addressBelow, IdleTimeout, isOk, ResponseBody, secretsIn, send } from './post.ts'
 import type { AgentLog } from '../observer.ts'
 import type { ModelInfo } from '../runtime.ts'
 
@@ -47,12 +47,6 @@ interface ChatModelOptions {
   readonly limits?: AnswerLimits | undefined
 }
 
-/** Password and keys of an address. */
-function inAddress(text: string): string[] {
-  const url = URL.parse(text)
-  return url ? [url.password, ...url.searchParams.values()] : []
-}
-
 /** Whatever is merged into requests may be a secret: headers of a gateway in front of the model, a key of its user. */
 function stringsIn(value: Json): string[] {
   if (typeof value === 'string') return [value]
@@ -80,7 +74,7 @@ export class ChatModel implements Model {
       name: `The model "${config.name}"`,
       work: 'its answer',
       protocol: 'no chat completion',
-      secrets: [config.api_key, ...inAddress(config.base_url), ...stringsIn(config.request ?? {})]
+      secrets: [config.api_key, ...secretsIn(config.base_url), ...stringsIn(config.request ?? {})]
     })
     this.#limits = options.limits
     this.#log = options.log
@@ -132,7 +126,7 @@ export class ChatModel implements Model {
       accept: 'text/event-stream',
       ...(api_key !== '' && { authorization: `Bearer ${api_key}` })
     }
-    const url = `${base_url.replace(/\/+$/, '')}/chat/completions`
+    const url = addressBelow(base_url, '/chat/completions')
     try {
       return await send({ method: 'POST', url, headers, body: this.#question(request), signal: timeout.signal })
     } catch (error) {

@@ -120,6 +120,19 @@ export interface HttpRequest {
   readonly signal: AbortSignal
 }
 
+/** Password and keys of an address. */
+export function secretsIn(address: string): string[] {
+  const url = URL.parse(address)
+  return url ? [url.password, ...url.searchParams.values()] : []
+}
+
+/** An address below a base, whose query stays: gateways in front of models and graphs have versions and keys there. */
+export function addressBelow(base: string, path: string): string {
+  const [place = '', query = ''] = base.split('?', 2)
+  const below = place.replace(/\/+$/, '') + path
+  return query === '' ? below : `${below}${path.includes('?') ? '&' : '?'}${query}`
+}
+
 /**
  * Sends the request; resolves with the response head. Redirects are not followed, because they would leak the key.
  * @throws Error of the connection, or after an abort

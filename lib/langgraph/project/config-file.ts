@@ -280,10 +280,19 @@ function checkNode(file: string, wanted: Json | undefined): void {
   if (major > own) throw new AgentFileError(`${file} asks for Node ${major}, but this is ${process.version}`)
 }
 
-/** Existing variables win over those of the file. */
+/** Variables that a file has set, as it has set them. */
+const SET = new Map<string, string>()
+
+/** Existing variables win over those of the file, which may say something else when it is read again. */
 function setEnvironment(file: string, env: Json | undefined): void {
   const given = typeof env === 'string' ? variablesIn(resolve(dirname(file), env)) : isObject(env) ? env : {}
-  for (const [name, value] of Object.entries(given)) process.env[name] ??= String(value)
+  for (const [name, value] of SET)
+    if (process.env[name] === value && given[name] === undefined) delete process.env[name]
+  for (const [name, value] of Object.entries(given)) {
+    if (process.env[name] !== undefined && process.env[name] !== SET.get(name)) continue
+    process.env[name] = String(value)
+    SET.set(name, String(value))
+  }
 }
 
 /** The env file may be missing, as in LangGraph's examples. */

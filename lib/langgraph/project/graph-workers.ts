@@ -44,7 +44,8 @@ class GraphThread {
   #isRetired = false
   /** A ping under way: whether the worker is unresponsive. */
   #deafness: Promise<boolean> | null = null
-  isGone = false
+  #hasEnded = false
+  #isUseless = false
 
   constructor(path: string, file: string, ports: GraphPorts) {
     this.file = file
@@ -66,6 +67,11 @@ class GraphThread {
     this.#worker.on('exit', () => this.#end(new Error('it has ended')))
   }
 
+  /** It has ended, or has loaded nothing and never will: the next call takes a new one. */
+  get isGone(): boolean {
+    return this.#hasEnded || this.#isUseless
+  }
+
   /** The graphs it has loaded. @throws AgentFileError */
   async graphs(): Promise<GraphInfo[]> {
     return withTimeout(
@@ -73,6 +79,14 @@ class GraphThread {
       START_MS,
       () => new AgentFileError(`${this.file} was not loaded within ${START_MS / 1000} seconds: it blocks its thread`)
     )
+  }
+
+  /** Loads the graphs of one that has ended, which were loaded before: what keeps them from it now may pass. */
+  loadAgain(): void {
+    this.graphs().catch(() => {
+      this.#isUseless = true
+      this.retire()
+    })
   }
 
   /** Resolves when it is known whether the worker still responds. */
@@ -171,8 +185,8 @@ class GraphThread {
   }
 
   #end(error: Error): void {
-    if (this.isGone) return
-    this.isGone = true
+    if (this.#hasEnded) return
+    this.#hasEnded = true
     const text = `The thread of ${this.file} is gone: ${error.message}`
     this.#channel.close(new RunCut('loss', 'GraphThreadLost', text))
   }
@@ -278,6 +292,7 @@ export class GraphWorkers {
     const thread = among.get(file)
     if (thread && !thread.isGone) return thread
     const again = new GraphThread(this.#path, file, this.#ports)
+    again.loadAgain()
     among.set(file, again)
     return again
   }

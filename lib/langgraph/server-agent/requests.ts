@@ -6,7 +6,15 @@ import type { Json } from '../../base/types.ts'
 import { parseJson, wellFormedJson } from '../../base/json.ts'
 import { EVENT_CHARACTERS } from '../../agent/http/event-stream.ts'
 import { pauseMs, PeerFailures, RETRY, RetryableError, retrying, type RetryPolicy } from '../../agent/http/failures.ts'
-import { type HttpRequest, IdleTimeout, isOk, ResponseBody, send } from '../../agent/http/post.ts'
+import {
+  addressBelow,
+  type HttpRequest,
+  IdleTimeout,
+  isOk,
+  ResponseBody,
+  secretsIn,
+  send
+} from '../../agent/http/post.ts'
 
 export interface ServerOptions {
   /** Base URL, without `/threads`. */
@@ -50,14 +58,14 @@ export class Requests {
 
   constructor({ url, apiKey, headers, retry, reconnectMs, eventCharacters = EVENT_CHARACTERS }: ServerOptions) {
     this.reconnectMs = reconnectMs
-    this.#url = url.replace(/\/+$/, '')
+    this.#url = url
     this.#headers = { ...headers, ...(apiKey !== null && { 'x-api-key': apiKey }) }
     this.failures = new PeerFailures({
       kind: 'Agent',
       name: "The agent's server",
       work: 'the run',
       protocol: "none of LangGraph's protocol",
-      secrets: Object.values(this.#headers)
+      secrets: [...Object.values(this.#headers), ...secretsIn(url)]
     })
     this.retry = { ...RETRY, ...retry }
     this.#answerBytes = eventCharacters
@@ -142,7 +150,7 @@ export class Requests {
     try {
       return await send({
         method,
-        url: this.#url + path,
+        url: addressBelow(this.#url, path),
         headers: { ...this.#headers, ...type, ...headers },
         signal,
         ...json
