@@ -1,5 +1,5 @@
-// One model call: within a run it is recorded and counted; outside (suggestions, memory) it only leaves metrics and, on failure,
-// a log line.
+// One call to a model, with its metrics, span and line in the log; within a run it is also recorded there. Suggestions and memory call
+// outside of runs.
 import { randomUUID } from 'node:crypto'
 import { inSpan } from '../base/tracing.ts'
 import type { AiMessage, JsonObject } from '../base/types.ts'

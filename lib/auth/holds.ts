@@ -1,4 +1,5 @@
-// Legal holds as administrators and the command line set them. Each is a line of the audit: who, whom and why.
+// Lists, sets and lifts legal holds, which keep a user or a thread from being deleted. Each change is written to the audit too: who,
+// whom and why.
 import { randomUUID } from 'node:crypto'
 import { fail } from '../base/errors.ts'
 import type { Hold, HoldKind } from '../base/accounts.ts'

@@ -1,5 +1,5 @@
-// Loads an agent from the operator's file [agent.runtime module], behind the same port as the built-in one. The file exports an agent, a
-// generator function, or a compiled LangGraph.js graph.
+// Loads the operator's own agent [agent.runtime module]: his file exports an agent, a generator function or a compiled LangGraph.js graph.
+// Runs call it as they call the built-in one.
 import { AgentFileError, imported, LOAD_MS, memberOf, sentenceOf } from '../agent/agent-file.ts'
 import { checkedModels } from '../agent/check.ts'
 import { contained } from '../agent/contained.ts'

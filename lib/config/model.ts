@@ -1,4 +1,4 @@
-// Options of a model that runs can use.
+// Options of one entry of `models`: its server, its key, what it can do, its price, its timeouts and retries.
 import * as v from 'valibot'
 import { choice, filled, flag, nullable, number, requestOptions, webAddress, whole } from './kinds.ts'
 

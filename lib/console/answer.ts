@@ -1,4 +1,4 @@
-// What a route answers, for a view that shows it.
+// A hook that calls a route for a view: its answer, or the problem, and how to ask again.
 import { useEffect, useState } from 'preact/hooks'
 import { call, textOf } from './api.ts'
 

@@ -1,4 +1,4 @@
-// What a message is for: the model, the assistant and the skills that its writer has chosen.
+// What the next message is for: the model, the assistant and the skills that its writer has chosen.
 import { computed, signal } from '@preact/signals'
 import { call } from './api.ts'
 import { html } from './html.ts'

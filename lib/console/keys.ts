@@ -1,4 +1,4 @@
-// What keys do, as a list.
+// The dialog that lists the page's keys.
 import { Dialog } from './dialog.ts'
 import { html } from './html.ts'
 import { t } from './words.ts'

@@ -1,4 +1,4 @@
-// Which skills the agent has from the next message on.
+// The dialog in which one picks the skills that the agent has from the next message on.
 import { isPicking, pickedSkills, pickSkill, skills } from './choice.ts'
 import { Dialog } from './dialog.ts'
 import { html } from './html.ts'

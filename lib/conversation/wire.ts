@@ -1,5 +1,5 @@
-// Messages as the frames of a run show them: a delta, a last chunk, a whole message, and each of them cut when it is too large. The shape
-// is LangGraph's, reduced to what its clients need.
+// Turns messages into the JSON of a run's frames, in LangGraph's shape as far as its clients need it: a delta, a last chunk, a whole message,
+// each cut when it is too large.
 import { type AiMessage, cutTo, type Json, type JsonObject, type Message } from '../base/types.ts'
 import type { CallChunk } from './chunk.ts'
 

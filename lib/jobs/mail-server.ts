@@ -1,4 +1,5 @@
-// The mail server of the configuration, by the optional package nodemailer: one connection per mail, each step of it with a timeout.
+// Sends mails through the server at `mail.url`, and checks it, by the optional package nodemailer: one connection a mail, each step with
+// a timeout.
 import { optionalPeer } from '../base/optional-peer.ts'
 import { unlessAborted } from '../base/waiting.ts'
 import type { Mail } from './password-mails.ts'

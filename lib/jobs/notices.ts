@@ -1,5 +1,5 @@
-// Tells an address of each end of a task once: of a task that works it asks again. What is sent, and whether the task goes on, says the
-// protocol that has it.
+// The job behind A2A's push configurations: calls a client's URL once each time its task has ended or waits for an answer, and looks
+// again while the task is at work. What is sent, and whether the task goes on, says the protocol.
 import type { Job, Op } from '../store/store.ts'
 import { isInFlight, type JsonObject, type Run } from '../base/types.ts'
 import { type Done, finishOf, type JobType } from './runner.ts'

@@ -1,4 +1,5 @@
-// The memory about a user across threads: six summaries and a list of facts, in the form of the API and the file.
+// A user's memory across threads, six summaries and a list of facts: its form in the API and the file, changes of its facts, and its
+// text in the prompt.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 

@@ -1,4 +1,5 @@
-// The thread of what an operator does beside a running server: a piece of work, and its answer.
+// The worker thread of operations.ts: a backup, the shrinking of the database's file, or the count of what is too old, while requests go
+// on.
 import { parentPort } from 'node:worker_threads'
 import type { Actor } from '../auth/audit.ts'
 import { ThreadChannel } from '../base/thread-channel.ts'

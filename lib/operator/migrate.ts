@@ -1,5 +1,5 @@
-// What a newer version changes in the database: what it would be, doing it beside the servers that may go on, and the removal of what
-// only older versions need.
+// Behind `colloquy migrate`: says what a newer version would change in the database, changes it beside servers that go on, and removes
+// what only older versions need.
 import type { Config } from '../config/config.ts'
 import { contractSchema, openDatabase, planSchema } from '../store/open.ts'
 import {

@@ -1,4 +1,4 @@
-// Jobs, for administrators: what is to be done later, and what has failed for good.
+// Jobs, for administrators: lists what is to be done later and what has failed for good, does one again, drops one.
 import * as v from 'valibot'
 import { type Call, type Route, route } from '../http/route.ts'
 import { objectOf, queryBoolean, queryInteger } from '../http/schema.ts'

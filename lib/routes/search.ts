@@ -1,4 +1,4 @@
-// Search in what the caller's threads show.
+// Finds words in the titles and messages of the caller's threads.
 import * as v from 'valibot'
 import { fail } from '../base/errors.ts'
 import { readTurns } from '../base/loop-turns.ts'

@@ -1,4 +1,4 @@
-// How the program that keeps the rows is, for whoever looks after it: `colloquy doctor`.
+// The condition of a database server or file, as `colloquy doctor` reports it: its version, waiting locks, the homes that use it.
 export interface Condition {
   /** With its version. */
   readonly engine: string

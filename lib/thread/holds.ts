@@ -1,4 +1,5 @@
-// Legal holds in front of what is no row, and of work that would end runs before the store refuses it.
+// Asks for legal holds before files are deleted, of which the store has no rows, and before runs are ended for a deletion that the store
+// would refuse.
 import { fail } from '../base/errors.ts'
 import type { HeldScope, Store } from '../store/store.ts'
 

@@ -1,16 +1,13 @@
 // What a person does while an answer is under way, and after it was cut: queue, tell, go on, and come back.
 import { isAccessible } from '../fixtures/axe.ts'
-import { account, browserTest, demoText, visit } from '../fixtures/browser.ts'
+import { account, browserTest, demoText, visit, visitSite } from '../fixtures/browser.ts'
 import { openSite, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 
 browserTest(
   'Enter queues while an answer is under way: seen on another device, edited, removed, sent now',
   async (t) => {
-    const site = await openSite(t)
-    const person = await account(site.url, 'ada@example.com')
-    const visitor = await visit(t, site.url, { person })
-    const { page } = visitor
+    const { site, person, visitor, page } = await visitSite(t)
     await visitor.open()
     await visitor.say('/demo deltas=100000 rate=20')
     await visitor.hasWords('w0003')
@@ -38,10 +35,7 @@ browserTest(
 )
 
 browserTest('a stopped answer is marked and goes on from its half, as one message', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t)
   await visitor.open()
   await visitor.say('/demo deltas=60 rate=30')
   await visitor.hasWords('w0004')
@@ -57,10 +51,7 @@ browserTest('a stopped answer is marked and goes on from its half, as one messag
 })
 
 browserTest('who comes back to a growing answer finds where it was left, and how much came', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { person, visitor, page } = await visitSite(t)
   visitor.expect(/ERR_ABORTED/)
   await visitor.open()
   await visitor.say('/demo deltas=300 rate=100')

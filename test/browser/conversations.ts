@@ -1,7 +1,7 @@
 // Conversations and what can be done with them: find, name, delete, say otherwise, attach, rate, answer.
 import { EventEmitter, once } from 'node:events'
 import { anAnswer, request, response, ScriptedAgent } from '../fixtures/agent.ts'
-import { account, browserTest, visit, words } from '../fixtures/browser.ts'
+import { account, browserTest, visit, words, visitSite } from '../fixtures/browser.ts'
 import { at, listIn, openSite, type Options, type Person, textIn, until } from '../fixtures/gateway.ts'
 import { templateFolder } from '../fixtures/graphs.ts'
 
@@ -57,10 +57,7 @@ browserTest('of a thousand conversations one is found by its title, named anew, 
 browserTest(
   'an edited question makes a branch: both answers stay, and the switch leads from one to the other',
   async (t) => {
-    const site = await openSite(t)
-    const person = await account(site.url, 'ada@example.com')
-    const visitor = await visit(t, site.url, { person })
-    const { page } = visitor
+    const { visitor, page } = await visitSite(t)
     await visitor.open()
     await visitor.say('/demo deltas=3 rate=0 size=6')
     await visitor.answered()
@@ -149,9 +146,9 @@ browserTest('branches that another client has made are seen, and the switch lead
 browserTest(
   'over a graph of LangGraph the page is the same: after a reload too one edits, looks inside, answers',
   async (t) => {
-    const site = await openSite(t, { config: { agent: { runtime: 'graphs', config: templateFolder(t) } } })
-    const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-    const { page } = visitor
+    const { visitor, page } = await visitSite(t, {
+      config: { agent: { runtime: 'graphs', config: templateFolder(t) } }
+    })
     await visitor.open()
     await visitor.say(sizes(6))
     await visitor.answered()
@@ -184,10 +181,7 @@ browserTest(
 browserTest(
   'files are dropped and picked, and stand beside the message; what the agent makes opens beside it',
   async (t) => {
-    const site = await openSite(t)
-    const person = await account(site.url, 'ada@example.com')
-    const visitor = await visit(t, site.url, { person })
-    const { page } = visitor
+    const { person, visitor, page } = await visitSite(t)
     await visitor.open()
     await page
       .locator('input[type=file]')
@@ -220,10 +214,7 @@ browserTest(
 )
 
 browserTest('a file that is taken back before it is sent is gone; one that is refused says why', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { person, visitor, page } = await visitSite(t)
   visitor.expect(/status of 4\d\d/)
   await visitor.open()
   const pick = (name: string) =>
@@ -247,10 +238,7 @@ browserTest('a file that is taken back before it is sent is gone; one that is re
 })
 
 browserTest('a file that is attached twice is there until it is taken back twice', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { person, visitor, page } = await visitSite(t)
   await visitor.open()
   await visitor.say('/demo deltas=1 rate=0 size=7')
   await visitor.answered()
@@ -312,9 +300,7 @@ browserTest(
 
 browserTest('an answer that was cut off says by what, live as after a reload', async (t) => {
   const agent = new ScriptedAgent()
-  const site = await openSite(t, { agent })
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t, { agent })
   await visitor.open()
   const stageOf = async (n: number) => {
     await until(() => agent.started.length > n, 'the run')
@@ -355,9 +341,7 @@ browserTest('an answer that was cut off says by what, live as after a reload', a
 })
 
 browserTest('where copying is not allowed the page says so', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t)
   await visitor.open()
   await visitor.say('/demo deltas=2 rate=0')
   await visitor.answered()
@@ -371,8 +355,7 @@ browserTest('where copying is not allowed the page says so', async (t) => {
 
 browserTest('first questions are those of the installation: of the demo only where the demo answers', async (t) => {
   const shown = async (config: Options) => {
-    const site = await openSite(t, { config })
-    const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+    const { visitor } = await visitSite(t, { config })
     await visitor.open()
     await visitor.loaded('/api/suggestions/config')
     await visitor.page.locator('.welcome').waitFor()
@@ -387,10 +370,7 @@ browserTest('first questions are those of the installation: of the demo only whe
 })
 
 browserTest('an edit that could not be sent stays to be sent again; pressed twice, it is sent once', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { person, visitor, page } = await visitSite(t)
   visitor.expect(/net::ERR_/)
   await visitor.open()
   await visitor.say('/demo deltas=2 rate=0')
@@ -415,10 +395,7 @@ browserTest('an edit that could not be sent stays to be sent again; pressed twic
 })
 
 browserTest('an edit of a message that is gone meanwhile is not sent', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { person, visitor, page } = await visitSite(t)
   await visitor.open()
   await visitor.say(sizes(6))
   await visitor.answered()
@@ -453,9 +430,7 @@ browserTest('an edit of a message that is gone meanwhile is not sent', async (t)
 })
 
 browserTest('a question of the agent is a form; its answer goes on with the run', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t)
   await visitor.open()
   await visitor.say('/demo rate=0 tool=ask_user args={"question":"Which colour?","options":["Green","Blue"]}')
   await page.getByText('Which colour?', { exact: true }).first().waitFor()
@@ -477,10 +452,7 @@ browserTest('a question of the agent is a form; its answer goes on with the run'
 })
 
 browserTest('a thumb is kept, and taken back', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { person, visitor, page } = await visitSite(t)
   await visitor.open()
   await visitor.say('/demo deltas=3 rate=0')
   await visitor.answered()
@@ -495,10 +467,7 @@ browserTest('a thumb is kept, and taken back', async (t) => {
 })
 
 browserTest('a title that is being typed stays when the list is loaded anew', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { person, visitor, page } = await visitSite(t)
   const thread = await person.thread()
   await person.post(`/api/threads/${thread}/state`, { values: { title: 'Before' } })
   await visitor.open()
@@ -520,9 +489,7 @@ browserTest('a title that is being typed stays when the list is loaded anew', as
 })
 
 browserTest('a browser that keeps nothing more sends as ever', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t)
   await visitor.open()
   await page.locator('.welcome').waitFor()
   await page.evaluate(`(() => {

@@ -1,6 +1,6 @@
 // The page of the API: found, read, tried and copied, with nothing from anywhere else.
 import { isAccessible } from '../fixtures/axe.ts'
-import { account, browserTest, visit } from '../fixtures/browser.ts'
+import { browserTest, visit, visitSite } from '../fixtures/browser.ts'
 import { openSite, until } from '../fixtures/gateway.ts'
 
 for (const colorScheme of ['light', 'dark'] as const)
@@ -26,10 +26,7 @@ for (const colorScheme of ['light', 'dark'] as const)
   })
 
 browserTest('an operation is found, tried with the session, and written out as calls', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { site, page } = await visitSite(t)
   await page.goto(`${site.url}/docs`)
   await page.getByLabel('Search').fill('stream join')
   await page.getByRole('navigation').getByText('/api/threads/{thread_id}/runs/{run_id}/stream').first().waitFor()

@@ -1,7 +1,7 @@
 // The door of the page: first boot, sign-in, whose conversations are whose, and a session that ends.
 import { EventEmitter, once } from 'node:events'
 import type { Page, Route } from 'playwright-core'
-import { account, browserTest, visit } from '../fixtures/browser.ts'
+import { account, browserTest, visit, visitSite } from '../fixtures/browser.ts'
 import { openSite, PASSWORD, Person, until } from '../fixtures/gateway.ts'
 import { linkIn, openMailServer } from '../fixtures/mail-server.ts'
 
@@ -76,10 +76,7 @@ browserTest('a second user sees nothing of the first, not even by the address', 
 })
 
 browserTest('a session that is revoked leads to the sign-in, and from there back to the same thread', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { person, visitor, page } = await visitSite(t)
   visitor.expect(/status of 401/)
   await visitor.open()
   await visitor.say('/demo deltas=5 rate=0')
@@ -149,9 +146,7 @@ browserTest('sessions elsewhere are ended from here, and this one goes on', asyn
 })
 
 browserTest('a token is shown once and works within its scopes; a changed password keeps this session', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { site, visitor, page } = await visitSite(t)
   visitor.expect(LOOK_REFUSED)
   await visitor.open()
   await page.getByRole('button', { name: 'ada@example.com' }).click()
@@ -239,9 +234,7 @@ const SEVERAL_LOOKS_MS = 90_000
 
 for (const [what, { path, press, done }] of Object.entries(EXCHANGES))
   browserTest(`a refusal of the old session, before or after ${what} is answered, signs nobody out`, async (t) => {
-    const site = await openSite(t)
-    const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-    const { page } = visitor
+    const { visitor, page } = await visitSite(t)
     visitor.expect(/status of 401/)
     // Where there is no WebSocket, the page polls.
     await page.routeWebSocket('**/api/stream*', (socket) => socket.close())
@@ -279,9 +272,7 @@ for (const [what, { path, press, done }] of Object.entries(EXCHANGES))
   })
 
 browserTest('who may not see the overview is told so', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
+  const { visitor } = await visitSite(t)
   await visitor.open('#/overview')
   await visitor.page.getByRole('heading', { name: 'This page is for administrators' }).waitFor()
   t.equal(await visitor.page.locator('.overview').count(), 0)
@@ -290,8 +281,7 @@ browserTest('who may not see the overview is told so', async (t) => {
 })
 
 browserTest('an address that is none leads to a new conversation', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { visitor } = await visitSite(t)
   await visitor.open('#/t/%E0%A4%A')
   await visitor.page.locator('.welcome').waitFor()
   await visitor.page.evaluate("location.hash = '#/t/%'")

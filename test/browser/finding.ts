@@ -1,7 +1,7 @@
 // Finding one's way: the palette, groups by day, the archive, an undone deletion, light and dark.
 import { readFileSync } from 'node:fs'
 import { isAccessible } from '../fixtures/axe.ts'
-import { account, browserTest, visit, type Visitor } from '../fixtures/browser.ts'
+import { account, browserTest, visit, type Visitor, visitSite } from '../fixtures/browser.ts'
 import { asked, at, listIn, openSite, type Person, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 
@@ -148,10 +148,7 @@ async function answerSearches({ page }: Visitor, hitAt: (place: number) => objec
 browserTest(
   'what a search has not looked at is said; a page of titles that are listed leads to the next',
   async (t) => {
-    const site = await openSite(t)
-    const person = await account(site.url, 'ada@example.com')
-    const visitor = await visit(t, site.url, { person })
-    const { page } = visitor
+    const { person, visitor, page } = await visitSite(t)
     await answerSearches(visitor, () => null, { total: 0, more: true })
     await visitor.open()
     await page.locator('#search').fill('zug')

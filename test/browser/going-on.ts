@@ -3,7 +3,7 @@ import { EventEmitter, once } from 'node:events'
 import type { Route } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { ScriptedAgent } from '../fixtures/agent.ts'
-import { account, browserTest, demoText, storedAnswer, visit, type Visitor } from '../fixtures/browser.ts'
+import { account, browserTest, demoText, storedAnswer, visit, type Visitor, visitSite } from '../fixtures/browser.ts'
 import { startChild } from '../fixtures/child.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { asked, at, listIn, openSite, textIn, until } from '../fixtures/gateway.ts'
@@ -21,9 +21,7 @@ async function isPrefix(visitor: Visitor, text: string): Promise<boolean> {
 }
 
 browserTest('reloaded at ten moments of a run, the page goes on where the text stands: each word once', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
+  const { person, visitor } = await visitSite(t)
   // A reload cuts what is under way.
   visitor.expect(/ERR_ABORTED/)
   const deltas = 500
@@ -50,8 +48,7 @@ browserTest('reloaded at ten moments of a run, the page goes on where the text s
 })
 
 browserTest('reloaded before the first message is answered, or has even left, the page sends it once', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { visitor } = await visitSite(t)
   visitor.expect(/ERR_ABORTED|ERR_FAILED|404/)
   await visitor.open()
   // The thread is made, and what should follow never leaves.
@@ -68,9 +65,7 @@ browserTest('reloaded before the first message is answered, or has even left, th
 browserTest(
   'two tabs show the same answer grow, whichever of them asked; a run of the API appears in both',
   async (t) => {
-    const site = await openSite(t)
-    const person = await account(site.url, 'ada@example.com')
-    const visitor = await visit(t, site.url, { person })
+    const { site, person, visitor } = await visitSite(t)
     await visitor.open()
     await visitor.say('/demo deltas=3 rate=0')
     await visitor.answered()
@@ -329,10 +324,7 @@ const STOPS: Readonly<Record<string, (visitor: Visitor) => Promise<void>>> = {
 }
 for (const [by, stop] of Object.entries(STOPS))
   browserTest(`stop ends the run and keeps what was said, by ${by}: it is marked, and goes on`, async (t) => {
-    const site = await openSite(t)
-    const person = await account(site.url, 'ada@example.com')
-    const visitor = await visit(t, site.url, { person })
-    const { page } = visitor
+    const { person, visitor, page } = await visitSite(t)
     await visitor.open()
     await visitor.say('/demo deltas=100000 rate=50')
     await visitor.hasWords('w0005')
@@ -358,8 +350,7 @@ for (const [by, stop] of Object.entries(STOPS))
   })
 
 browserTest('a failed run says why, also after a reload', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { visitor } = await visitSite(t)
   await visitor.open()
   await visitor.say('/demo deltas=3 rate=0 error')
   const failure = visitor.page.locator('.failure')
@@ -418,9 +409,7 @@ browserTest('a run that ends while its conversation is loaded is there with its 
 })
 
 browserTest('a look at what is stored that is older than the message just sent does not hide it', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
+  const { person, visitor } = await visitSite(t)
   await visitor.open()
   await visitor.say('/demo deltas=3 rate=0')
   await visitor.answered()
@@ -607,9 +596,7 @@ browserTest('a first message without a network stands there, says that it waits,
 })
 
 browserTest('a first message of whose start the answer is lost is not sent twice', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
+  const { person, visitor } = await visitSite(t)
   visitor.expect(/net::ERR_/)
   await visitor.open()
   const start = async (route: Route) => {
@@ -625,9 +612,7 @@ browserTest('a first message of whose start the answer is lost is not sent twice
 })
 
 browserTest('a first message that is refused stands where it was written, and can be sent again', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t)
   visitor.expect(/status of 413/)
   await visitor.open()
   const refusal = { status: 413, json: { detail: { code: 'too_long', message: 'That is too much' } } }
@@ -684,9 +669,7 @@ browserTest('a conversation that cannot be loaded does not look like a new one',
 })
 
 browserTest('a conversation that is deleted elsewhere goes from here', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
+  const { person, visitor } = await visitSite(t)
   visitor.expect(/status of 404/)
   await visitor.open()
   await visitor.say('/demo deltas=3 rate=0')

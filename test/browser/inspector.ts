@@ -1,7 +1,7 @@
 // The inside of a run as the page shows it is what the API says of it; the overview is for administrators and reads /metrics.
 import { createRequire } from 'node:module'
 import { isAccessible } from '../fixtures/axe.ts'
-import { account, browserTest, visit } from '../fixtures/browser.ts'
+import { browserTest, visit, visitSite } from '../fixtures/browser.ts'
 import { at, listIn, openSite, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
 
 const EVERYTHING = createRequire(import.meta.url).resolve('@modelcontextprotocol/server-everything/dist/index.js')
@@ -9,10 +9,7 @@ const EVERYTHING = createRequire(import.meta.url).resolve('@modelcontextprotocol
 browserTest(
   'the inspector shows every event and every frame of a run, also while it works, and two runs side by side',
   async (t) => {
-    const site = await openSite(t)
-    const person = await account(site.url, 'ada@example.com')
-    const visitor = await visit(t, site.url, { person })
-    const { page } = visitor
+    const { person, visitor, page } = await visitSite(t)
     await visitor.open()
     await visitor.say('What time is it?')
     await visitor.answered()
@@ -50,10 +47,7 @@ browserTest(
 browserTest(
   'a run is played again at its own pace, frame by frame, and by its events when its frames are gone',
   async (t) => {
-    const site = await openSite(t)
-    const person = await account(site.url, 'ada@example.com')
-    const visitor = await visit(t, site.url, { person })
-    const { page } = visitor
+    const { person, visitor, page } = await visitSite(t)
     await visitor.open()
     await visitor.say('/demo deltas=60 rate=20')
     await visitor.hasWords('w0059')
@@ -93,10 +87,7 @@ browserTest(
 )
 
 browserTest('a run that works shows who watches it, and when its first word came', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { person, visitor, page } = await visitSite(t)
   await visitor.open()
   await visitor.say('/demo deltas=800 rate=50')
   await visitor.hasWords('w0003')

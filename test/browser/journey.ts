@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Json } from '../../lib/base/types.ts'
 import { ScriptedAgent, aCall, anAnswer, response, type Stage } from '../fixtures/agent.ts'
 import { isAccessible } from '../fixtures/axe.ts'
-import { account, browserTest, storedAnswer, threadSaying, visit } from '../fixtures/browser.ts'
+import { account, browserTest, storedAnswer, threadSaying, visit, visitSite } from '../fixtures/browser.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { asked, at, homeOf, listIn, openSite, PASSWORD, Person, until } from '../fixtures/gateway.ts'
 import { type Script, scripted, startModel } from '../fixtures/model.ts'
@@ -20,9 +20,7 @@ async function stageOf(agent: ScriptedAgent, n: number): Promise<Stage> {
 browserTest(
   'a first message: its title at once, thoughts folded with their seconds, a tool with what went in and out, tokens',
   async (t) => {
-    const site = await openSite(t)
-    const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-    const { page } = visitor
+    const { visitor, page } = await visitSite(t)
     await visitor.open()
     await until(async () => (await page.evaluate('document.activeElement.id')) === 'composer', 'one can write at once')
     await visitor.say('Where do storks go? /demo reasoning deltas=5 rate=20 pause=600000')
@@ -85,9 +83,7 @@ browserTest('a model that fails is a sentence with what to do; a half answer is 
   const models = [
     { name: 'main', provider: 'openai', base_url: model.baseUrl, api_key: 'k', model: 'm', max_retries: 0 }
   ]
-  const site = await openSite(t, { config: { models } })
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t, { config: { models } })
   for (const [what, script, told, ways] of FAILURES) {
     await visitor.open('#/')
     await page.locator('.welcome').waitFor()
@@ -116,10 +112,7 @@ browserTest('a failed answer is asked again, and a broken one goes on, both by a
   const models = [
     { name: 'main', provider: 'openai', base_url: model.baseUrl, api_key: 'k', model: 'm', max_retries: 0 }
   ]
-  const site = await openSite(t, { config: { models } })
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { person, visitor, page } = await visitSite(t, { config: { models } })
   const press = (name: string) => page.locator('.failure').getByRole('button', { name }).click()
   const ask = async (script: Script) => {
     await visitor.open('#/')
@@ -149,9 +142,7 @@ browserTest('a failed answer is asked again, and a broken one goes on, both by a
 })
 
 browserTest('what is long is pasted whole and folded when it is sent', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t)
   await visitor.open()
   const long = `${'a line of many\n'.repeat(4000)}/demo deltas=2 rate=0`
   // As it is pasted: a browser's keys take minutes for so many lines.
@@ -176,9 +167,7 @@ browserTest('what is long is pasted whole and folded when it is sent', async (t)
 
 browserTest('a plan is a strip: what is under way, how much is done, and all of it', async (t) => {
   const agent = new ScriptedAgent()
-  const site = await openSite(t, { agent })
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t, { agent })
   await visitor.open()
   await visitor.say('do it all')
   const stage = await stageOf(agent, 0)
@@ -447,10 +436,7 @@ browserTest('a model is chosen by what it is for, and how much it thinks; a thum
     { ...base, name: 'quick', description: 'For short questions' },
     { ...base, name: 'deep', description: 'For hard questions', supports_reasoning_effort: true }
   ]
-  const site = await openSite(t, { config: { models } })
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { person, visitor, page } = await visitSite(t, { config: { models } })
   await visitor.open()
   await page.getByLabel('Model', { exact: true }).waitFor()
   t.equal(await page.getByLabel('Thinking').count(), 0, 'the first one does not think')
@@ -482,9 +468,7 @@ browserTest('the skills that the agent has are chosen, each by what it is for, a
     writeFileSync(join(path, name, 'SKILL.md'), `---\nname: ${name}\ndescription: For ${name} alone\n---\nDo it well.`)
   }
   const models = [{ name: 'm', provider: 'openai', base_url: model.baseUrl, api_key: 'k', model: 'm' }]
-  const site = await openSite(t, { config: { models, skills: { path } } })
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t, { config: { models, skills: { path } } })
   await visitor.open()
   const ask = async (n: number) => {
     await visitor.say(scripted({ text: `Answer ${n}` }))

@@ -5,7 +5,7 @@ import t from 'tap'
 import { ScriptedAgent, anAnswer, request, response } from '../fixtures/agent.ts'
 import { demoWord } from '../../lib/agent/demo.ts'
 import type { Json } from '../../lib/base/types.ts'
-import { account, browserTest, type Visitor, visit } from '../fixtures/browser.ts'
+import { account, browserTest, type Visitor, visit, visitSite } from '../fixtures/browser.ts'
 import { listIn, openSite, until } from '../fixtures/gateway.ts'
 import { pageModule } from '../fixtures/page-module.ts'
 import { IS_LONG } from '../fixtures/size.ts'
@@ -192,9 +192,7 @@ browserTest('what grew on the page is what a reload draws: element by element', 
 })
 
 browserTest('words that come leave what stands there alone: what a reader has selected stays selected', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t)
   await visitor.open()
   await visitor.say('/demo deltas=400 rate=100')
   await visitor.hasWords(demoWord(50).trim())
@@ -237,10 +235,7 @@ const PIXEL =
 
 browserTest('links and footnotes that are defined below, formulas and images: live as after a reload', async (t) => {
   const agent = new ScriptedAgent()
-  const site = await openSite(t, { agent })
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t, { agent })
   await visitor.open()
   await visitor.say('a report')
   const threadId = await visitor.threadId()

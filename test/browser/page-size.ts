@@ -1,6 +1,6 @@
 // What the page weighs: the first picture, a conversation of 5,000 messages, a model flat out.
 import type { CDPSession } from 'playwright-core'
-import { account, browserTest, visit } from '../fixtures/browser.ts'
+import { account, browserTest, visit, visitSite } from '../fixtures/browser.ts'
 import { listIn, openSite, until } from '../fixtures/gateway.ts'
 import { IS_LONG } from '../fixtures/size.ts'
 
@@ -41,8 +41,7 @@ browserTest('the first picture is there within the time of a blink', async (t) =
 const WEIGHT_MAX = 83 * 1024
 
 browserTest('the page weighs at most 83 KB until the composer takes keys', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { site, visitor } = await visitSite(t)
   // What comes later, when the page is at rest, was not waited for.
   await visitor.page.addInitScript(`new MutationObserver(() => {
     if (document.getElementById('composer')) globalThis.keysFrom ??= performance.now()
@@ -106,9 +105,7 @@ browserTest('of 5,000 messages those in sight are drawn, and scrolling through t
 })
 
 browserTest('while a long answer is drawn as much time is left for all else', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t)
   await visitor.open()
   await visitor.say('/demo deltas=6000 rate=600')
   await visitor.hasWords('w3000')
@@ -136,9 +133,7 @@ browserTest('while a long answer is drawn as much time is left for all else', as
 })
 
 browserTest('a model flat out leaves the heap of the page flat', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t)
   await visitor.open()
   const devtools = await visitor.context.newCDPSession(page)
   const heap = () => settled(devtools, async () => (await devtools.send('Runtime.getHeapUsage')).usedSize)
@@ -164,8 +159,7 @@ browserTest('a model flat out leaves the heap of the page flat', async (t) => {
 browserTest(
   'of a conversation that grows the page keeps what is in sight: older messages leave no nodes behind',
   async (t) => {
-    const site = await openSite(t)
-    const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+    const { visitor } = await visitSite(t)
     await visitor.open()
     const devtools = await visitor.context.newCDPSession(visitor.page)
     await devtools.send('Performance.enable')

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import type { Json } from '../../lib/base/types.ts'
 import { isAccessible } from '../fixtures/axe.ts'
-import { account, browserTest, threadSaying, visit, words } from '../fixtures/browser.ts'
+import { account, browserTest, threadSaying, visit, words, visitSite } from '../fixtures/browser.ts'
 import { startChild } from '../fixtures/child.ts'
 import { openSite } from '../fixtures/gateway.ts'
 import { packagesOf } from '../fixtures/npm.ts'
@@ -152,9 +152,7 @@ const DIAGRAM =
   'Above.\n\n```mermaid\nflowchart LR\n  storks --> Africa\n```\n\n```mermaid\nflowchart LR\n  storks --> [[[\n```'
 
 browserTest('a diagram stays as it was written where its library is not installed', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
+  const { person, visitor } = await visitSite(t)
   await visitor.open(`#/t/${await threadSaying(person, DIAGRAM)}`)
   await visitor.loaded('/console/diagrams.js')
   await visitor.page.locator('.message.ai code').getByText('storks --> Africa').waitFor()

@@ -1,7 +1,7 @@
 // For everybody: names for who does not see the page, keys for who has no mouse, narrow screens and wide ones, light and dark.
 import { isAccessible } from '../fixtures/axe.ts'
 import { ScriptedAgent } from '../fixtures/agent.ts'
-import { account, browserTest, type Visitor, visit } from '../fixtures/browser.ts'
+import { account, browserTest, type Visitor, visit, visitSite } from '../fixtures/browser.ts'
 import { listIn, openSite, Person, PASSWORD, until } from '../fixtures/gateway.ts'
 
 for (const colorScheme of ['light', 'dark'] as const)
@@ -36,10 +36,7 @@ for (const colorScheme of ['light', 'dark'] as const)
   })
 
 browserTest('keys: search, a new conversation, the one before and after, write, help', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t)
   await visitor.open()
   for (const size of [6, 7]) {
     await page.keyboard.press('Control+Shift+O')
@@ -70,9 +67,7 @@ browserTest('keys: search, a new conversation, the one before and after, write, 
 })
 
 browserTest('what is spoken are sentences and not words', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t)
   await visitor.open()
   await page.evaluate(`
     window.said = []
@@ -109,8 +104,7 @@ async function listen({ page }: Visitor): Promise<() => Promise<string>> {
 
 browserTest('what is spoken is what is read: no Markdown, no code, no address', async (t) => {
   const agent = new ScriptedAgent()
-  const site = await openSite(t, { agent })
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
+  const { visitor } = await visitSite(t, { agent })
   await visitor.open()
   const said = await listen(visitor)
   await visitor.say('hello')
@@ -136,9 +130,7 @@ browserTest('what is spoken is what is read: no Markdown, no code, no address', 
 })
 
 browserTest('a question of the agent is spoken and has the focus; answered, one can write on', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t)
   await visitor.open()
   const said = await listen(visitor)
   await visitor.say('/demo rate=0 tool=ask_user args={"question":"Which colour?","options":["Green","Blue"]}')
@@ -154,9 +146,7 @@ browserTest('a question of the agent is spoken and has the focus; answered, one 
 })
 
 browserTest('with keys alone: what is done with a message leaves the focus where one goes on', async (t) => {
-  const site = await openSite(t)
-  const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-  const { page } = visitor
+  const { visitor, page } = await visitSite(t)
   await visitor.open()
   await visitor.say('/demo deltas=2 rate=0 size=6')
   await visitor.answered()
@@ -188,9 +178,7 @@ browserTest('with keys alone: what is done with a message leaves the focus where
 browserTest(
   'a silence is shown in seconds, and what is waited for; words stand in the direction of their script',
   async (t) => {
-    const site = await openSite(t)
-    const visitor = await visit(t, site.url, { person: await account(site.url, 'ada@example.com') })
-    const { page } = visitor
+    const { visitor, page } = await visitSite(t)
     await visitor.open()
     await visitor.say('مرحبا\n/demo pause=600000')
     await page
@@ -262,10 +250,7 @@ for (const width of [375, 320])
 browserTest(
   'with keys alone: a menu opens, is walked through and closes, and the focus returns to where it was',
   async (t) => {
-    const site = await openSite(t)
-    const person = await account(site.url, 'ada@example.com')
-    const visitor = await visit(t, site.url, { person })
-    const { page } = visitor
+    const { visitor, page } = await visitSite(t)
     await visitor.open()
     // It goes on for as long as the test does: an Escape that means the menu does not stop it.
     await visitor.say('/demo deltas=100000 rate=20')

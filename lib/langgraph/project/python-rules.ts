@@ -1,4 +1,4 @@
-// The rules of a Python Auth object, asked in its own process.
+// Asks the Auth object of a Python project, in the project's own process, who a caller is and what he may do.
 import { isObject, type Json, type JsonObject } from '../../base/types.ts'
 import type { AccessRules } from './access-policy.ts'
 import { headOf } from './python-app.ts'

@@ -1,4 +1,5 @@
-// A stream that reads any number of threads for one client, each as thread-reader.ts does: a cursor a thread and one socket, never a queue.
+// One client's stream over any number of threads: what follows each thread's cursor is sent as far as the socket has space, and nothing is
+// queued. Each thread is read as by thread-reader.ts.
 //
 // After the last run of a thread it waits until the next one starts. It ends where a thread says that there will be no other.
 import type { ResetReason, StreamWriter } from '../../base/stream-writer.ts'

@@ -1,4 +1,4 @@
-// What is older than it is to be kept.
+// Retention: counts what is older than it is to be kept.
 import type { Timestamp } from '../../base/types.ts'
 
 /** `events`: traces, never messages. `runs`: ended ones, with what is theirs alone. `threads`: unused ones, whole. */

@@ -1,4 +1,5 @@
-// How a PostgreSQL server is, for `colloquy doctor`: its version, who waits for locks, and the homes of the processes on the database.
+// The condition of a PostgreSQL server, for `colloquy doctor`: its version, who waits for locks, and the homes of the processes on the
+// database.
 import type { Condition } from '../condition.ts'
 import { PgConnection } from './pg-connection.ts'
 

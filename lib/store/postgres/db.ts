@@ -1,4 +1,4 @@
-// How the nouns of this store run statements, and the steps they are written in.
+// Runs statements of this store, on a connection of the pool or in a batch's transaction, and the steps of nouns that consist of them.
 import { runLater, type Param as StepParam, type Steps } from '../sql/steps.ts'
 
 /** A statement parameter. Lists go as text, see text.ts. */

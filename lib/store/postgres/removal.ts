@@ -1,4 +1,5 @@
-// Deletes what removed threads have left in PostgreSQL: step by step, between batches, by whichever process comes first.
+// Deletes the rows of removed threads in PostgreSQL in small steps: the first three within the transaction that removes the thread,
+// the others later, by whichever process comes first.
 import { Poller } from '../../base/poller.ts'
 import { STEP_ROWS } from '../sql/removal.ts'
 import type { Group } from '../store.ts'

@@ -1,4 +1,5 @@
-// How a SQLite file is, for `colloquy doctor`: the version of the library, and whether somebody holds on to the lock of its writer.
+// The condition of a SQLite file, for `colloquy doctor`: the version of the library, and whether somebody holds on to the lock of its
+// writer.
 import { codeOf } from '../../base/errors.ts'
 import { Sqlite } from '../../base/sqlite-driver.ts'
 import type { Condition } from '../condition.ts'
