@@ -13,7 +13,7 @@ import { nameOf, versionsOf } from './files.ts'
 import { classes, focusComposer, html, Icon } from './html.ts'
 import { Later, useLater } from './later.ts'
 import { markdown, Message } from './message.ts'
-import { choicesIn } from './choices.ts'
+import { decisionsIn } from './decisions.ts'
 import { type Chosen, plainText, stopOf } from './records.ts'
 import { QueueList } from './queue.ts'
 import { go, place } from './router.ts'
@@ -71,7 +71,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
   const wantedId = place.value.view === 'thread' ? place.value.messageId : null
   const { isAway, toEnd } = useEnd(scroller, messages, wantedId)
   const rows = useMemo(() => rowsOf(messages), [messages])
-  const choices = choicesIn(conversation, messages)
+  const decisions = decisionsIn(conversation, messages)
   useWanted(wantedId, state === 'ready' && hasMarkdown, toEnd)
   const send = (text: string) => conversation.outbox.send(text, [], choice.value).catch(notifyFailure)
 
@@ -125,7 +125,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
               html`<${Group} key=${g} size=${group.length} isDrawn=${g >= all.length - 2 || group.some(({ message }) => message.id === wantedId)} render=${() =>
                 group.map(
                   (row) =>
-                    html`<${MessageRow} key=${row.message.id} ...${{ row, conversation, isRunning, chosen: choices.get(row.message.id) }} />`
+                    html`<${MessageRow} key=${row.message.id} ...${{ row, conversation, isRunning, chosen: decisions.get(row.message.id) }} />`
                 )} />`
           )}
           ${waitsForWords && html`<div class="waiting" role="status"><i></i><i></i><i></i><span>${conversation.progress.value ?? ''}</span></div>`}
@@ -194,7 +194,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
 
 const artifacts = () => import('./artifacts.ts')
 const questions = () => import('./question.ts')
-const choicesView = () => import('./review.ts')
+const decisionsView = () => import('./review.ts')
 const plan = () => import('./plan.ts')
 
 /** Seconds without a word from which on a run's silence is shown. */
@@ -273,7 +273,7 @@ function MessageRow({ row, conversation, isRunning, chosen }: RowProps) {
     .find((at) => at >= 0)
   const lanes = conversation.lanes.list.value.filter(({ callerId }) => callerId === message.id)
   return html`<${Message} ...${{ message, conversation, results, isLast, isRunning, branches, lanes, branch: branch ?? -1 }} />
-    ${chosen && html`<${Later} load=${choicesView} props=${{ chosen }} />`}`
+    ${chosen && html`<${Later} load=${decisionsView} props=${{ chosen }} />`}`
 }
 
 /** First questions that the installation offers. */

@@ -6,7 +6,7 @@ import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
 import type { Branches } from './branches.ts'
 import { readKept, writeKept } from './device.ts'
 import type { Queue } from './queue.ts'
-import { answering } from './choices.ts'
+import { answering } from './decisions.ts'
 import {
   type Attached,
   type Chosen,

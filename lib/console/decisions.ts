@@ -1,4 +1,4 @@
-// What a user has chosen when an agent asked: kept in the metadata of the run that goes on, and shown where it was chosen.
+// What a user has decided when an agent asked: kept in the metadata of the run that goes on, and shown where it was asked.
 import type { TranscriptMessage } from '../client/colloquy.ts'
 import type { Chosen, Question, Run, RunMetadata } from './records.ts'
 
@@ -39,15 +39,15 @@ interface Answered {
 }
 
 /** What was chosen, by the message behind which it was: of a call that has its answer as its result, nothing. */
-export function choicesIn(
+export function decisionsIn(
   { runs, outbox, shown }: Answered,
   messages: readonly TranscriptMessage[]
 ): ReadonlyMap<string, readonly Chosen[]> {
-  const choices = new Map<string, readonly Chosen[]>()
+  const decisions = new Map<string, readonly Chosen[]>()
   const now = outbox.answering.value
   const all = [...(now ? [{ run_id: '', metadata: now }] : []), ...runs.value]
   const answers = all.filter(({ metadata }) => isChosen(metadata.chosen))
-  if (answers.length === 0) return choices
+  if (answers.length === 0) return decisions
   const calls = new Set(messages.flatMap((message) => message.calls.map(({ id }) => id)))
   // The last message of each run; '': of those whose run is unknown.
   const spoken = messages.filter(({ type }) => type !== 'tool')
@@ -60,7 +60,7 @@ export function choicesIn(
       place = known.get(place)?.parent_run
     const at = lastOf.get(place ?? '')
     if (at !== undefined && metadata.chosen && !calls.has(metadata.answered ?? null))
-      choices.set(at, [...(choices.get(at) ?? []), ...metadata.chosen])
+      decisions.set(at, [...(decisions.get(at) ?? []), ...metadata.chosen])
   }
-  return choices
+  return decisions
 }
