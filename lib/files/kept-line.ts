@@ -1,9 +1,9 @@
 // A line that a home makes once and keeps, as its secret and its id: for its owner alone, and the same for processes that start at once.
 import { randomBytes } from 'node:crypto'
-import { constants } from 'node:fs'
-import { chmod, copyFile, link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { codeOf } from '../base/errors.ts'
+import { placeNew } from './paths.ts'
 
 /**
  * The line in this file; without one `make` makes it.
@@ -19,7 +19,7 @@ export async function keptLine(file: string, make: () => string): Promise<string
   try {
     // A power loss can leave an empty file, which is no usable line.
     if (known === '') await rename(draft, file)
-    else await place(draft, file)
+    else await placeNew(draft, file)
   } finally {
     await rm(draft, { force: true })
   }
@@ -36,17 +36,4 @@ async function readLine(file: string): Promise<string | null> {
   // A restored backup may have a wider mode. Somebody else's file can only be read.
   if (text !== null) await chmod(file, 0o600).catch(() => {})
   return text?.trim() ?? null
-}
-
-/** Moves the draft into place, unless the file exists. */
-async function place(draft: string, file: string): Promise<void> {
-  try {
-    await link(draft, file).catch((error: unknown) => {
-      if (codeOf(error) === 'EEXIST') throw error
-      // Not every file system has hard links.
-      return copyFile(draft, file, constants.COPYFILE_EXCL)
-    })
-  } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw error
-  }
 }

@@ -7,7 +7,20 @@
 // Agents and clients see `/mnt/user-data/...`; real paths are never shown, not even in errors.
 import { randomUUID } from 'node:crypto'
 import { constants, existsSync } from 'node:fs'
-import { cp, type FileHandle, lstat, mkdir, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
+import {
+  copyFile,
+  cp,
+  type FileHandle,
+  link,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  realpath,
+  rename,
+  rm,
+  writeFile
+} from 'node:fs/promises'
 import { join, resolve, sep } from 'node:path'
 import { codeOf } from '../base/errors.ts'
 
@@ -280,6 +293,22 @@ async function replaceFile(folder: string, name: string, content: string, given:
     await rm(draft, { force: true }).catch(() => {})
     throw error
   }
+}
+
+/** Gives a draft its name, atomically and unless something has it, and takes it from where it was. False: something has it. */
+export async function placeNew(draft: string, path: string): Promise<boolean> {
+  try {
+    await link(draft, path).catch((error: unknown) => {
+      if (codeOf(error) === 'EEXIST') throw error
+      // Not every file system has hard links.
+      return copyFile(draft, path, constants.COPYFILE_EXCL)
+    })
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return false
+    throw error
+  }
+  await rm(draft, { force: true })
+  return true
 }
 
 /**

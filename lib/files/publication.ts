@@ -3,7 +3,7 @@ import { lstat, rename, unlink, writeFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import type { Draft } from './upload-receiver.ts'
 import { freeName, NAME_BYTES_MAX } from './name.ts'
-import { kindOf, nullIfMissing, openToRead } from './paths.ts'
+import { nullIfMissing, openToRead, placeNew } from './paths.ts'
 import { isDocument } from './documents.ts'
 
 // ----------------------------------------------------------------------------------------------------
@@ -24,15 +24,22 @@ function firstLine(document: string): string {
 }
 
 /**
- * The name for the copy of a document: `report.md`, or `report.pdf.md` if another file has that name.
+ * Gives the copy of a document its name: `report.md`, or `report.pdf.md` if another file has that name.
  * @param taken names of uploads in the same request
  * @returns null: both names are taken
  */
-async function markdownCopyName(folder: string, document: string, taken: ReadonlySet<string>): Promise<string | null> {
-  for (const name of candidates(document)) {
-    if (taken.has(name)) continue
-    const owner = await ownerOf(join(folder, name), document)
-    if (owner === 'nobody' || owner === 'document') return name
+async function placeMarkdownCopy(
+  draft: string,
+  folder: string,
+  document: string,
+  taken: ReadonlySet<string>
+): Promise<string | null> {
+  for (const name of candidates(document).filter((one) => !taken.has(one))) {
+    const target = join(folder, name)
+    const owner = await ownerOf(target, document)
+    if (owner === 'document') await rename(draft, target)
+    else if (owner !== 'nobody' || !(await placeNew(draft, target))) continue
+    return name
   }
   return null
 }
@@ -119,14 +126,12 @@ export async function publish(
   const skipped = [...bad]
   const taken = new Set<string>()
   for (const [at, { path, given, name: wanted, size }] of drafts.entries()) {
-    const isTaken = taken.has(wanted) || (!replaces && (await kindOf(join(folder, wanted))) !== null)
-    const name = isTaken ? await freeName(wanted, taken, folder) : wanted
-    const target = join(folder, name)
-    if (!(await isReplaceable(target))) {
+    const mayReplace = replaces && !taken.has(wanted)
+    const name = mayReplace ? await replaced(path, wanted, folder) : await placedApart(path, wanted, taken, folder)
+    if (name === null) {
       skipped.push(given)
       continue
     }
-    await rename(path, target)
     taken.add(name)
     // The Markdown copy of the file that was here before.
     await removeMarkdownCopy(folder, name, false)
@@ -137,13 +142,27 @@ export async function publish(
   // After all uploads have their names, because these take precedence over names of copies.
   for (const { file, draft, text } of documents) {
     const { filename } = files[file]!
-    const markdown = await markdownCopyName(folder, filename, taken)
-    if (markdown === null) continue
     await writeFile(draft, markdownCopyText(filename, text), { flag: 'wx', mode: 0o644 })
-    await rename(draft, join(folder, markdown))
-    files[file] = { ...files[file]!, markdown }
+    const markdown = await placeMarkdownCopy(draft, folder, filename, taken)
+    if (markdown !== null) files[file] = { ...files[file]!, markdown }
   }
   return { files, skipped }
+}
+
+/** Gives a draft its name, in place of what is there; null: that is no plain file. */
+async function replaced(draft: string, name: string, folder: string): Promise<string | null> {
+  const target = join(folder, name)
+  if (!(await isReplaceable(target))) return null
+  await rename(draft, target)
+  return name
+}
+
+/** Gives a draft the name that is wanted, or the next one that nobody has, also where another request wants it at the same time. */
+async function placedApart(draft: string, wanted: string, taken: ReadonlySet<string>, folder: string): Promise<string> {
+  for (let isFree = !taken.has(wanted); ; isFree = false) {
+    const name = isFree ? wanted : await freeName(wanted, taken, folder)
+    if (await placeNew(draft, join(folder, name))) return name
+  }
 }
 
 /**

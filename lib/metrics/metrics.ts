@@ -9,6 +9,7 @@ import { type Buckets, counters } from '../run/log/counters.ts'
 import type { Group, Op, Outcome, PoolFigures, Store } from '../store/store.ts'
 import { COMMIT, VERSION } from '../base/version.ts'
 import { Poller } from '../base/poller.ts'
+import { withTimeout } from '../base/waiting.ts'
 
 /** Sampling interval of the event-loop delay, in ms. Each sample is a wake-up, so it starts with the first scrape. */
 const LOOP_RESOLUTION_MS = 20
@@ -19,6 +20,8 @@ const MODEL_SECONDS = [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const RUN_SECONDS = [0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600]
 /** Start times to remember; above it the oldest, whose runs belong to other processes by then, are dropped. */
 const BEGUN_MAX = 100_000
+/** Timeout of what is read of the database, in ms: Prometheus waits ten seconds for all. */
+const READ_MS = 2_000
 const LEASE_STATES: readonly LeaseState[] = ['held', 'lost', 'none']
 
 type Values = Readonly<Record<string, number>>
@@ -43,6 +46,13 @@ function processMetrics(): Names {
   for (const { name } of ofProcess.getMetricsAsArray())
     if (name.startsWith('nodejs_eventloop_lag')) ofProcess.removeSingleMetric(name)
   return ofProcess
+}
+
+/** What is read of a database; nothing where that fails, or takes as long as whoever scrapes would wait: all other figures are of use. */
+async function readInTime(read: () => number | Values | Promise<Values>): Promise<number | Values> {
+  const found = read()
+  if (!(found instanceof Promise)) return found
+  return (await withTimeout(found, READ_MS).catch(() => null)) ?? {}
 }
 
 /** A histogram that is not prom-client's, in the same text form. */
@@ -193,14 +203,14 @@ export class Metrics implements AgentObserver, CommitObserver {
     this.#gauge(
       'colloquy_store_bytes',
       'Size of the database and of its write-ahead log',
-      async () => ({ ...(await store.size?.().catch(() => null)) }),
+      async () => ({ ...(await store.size?.()) }),
       'part'
     )
     this.#gauge(
       'colloquy_jobs',
       'Webhooks, turns of crons and removals of threads and of users to come, and those that failed for good',
       async () => {
-        const counts = await store.jobs.counts().catch(() => [])
+        const counts = await store.jobs.counts()
         const sum = (isMeant: boolean) =>
           counts.reduce((total, { is_dead, jobs }) => total + (is_dead === isMeant ? jobs : 0), 0)
         return { waiting: sum(false), dead: sum(true) }
@@ -268,7 +278,9 @@ export class Metrics implements AgentObserver, CommitObserver {
       labelNames: label === '' ? [] : [label],
       registers: [this.#names],
       async collect() {
-        const found = await read()
+        const found = await readInTime(read)
+        // What is not known now is not shown, and no figure of before is.
+        this.reset()
         if (typeof found === 'number') this.set(found)
         else for (const [value, count] of Object.entries(found)) this.set({ [label]: value }, count)
       }

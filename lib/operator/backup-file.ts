@@ -1,14 +1,14 @@
 // The file of a backup: a ZIP archive with the database as a SQLite file, the files of the home, and last a list of what is in it.
 import { createHash, randomUUID } from 'node:crypto'
-import { createReadStream, createWriteStream, existsSync } from 'node:fs'
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { mkdir, open, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { PassThrough, Readable, Transform } from 'node:stream'
 import { text as textOf } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import * as v from 'valibot'
 import { codeOf, messageOf } from '../base/errors.ts'
-import { filesBelow } from '../files/paths.ts'
+import { filesBelow, placeNew } from '../files/paths.ts'
 import type { TableSum } from '../store/copy.ts'
 import { openPromise, type ZipFile as Archive } from 'yauzl'
 
@@ -195,8 +195,7 @@ async function place(path: string, write: (draft: string) => Promise<void>): Pro
   const draft = join(dirname(path), `.${randomUUID()}.part`)
   try {
     await write(draft)
-    if (existsSync(path)) throw new Error(`There is a file ${path} already`)
-    await rename(draft, path)
+    if (!(await placeNew(draft, path))) throw new Error(`There is a file ${path} already`)
   } finally {
     await rm(draft, { force: true })
   }

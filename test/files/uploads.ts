@@ -335,6 +335,18 @@ t.test(
   }
 )
 
+t.test('where nothing may be replaced, uploads of one name at the same time are all kept', async (t) => {
+  const { uploads, content } = open(t)
+  const stays = async () => ({ replaces: false })
+  const texts = Array.from({ length: 12 }, (_, n) => `the text of ${n}`)
+  const received = await Promise.all(
+    texts.map((text) => uploads.receive(sourceOf([formOf([['a.txt', text]])]), THREAD, USER, stays))
+  )
+  const names = received.flatMap(({ files }) => files.map(({ filename }) => filename))
+  t.equal(new Set(names).size, texts.length)
+  t.strictSame(await Promise.all(names.map(content)), texts, 'each under the name that was told')
+})
+
 t.test('the list shows plain files by name, with size and time, and is empty where nothing is', async (t) => {
   const { send, uploads, folder } = open(t)
   t.strictSame(await uploads.list(THREAD, USER), [])

@@ -6,7 +6,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import { openMemoryStore } from '../../lib/store/memory/open.ts'
-import { type PeerListener, type Peers, StoreUnavailable } from '../../lib/store/store.ts'
+import { type PeerListener, type Peers, type Store, StoreUnavailable } from '../../lib/store/store.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { asked, openSite, type Person, PASSWORD, type Site, signIn, type SiteOptions } from '../fixtures/gateway.ts'
 import { until } from '../fixtures/until.ts'
@@ -134,6 +134,25 @@ t.test('what streams, what was delivered and what was stored is told', async (t)
   t.ok(of(after, 'process_open_fds') > 0)
   t.ok([...after.keys()].some((name) => name.startsWith('colloquy_build_info{')))
   for (const name of ['colloquy_gaps_total', 'colloquy_streams_evicted_total']) t.equal(more(name), 0)
+})
+
+t.test('a database that fails, or does not answer, costs the figures of it alone', async (t) => {
+  let counts: Store['jobs']['counts'] | null = null
+  const { figures } = await watched(t, {
+    behind: (store) => ({ ...store, jobs: { ...store.jobs, counts: () => (counts ?? store.jobs.counts)() } })
+  })
+  const dead = 'colloquy_jobs{state="dead"}'
+  t.equal(of(await figures(), dead), 0)
+  for (const away of [() => Promise.reject(new Error('away')), () => new Promise<never>(() => {})]) {
+    counts = away
+    const begun = performance.now()
+    const found = await figures()
+    t.ok(performance.now() - begun < 8_000, 'sooner than Prometheus gives up')
+    t.equal(found.get(dead), undefined, 'no job is said to be well')
+    t.equal(of(found, 'colloquy_streams_open'), 0)
+  }
+  counts = null
+  t.equal(of(await figures(), dead), 0)
 })
 
 t.test('the collections of garbage are counted, by kind', async (t) => {
