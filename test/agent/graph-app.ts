@@ -315,7 +315,10 @@ t.test('a project may open its routes to everybody', async (t) => {
 })
 
 const PARTS_OFF = {
-  http: { disable_store: true, disable_runs: true, cors: { allow_origins: ['https://pages.example'] } }
+  http: {
+    ...{ disable_store: true, disable_runs: true, disable_mcp: true, disable_a2a: true, disable_webhooks: true },
+    cors: { allow_origins: ['https://pages.example'] }
+  }
 }
 
 inEitherLanguage(
@@ -327,6 +330,11 @@ inEitherLanguage(
     t.equal((await person.post('/store/items/search')).status, 404)
     t.equal((await person.post(`/threads/${thread}/runs`, { input: {} })).status, 404)
     t.equal((await person.post('/runs/wait', { input: {} })).status, 404)
+    const call = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
+    for (const path of ['/mcp', '/a2a/graph']) t.equal((await person.post(path, call)).status, 404, path)
+    t.equal((await person.get('/.well-known/agent-card.json?assistant_id=graph')).status, 404)
+    t.not((await person.get('/api/mcp/config')).status, 404, 'its own tool servers are something else')
+    t.ok(site.logged.some(([, fields]) => /disable_webhooks/.test(String(at(fields, 'what')))))
     t.equal((await person.get(`/threads/${thread}`)).status, 200)
     const answer = await fetch(`${site.url}/health`, { headers: { origin: 'https://pages.example' } })
     t.equal(answer.headers.get('access-control-allow-origin'), 'https://pages.example')

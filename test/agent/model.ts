@@ -146,6 +146,25 @@ t.test('a byte order mark before the first event is none of it', async (t) => {
   }
 })
 
+t.test('a content of blocks is read as texts and thoughts, and what else is in it is left out', async (t) => {
+  const said: string[] = []
+  const failures = new PeerFailures({ kind: 'Model', name: 'any', work: '', protocol: '', secrets: [] })
+  const onDelta = ({ text, reasoning }: Delta) => said.push(text ?? `(${reasoning})`) > 0
+  const told = new ChatCompletion({ messageId: 'm', model: 'any', onDelta }, failures)
+  const thinking = (texts: string[]) => ({ type: 'thinking', thinking: texts.map((text) => ({ type: 'text', text })) })
+  const text = (of: string) => ({ type: 'text', text: of })
+  const contents = [
+    [thinking(['Hm', '.'])],
+    [text('It '), text('is')],
+    [{ type: 'reference', reference_ids: [1] }],
+    ' so.'
+  ]
+  for (const content of contents)
+    told.feed(Buffer.from(`data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`))
+  t.match(told.completion(), { text: 'It is so.', reasoning: 'Hm.' })
+  t.same(said, ['(Hm.)', 'It is', ' so.'])
+})
+
 t.test('half a surrogate pair is not put to the model, which would refuse the whole conversation', async (t) => {
   await modelOf().complete(
     { messages: [{ role: 'user', content: 'a\ud800b 😀' }], messageId: 'm', signal: new AbortController().signal },

@@ -132,9 +132,11 @@ export class ChatCompletion {
   }
 
   #hearDelta(delta: JsonObject): void {
-    const reasoning = stringOf(delta.reasoning_content ?? delta.reasoning)
+    const thought = delta.reasoning_content ?? delta.reasoning
     // A refusal replaces the content, and is meant for the user too.
-    const text = stringOf(delta.content ?? delta.refusal)
+    const content = delta.content ?? delta.refusal
+    const reasoning = stringOf(thought) + (Array.isArray(content) ? textsIn(content, 'thinking') : '')
+    const text = Array.isArray(content) ? textsIn(content, 'text') : stringOf(content)
     const { messageId, model } = this.#receiver
     // Literals without a spread, which costs ten times as much.
     if (reasoning !== '') this.#tell({ type: 'delta', messageId, model, reasoning })
@@ -199,6 +201,18 @@ export class ChatCompletion {
     const { messageId, model } = this.#receiver
     this.#tell({ type: 'delta', messageId, model, usage: told })
   }
+}
+
+/** Some servers send a content of blocks: texts, and thoughts, which may be blocks of texts themselves. */
+function textsIn(blocks: readonly Json[], type: 'text' | 'thinking'): string {
+  return blocks
+    .map((block) => {
+      if (typeof block === 'string') return type === 'text' ? block : ''
+      if (!isObject(block) || block.type !== type) return ''
+      const said = block[type]
+      return Array.isArray(said) ? textsIn(said, 'text') : stringOf(said)
+    })
+    .join('')
 }
 
 function stringOf(value: Json | undefined): string {

@@ -27,7 +27,7 @@ export interface ProjectSettings {
     readonly app: string | null
     /** Its routes require a sign-in. */
     readonly appNeedsUser: boolean
-    /** First path segments that are not served: threads, runs... */
+    /** Parts of the routes that are not served: threads, runs... */
     readonly disabled: readonly string[]
     readonly origins: readonly string[]
     /** Patterns of request headers that graphs find in their configuration; both empty: it says nothing. */
@@ -55,7 +55,10 @@ export function projectSettings(path: string): ProjectSettings {
     ['threads', ['threads']],
     ['runs', ['runs']],
     ['store', ['store']],
-    ['meta', ['ok', 'info']]
+    ['meta', ['ok', 'info']],
+    ['mcp', ['mcp-protocol']],
+    ['a2a', ['a2a']],
+    ['ui', ['ui']]
   ]
   return {
     auth: textOr(auth.path),
@@ -76,6 +79,8 @@ export function projectSettings(path: string): ProjectSettings {
       ...(ttl.default_ttl !== undefined && ttl.refresh_on_read !== false
         ? ['store.ttl.refresh_on_read: an item is kept so long from when it was written last']
         : []),
+      ...(textOr(http.mount_prefix) === null ? [] : ['http.mount_prefix: a proxy puts one before all paths']),
+      ...(http.disable_webhooks === true ? ['http.disable_webhooks: webhooks of runs are called'] : []),
       ...(cors.allow_origin_regex === undefined ? [] : ['http.cors.allow_origin_regex: name the origins']),
       ...(isObject(config.checkpointer) ? ['checkpointer: states are kept in the database'] : []),
       ...(textOr(store.path) === null ? [] : ['store.path: items are kept in the database'])

@@ -59,7 +59,7 @@ export function mcpRoutes(services: Services): Route[] {
   const refused = openly({ jsonrpc: oneOf('2.0'), error: anObject }, { id: anything })
   const rpcAnswer = openly({ jsonrpc: oneOf('2.0') }, { id: anything, result: anything, error: anObject })
   const stream = { 200: { type: 'text/event-stream', schema: anEvent, also: { 'application/json': rpcAnswer } } }
-  return throughDoor({ errors, part: 'mcp' }, [
+  return throughDoor({ errors, part: 'mcp-protocol' }, [
     route({
       method: 'POST',
       path: '/mcp',
