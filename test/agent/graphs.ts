@@ -344,6 +344,13 @@ async function updatesOf(t: Test, site: GraphSite): Promise<void> {
     }
   })
 
+  await t.test('state: update: of a thread whose graph is not there any more says which', async (t) => {
+    const { thread_id } = await client.threads.create({ graphId: 'former' })
+    await t.rejects(client.threads.updateState(thread_id, { values: { messages: [] } }), {
+      message: /no graph \\*"former/
+    })
+  })
+
   await t.test('state: update: of an older checkpoint makes a branch', async (t) => {
     const thread = await ran()
     const [, , third] = await client.threads.getHistory(thread)

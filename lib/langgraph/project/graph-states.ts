@@ -143,8 +143,9 @@ export class GraphStates implements StatePort {
   ): Promise<StateChanged> {
     const { graphId, title, isFork } = about
     if (await this.#threads.isBusy(threadId)) return { outcome: 'busy' }
-    const loaded = this.#set.find(graphId ?? (await this.#threads.graphOf(threadId)) ?? null)
-    if (!loaded) return { outcome: 'invalid', message: `there is no graph ${JSON.stringify(graphId)}` }
+    const id = graphId ?? (await this.#threads.graphOf(threadId)) ?? null
+    const loaded = this.#set.find(id)
+    if (!loaded) return { outcome: 'invalid', message: `there is no graph ${JSON.stringify(id)}` }
     return this.#updates.run(threadId, async () => {
       for (let attempt = 1; ; attempt++) {
         const began = performance.now()
