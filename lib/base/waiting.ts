@@ -1,4 +1,4 @@
-// Waiting: for work no longer than so many ms or until a signal aborts, and how long to wait before trying again. Once for all rooms.
+// Helpers of all rooms for waiting: a limit of time for work, giving up when a signal aborts, and the delay before the next try.
 
 /** Resolves like `work`, or with undefined after `ms` milliseconds; with `late` it rejects with that error then. Rejects like `work`. */
 export async function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T>

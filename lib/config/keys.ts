@@ -1,4 +1,5 @@
-// Keys and values of a configuration that are wrong, as sentences: each mistake once, and all in one round.
+// Problems of a configuration as sentences: unknown keys, with the nearest known one, and wrong values; each mistake once, and all in
+// one round.
 import type * as v from 'valibot'
 import { isTree, join } from './environment.ts'
 

@@ -1,5 +1,4 @@
-// The job that removes a thread: one whose time to live is over, that was not used for long, or that was made for one run, once nobody reads
-// it any more.
+// The job that removes a thread which has expired, was long unused, or was made for one run, as soon as nobody reads it.
 import { Poller } from '../base/poller.ts'
 import type { Job, NewJob, Op, OpOf, Store } from '../store/store.ts'
 import { type Done, finishOf } from './runner.ts'

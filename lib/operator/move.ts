@@ -1,4 +1,5 @@
-// Moves all rows to the other kind of database. The files of the home stay where they are.
+// Copies all rows into another database, of either kind, while no server uses it, and compares them. The files of the home stay where
+// they are.
 import { existsSync } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { resolve } from 'node:path'

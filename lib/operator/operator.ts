@@ -1,5 +1,6 @@
-// Commands an operator runs on the machine, also beside a running server: SQLite allows two writers in turn, and the
-// server reads credentials from the database at every request and every heartbeat, so it notices changes made here.
+// What commands of the operator do in the database, also beside a running server: an administrator's password, API tokens, jobs,
+// pruning. SQLite allows two writers in turn, and the server reads credentials from the database at every request and every heartbeat,
+// so it notices changes made here.
 import { existsSync } from 'node:fs'
 import { type Reset, resetAdmin } from '../auth/admin.ts'
 import { ApiTokens, type NewApiToken } from '../auth/api-tokens.ts'

@@ -1,4 +1,4 @@
-// The audit, for administrators and auditors.
+// Reads the audit, for administrators and auditors.
 import * as v from 'valibot'
 import { AUDIT_ACTIONS, userName } from '../auth/audit.ts'
 import { type Call, type Route, route } from '../http/route.ts'

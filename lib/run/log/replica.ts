@@ -1,5 +1,5 @@
-// The log of a run that another process writes, as far as it was read from the store. A reader whose position is not known there yet waits
-// until the store was read again: then it is known, or lost.
+// Fills the log of a run that another process writes, from the store. A reader whose position is not known there yet waits until the
+// store was read again: then it is known, or lost.
 import type { Segment } from '../../store/store.ts'
 import type { Run } from '../../base/types.ts'
 import { Kind, type LogBounds, nextStored, type Position } from './frame.ts'

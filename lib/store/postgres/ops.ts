@@ -1,4 +1,4 @@
-// Every write by name, as a batch runs it.
+// The function for each write, by the write's name, as a batch of PostgreSQL runs it.
 import { type EventReads, type Op, type OpName, StoreUnavailable, type ThreadReads } from '../store.ts'
 import { needsNoHold } from '../sql/holds.ts'
 import { SQL_WRITES } from '../sql/nouns.ts'

@@ -1,4 +1,4 @@
-// Every write by name, as the writer thread runs it.
+// The function for each write, by the write's name, as SQLite's writer thread runs it.
 import type Database from 'better-sqlite3'
 import type { OpName } from '../store.ts'
 import { needsNoHold } from '../sql/holds.ts'
