@@ -4,7 +4,7 @@ import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { randomUUID } from 'node:crypto'
 import { isObject, type JsonObject } from '../base/types.ts'
-import { KeyedMutex } from '../base/keyed-mutex.ts'
+import { changing } from './home.ts'
 import { nullIfMissing } from './paths.ts'
 
 // ---------------------------- Atomic file writes: readers see the old content or the new one, also after a crash
@@ -40,12 +40,12 @@ interface ExtensionsSeal {
 
 export class Extensions {
   readonly path: string
+  readonly #home: string
   /** null: they are plain. */
   readonly #seal: ExtensionsSeal | null
-  /** One change after the other. */
-  readonly #changes = new KeyedMutex({ all: 1, each: 1 })
 
   constructor(home: string, seal: ExtensionsSeal | null = null) {
+    this.#home = home
     this.path = join(home, EXTENSIONS_FILE)
     this.#seal = seal
   }
@@ -75,11 +75,11 @@ export class Extensions {
   }
 
   /**
-   * Applies `change` to the file atomically, after all earlier changes.
+   * Applies `change` to the file atomically, after all earlier changes, also of other processes.
    * @returns the new content
    */
   async change(change: (before: ExtensionsFile) => ExtensionsFile): Promise<ExtensionsFile> {
-    return this.#changes.run('', async () => {
+    return changing(this.#home, async () => {
       const after = change(await this.read())
       const kept = this.#seal ? { ...after, mcpServers: {}, sealed: await this.#seal.seal(after.mcpServers) } : after
       await atomicWrite(this.path, JSON.stringify(kept, null, 2), 0o600)

@@ -14,6 +14,8 @@ import {
 import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { KeyedMutex } from '../base/keyed-mutex.ts'
 import { Sqlite } from '../base/sqlite-driver.ts'
 import { keptLine } from './kept-line.ts'
 
@@ -125,6 +127,30 @@ export function isServed(home: string, databaseFile: string | null): boolean {
     const unlock = lockFile(path, `The lock ${path} cannot be read`)
     unlock?.()
     return unlock === null
+  })
+}
+
+/** Held while a file of the home is read and written anew. */
+const CHANGES_LOCK = `${LOCK_FILE}.changes`
+/** Such a change takes some milliseconds: who has the lock for longer is stopped, or its disk is. */
+const CHANGE_MS = 10_000
+const CHANGE_AGAIN_MS = 5
+/** Those of this process, by home: in the order in which they ask. */
+const changes = new KeyedMutex({ all: Number.POSITIVE_INFINITY, each: 1 })
+
+/**
+ * Runs work that reads a file of the home and writes it anew: no other does meanwhile, in this process or another one that shares it.
+ * @throws Error when another has the lock for too long
+ */
+export function changing<T>(home: string, work: () => Promise<T>): Promise<T> {
+  return changes.run(home, async () => {
+    makeFolder(home, PRIVATE)
+    const path = join(home, CHANGES_LOCK)
+    for (const end = performance.now() + CHANGE_MS; performance.now() < end; await pause(CHANGE_AGAIN_MS)) {
+      const unlock = lockFile(path, `The home ${home} cannot be written`)
+      if (unlock) return await work().finally(unlock)
+    }
+    throw new Error(`Another process has the lock ${path} for more than ${CHANGE_MS / 1000} s`)
   })
 }
 

@@ -3,11 +3,11 @@
 //   <home>/users/<user_id>/memory.json
 //   <home>/users/<user_id>/agents/<agent, lower case>/memory.json
 //
-// Files are read on every access, so that manual edits take effect at once. Changes to one file are serialised.
+// Files are read on every access, so that manual edits take effect at once. Changes are serialised.
 import { readdir, readFile, rename } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { atomicWrite } from '../files/extensions.ts'
-import { KeyedMutex } from '../base/keyed-mutex.ts'
+import { changing } from '../files/home.ts'
 import { nullIfMissing, type Paths } from '../files/paths.ts'
 import { emptyMemory, type Memory, parseMemory, withoutSource } from './memory.ts'
 
@@ -30,8 +30,6 @@ const AGENT_NAME = /^[A-Za-z0-9_-]{1,64}$/
 export class Memories {
   readonly #paths: Paths
   readonly #options: MemoriesOptions
-  /** Changes by file: one after the other. */
-  readonly #changes = new KeyedMutex({ all: Number.POSITIVE_INFINITY, each: 1 })
 
   constructor(paths: Paths, options: MemoriesOptions) {
     this.#paths = paths
@@ -55,7 +53,7 @@ export class Memories {
   }
 
   /**
-   * Changes a memory atomically, after all earlier changes.
+   * Changes a memory atomically, after all earlier changes, also of other processes.
    * @param change returns null to change nothing
    * @returns the new memory, or what `change` returned
    */
@@ -64,7 +62,7 @@ export class Memories {
     change: (memory: Memory) => Changed
   ): Promise<Changed> {
     const path = this.pathOf(owner)
-    return this.#changes.run(path, async () => {
+    return changing(this.#paths.home, async () => {
       const changed = change(await this.#read(path))
       if (changed !== null) await atomicWrite(path, JSON.stringify(changed, null, 2), 0o600)
       return changed

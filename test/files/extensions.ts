@@ -1,7 +1,12 @@
 // The extensions file: tool servers have secrets, which are encrypted where there is a key for that.
+import { execFile } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import t from 'tap'
+import { Extensions } from '../../lib/files/extensions.ts'
+import { Paths } from '../../lib/files/paths.ts'
+import { Memories } from '../../lib/memory/memories.ts'
 import { command } from '../fixtures/child.ts'
 import { configFile, homeOf, openSite, PASSWORD, Person } from '../fixtures/gateway.ts'
 
@@ -55,3 +60,29 @@ t.test(
     t.rejects(openSite(t, { home, config: { mcp: { secrets_key: 'short' } } }), { message: /fewer than 32 bytes/ })
   }
 )
+
+t.test('what two processes change at once in one home is all there, of skills and of memories', async (t) => {
+  const home = homeOf(t)
+  const script = `
+    const [{ Extensions }, { Memories }, { Paths }] = await Promise.all([
+      import('${new URL('../../lib/files/extensions.js', import.meta.url)}'),
+      import('${new URL('../../lib/memory/memories.js', import.meta.url)}'),
+      import('${new URL('../../lib/files/paths.js', import.meta.url)}')
+    ])
+    const [home, name] = process.argv.slice(1)
+    const extensions = new Extensions(home)
+    const memories = new Memories(new Paths(home), { storagePath: '' })
+    for (let n = 0; n < 20; n++) {
+      await extensions.change((file) => ({ ...file, skills: { ...file.skills, [name + n]: { enabled: false } } }))
+      await memories.change({ userId: 'ann', agentName: null }, (memory) => {
+        const fact = { id: name + n, content: 'x', category: 'context', confidence: 1, createdAt: '', source: 'manual' }
+        return { ...memory, facts: [...memory.facts, fact] }
+      })
+    }`
+  const run = promisify(execFile)
+  const begin = (name: string) => run(process.execPath, ['--input-type=module', '-e', script, home, name])
+  await Promise.all(['a', 'b'].map(begin))
+  t.equal(Object.keys((await new Extensions(home).read()).skills).length, 40)
+  const memory = await new Memories(new Paths(home), { storagePath: '' }).read({ userId: 'ann', agentName: null })
+  t.equal(memory.facts.length, 40)
+})
