@@ -110,14 +110,14 @@ export function requireUser(call: Call): User {
 /** Below it auditors may read, and service accounts do what their token's scope says. */
 const ADMINISTRATION = '/api/v1/admin/'
 
-/** @throws Failure 401 not_authenticated; 403 permission_denied */
-function requireAdmin(call: Call): void {
-  const { system_role: role } = requireUser(call)
-  if (role === 'admin') return
-  const isAdministration = call.path.startsWith(ADMINISTRATION)
-  if (role === 'auditor' && isAdministration && call.method === 'GET') return
+/** @throws Failure 403 permission_denied for a route that is for administrators only */
+function checkAdmin({ admin, path, method }: Route, user: User, grant: Grant | null): void {
+  const { system_role: role } = user
+  if (!admin || role === 'admin') return
+  const isAdministration = path.startsWith(ADMINISTRATION)
+  if (role === 'auditor' && isAdministration && method === 'GET') return
   // Its token has the route's permission, or the guards would have refused it.
-  if (role === 'service' && isAdministration && call.grant?.kind === 'token') return
+  if (role === 'service' && isAdministration && grant?.kind === 'token') return
   throw new Failure('permission_denied', { permission: 'admin' })
 }
 
@@ -181,6 +181,8 @@ export interface Route {
   readonly access: Access
   /** `exempt`: needs no X-CSRF-Token; the Origin is checked instead, and the response sets a new csrf_token. */
   readonly csrf: 'required' | 'exempt'
+  /** For administrators only. */
+  readonly admin: boolean
   readonly thread: ThreadAccess | null
   /** Permission an API token needs; `any`: none. null: sessions only, which is the default, so that a new route is closed. */
   readonly permission: Permission | 'any' | null
@@ -284,11 +286,12 @@ export function route<
   if (spec.rule && access === 'public') complain('a rule is asked about a user')
   if (spec.rule === null && access === 'user' && /\{(thread|run)_id\}/.test(path)) complain('a thread has a rule')
   if (spec.tail && !/\{\w+\}$/.test(path)) complain('a tail needs a {name} at the end of the path')
-  return {
+  const built: Route = {
     method,
     path,
     access,
     csrf: spec.csrf ?? 'required',
+    admin: spec.admin ?? false,
     thread: spec.thread ?? null,
     permission: spec.permission ?? null,
     link: spec.link ?? null,
@@ -308,8 +311,9 @@ export function route<
     rule: spec.rule,
     errors: spec.errors ?? 'contract',
     // The server passes the handler what the route's own schemas returned, which is its type.
-    handler: access === 'user' ? withUser(spec.handler as Handler, spec.admin) : (spec.handler as Handler)
+    handler: spec.handler as Handler
   }
+  return access === 'user' ? { ...built, handler: withUser(built) } : built
 }
 
 /** By its place below /api; runs below a thread count as runs. */
@@ -320,21 +324,26 @@ function partOf(path: string): string {
 }
 
 /** Even if the guards fail to run, such a handler needs a user [Auth 5]. */
-function withUser(handler: Handler, isAdmin = false): Handler {
+function withUser(of: Route): Handler {
   return (call) => {
-    requireUser(call)
-    if (isAdmin) requireAdmin(call)
-    return handler(call)
+    checkAdmin(of, requireUser(call), call.grant)
+    return of.handler(call)
   }
 }
 
 // ------------------------------------------------------------------------------------- who may call it
 
 /**
- * Lets sessions pass, API tokens on routes they have permission for, and links on those that they open.
+ * Lets sessions pass, API tokens on routes they have permission for, and links on those that they open; to what is for administrators, them
+ * alone. Before anything of the request is read: who may not learns nothing of what a route takes.
  * @throws Failure 403 permission_denied, token_not_accepted, link_refused
  */
-export function checkPermission({ permission, link }: Route, { permissions, link: opened }: Grant): void {
+export function checkPermission(of: Route, { user, grant }: Principal): void {
+  checkGrant(of, grant)
+  checkAdmin(of, user, grant)
+}
+
+function checkGrant({ permission, link }: Route, { permissions, link: opened }: Grant): void {
   if (opened && (link === null || (link === 'files' && !opened.hasFiles))) throw fail('link_refused')
   if (permissions === null || permission === 'any') return
   if (permission === null) throw fail('token_not_accepted')

@@ -279,7 +279,7 @@ export class HttpServer {
     if (match.kind !== 'found') throw missed(match)
     const { req, res, principal } = asked
     if (principal?.grant.link) res.setHeader('X-Robots-Tag', 'noindex, nofollow')
-    if (principal !== null) checkPermission(match.route, principal.grant)
+    if (principal !== null) checkPermission(match.route, principal)
     const share = this.#admission.share(payerOf(principal), this.#options.proxies.addressOf(req))
     try {
       const reply = await this.#work(await this.#callOf({ ...asked, share, dialect: seen.dialect }, match), match, seen)

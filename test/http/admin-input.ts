@@ -1,7 +1,7 @@
 // What routes of administration are asked: no field that they do not know is passed over, and no value outside of a known set.
 import t from 'tap'
 import { EXPECTED } from '../fixtures/expected.ts'
-import { at, listIn, openSite, PASSWORD, Person, textIn } from '../fixtures/gateway.ts'
+import { at, listIn, openSite, PASSWORD, Person, signIn, textIn } from '../fixtures/gateway.ts'
 import { operation, table } from '../fixtures/openapi.ts'
 import { ask, nowhere } from '../fixtures/place.ts'
 
@@ -56,3 +56,15 @@ t.test(
       t.ok((await ask(admin, name, nowhere())).status < 500, name)
   }
 )
+
+t.test('who may not administer is refused before anything of the request is read', async (t) => {
+  const person = await signIn(await openSite(t))
+  const ofAdmins = table.filter(({ admin }) => admin)
+  t.ok(ofAdmins.length > 30, `${ofAdmins.length} routes`)
+  for (const { method, path } of ofAdmins) {
+    const place = nowhere()
+    const target = path.replaceAll(/\{(\w+)\}/g, (_, part: string) => place[part] ?? 'none')
+    const answer = await person.ask(method, `${target}?limit=zzz`, method === 'GET' ? {} : { body: [1] })
+    t.match(answer, { status: 403, body: { detail: 'Permission denied: admin' } }, `${method} ${path}`)
+  }
+})

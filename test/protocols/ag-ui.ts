@@ -1,4 +1,5 @@
 // AG-UI as its clients ask for it, by recorded requests: a run, the same run again, its exact tail, and the thread.
+import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { parse } from 'valibot'
 import { runBodyOf, runInput } from '../../lib/protocols/ag-ui/input.ts'
@@ -50,6 +51,17 @@ t.test(
     t.equal((await run(person, 'another thread', 'run_1')).status, 409)
   }
 )
+
+t.test('a run is found below its thread by both of its names, and below no other thread', async (t) => {
+  const [person, other] = [await signIn(site), await signIn(site, 'other')]
+  const thread = randomUUID()
+  const first = await run(person, thread, 'run_path', { protocolVersion: '1.0' })
+  const path = `/api/agui/threads/${thread}/runs/run_path`
+  t.strictSame(eventsIn((await person.get(path)).text), eventsIn(first.text), 'as RUN_STARTED says it')
+  t.equal((await person.get(String(first.headers.get('content-location')))).text, (await person.get(path)).text)
+  t.equal((await person.get(path.replace(thread, await person.thread()))).status, 404)
+  t.equal((await other.get(path)).status, 404)
+})
 
 t.test('runs whose long names begin alike are two', async (t) => {
   const person = await signIn(site)

@@ -33,7 +33,12 @@ const PAGE = openly({ messages: arrayOf(anObject) }, { activeRun: orNull(anObjec
 export function agUiRoutes(services: Services): Route[] {
   const { config } = services
   const { run, connect, again, page } = agUi(services)
-  const byPath = async (call: UserCall) => again(call, await runOf(services, call), '1.0')
+  /** By its id, or as its client called it, which is what `RUN_STARTED` says. */
+  const byPath = async (call: UserCall) => {
+    const { thread_id, run_id } = call.params
+    const known = await knownRun(services, run_id!)
+    return again(call, known?.thread_id === thread_id ? known! : await runOf(services, call), '1.0')
+  }
   const join = async (call: UserCall): Promise<Reply | typeof HANDLED> => {
     const query = searchParams(call)
     const runId = query.get('runId')
