@@ -220,7 +220,7 @@ export class RunStream implements AsyncIterable<Frame> {
     if (this.#wake) return this.#wake()
     if (!this.#watchdog || this.#watchdog.silentMs < this.#hangingMs) return
     this.#afterSilence.begin()
-    this.#watchdog.giveUp(new Silence('The connection was silent'))
+    this.#watchdog.giveUp(new Silence('The connection is silent'))
   }
 
   /**

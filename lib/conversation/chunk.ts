@@ -181,48 +181,46 @@ function addBlocks(
   more: readonly Json[] = []
 ): readonly Json[] | null {
   if (blocks === null && more.length === 0 && !before.isEmpty) return null
-  return more.reduce<readonly Json[]>(withBlock, [...(blocks ?? textBlocks(String(before))), ...textBlocks(text)])
+  return more.reduce(withBlock, [...(blocks ?? textBlocks(String(before))), ...textBlocks(text)])
 }
 
 /** A block continues the one before it of its number or, where neither has one, of its id, as LangChain joins them; others follow. */
-function withBlock(blocks: readonly Json[], more: Json): readonly Json[] {
+function withBlock(blocks: Json[], more: Json): Json[] {
   const at = isFields(more) ? blocks.findIndex((one) => isFields(one) && isContinued(one, more)) : -1
   if (at >= 0) return blocks.with(at, grown(blocks[at]!, more))
   return isFields(more) && more.text === '' ? blocks : [...blocks, more]
 }
 
 function isContinued(block: JsonObject, more: JsonObject): boolean {
-  const isSameId = block.id === more.id
-  if (!isIndex(block.index) || !isIndex(more.index))
-    return !isIndex(block.index) && !isIndex(more.index) && Boolean(more.id) && isSameId
-  return block.index === more.index && isSameKind(block.type, more.type) && (isSameId || !block.id || !more.id)
+  const index = more.index ?? null
+  if (index !== (block.index ?? null)) return false
+  if (index === null) return Boolean(more.id) && block.id === more.id
+  return !areApart(block.id, more.id) && !areApart(kindOf(block), kindOf(more))
 }
 
-function isIndex(value: Json | undefined): boolean {
-  return typeof value === 'number' || typeof value === 'string'
+/** A delta is of the kind that it grows. */
+function kindOf({ type = '' }: JsonObject): Json {
+  return String(type).replace(/_delta$/, '')
 }
 
-/** A delta is of the kind that it grows; a piece may not say its kind. */
-function isSameKind(one: Json | undefined, other: Json | undefined): boolean {
-  if (typeof one !== 'string' || typeof other !== 'string') return true
-  return one.replace(DELTA, '') === other.replace(DELTA, '')
+/** A piece may not say its id or its kind. */
+function areApart(one: Json | undefined, other: Json | undefined): boolean {
+  return Boolean(one && other && one !== other)
 }
 
-const DELTA = /_delta$/
-/** Members of a block that do not grow, and those of which the newest counts. */
+/** Members of a block that do not grow. */
 const FIXED = ['type', 'index', 'created', 'timestamp']
-const REPLACED = ['id', 'name', 'output_version', 'model_provider']
 
-/** Texts and lists grow, numbers add up; where kinds differ, what was there first stays. */
+/** Texts and lists grow, numbers add up; where kinds differ, what was there first stays, and of ids and names the newest counts. */
 function grown(before: Json, more: Json): Json {
   if (typeof before === 'string' && typeof more === 'string') return before + more
   if (typeof before === 'number' && typeof more === 'number') return before + more
-  if (Array.isArray(before) && Array.isArray(more)) return [...more.reduce<readonly Json[]>(withBlock, before)]
+  if (Array.isArray(before) && Array.isArray(more)) return more.reduce(withBlock, before)
   if (!isFields(before) || !isFields(more)) return before ?? more
   const members = Object.entries(more).map(([name, value]): [string, Json] => {
     const known = before[name] ?? null
-    if (REPLACED.includes(name)) return [name, value || known]
-    return [name, known !== null && FIXED.includes(name) ? known : value === null ? known : grown(known, value)]
+    if (name === 'id' || name === 'name') return [name, value || known]
+    return [name, FIXED.includes(name) ? (known ?? value) : grown(known, value)]
   })
   return { ...before, ...Object.fromEntries(members) }
 }
