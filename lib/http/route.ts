@@ -110,10 +110,9 @@ export function requireUser(call: Call): User {
 /** Below it auditors may read, and service accounts do what their token's scope says. */
 const ADMINISTRATION = '/api/v1/admin/'
 
-/** @throws Failure 403 permission_denied for a route that is for administrators only */
-function checkAdmin({ admin, path, method }: Route, user: User, grant: Grant | null): void {
-  const { system_role: role } = user
-  if (!admin || role === 'admin') return
+/** Of a route that is for administrators only. @throws Failure 403 permission_denied */
+function checkAdmin({ path, method }: Route, { system_role: role }: User, grant: Grant | null): void {
+  if (role === 'admin') return
   const isAdministration = path.startsWith(ADMINISTRATION)
   if (role === 'auditor' && isAdministration && method === 'GET') return
   // Its token has the route's permission, or the guards would have refused it.
@@ -326,7 +325,8 @@ function partOf(path: string): string {
 /** Even if the guards fail to run, such a handler needs a user [Auth 5]. */
 function withUser(of: Route): Handler {
   return (call) => {
-    checkAdmin(of, requireUser(call), call.grant)
+    const user = requireUser(call)
+    if (of.admin) checkAdmin(of, user, call.grant)
     return of.handler(call)
   }
 }
@@ -339,15 +339,14 @@ function withUser(of: Route): Handler {
  * @throws Failure 403 permission_denied, token_not_accepted, link_refused
  */
 export function checkPermission(of: Route, { user, grant }: Principal): void {
-  checkGrant(of, grant)
-  checkAdmin(of, user, grant)
-}
-
-function checkGrant({ permission, link }: Route, { permissions, link: opened }: Grant): void {
+  const { permission, link } = of
+  const { permissions, link: opened } = grant
   if (opened && (link === null || (link === 'files' && !opened.hasFiles))) throw fail('link_refused')
-  if (permissions === null || permission === 'any') return
-  if (permission === null) throw fail('token_not_accepted')
-  if (!permissions.has(permission)) throw fail('permission_denied', { permission })
+  if (permissions !== null && permission !== 'any') {
+    if (permission === null) throw fail('token_not_accepted')
+    if (!permissions.has(permission)) throw fail('permission_denied', { permission })
+  }
+  if (of.admin) checkAdmin(of, user, grant)
 }
 
 /**
