@@ -3,6 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSyn
 import { connect } from 'node:net'
 import { delimiter, join } from 'node:path'
 import t, { type Test } from 'tap'
+import { OF_PROCESS } from '../../lib/files/home.ts'
 import { BOUNDARY, FORM_TYPE, formOf, headOf, upload } from '../fixtures/form.ts'
 import {
   asked,
@@ -56,7 +57,7 @@ function filesOf({ home }: Site): string[] {
     })
   return below(home)
     .map((path) => path.slice(home.length + 1))
-    .filter((path) => !path.startsWith('data'))
+    .filter((path) => !path.startsWith('data') && !OF_PROCESS.test(path))
     .sort()
 }
 
