@@ -22,6 +22,8 @@ const USED = 200
 /** Here the backfill is held, and killed: behind half of the rows. */
 const HELD = THREADS / 2
 const OURS = POSTGRES_STEPS.at(-1)!.version
+/** The oldest schema whose programs may write: that of the last step that breaks them. */
+const OLDEST_WRITER = Math.max(...POSTGRES_STEPS.map(({ minWriter }) => minWriter))
 const LEASE_MS = 3000
 /**
  * How long a change may hold up one request, in ms: the second that it waits for the lock of a table while all others wait behind it, and
@@ -111,7 +113,7 @@ async function sayWhatIsToBeDone({ t, next, home }: Scene): Promise<void> {
   t.match(before, {
     schema: OURS,
     program: next.schema,
-    min_writer: OURS,
+    min_writer: OLDEST_WRITER,
     steps: [
       { version: next.schema, phase: 'expand', stop: false },
       { version: next.schema, phase: 'indexes', stop: false },
