@@ -6,6 +6,7 @@ import { basename, dirname, extname, join, sep } from 'node:path'
 import { codeOf } from '../base/errors.ts'
 import { type ArchiveLimits, ArchiveError, openMember } from './archive.ts'
 import { KeyedMutex } from '../base/keyed-mutex.ts'
+import { changing } from './home.ts'
 import { kindOf, nullIfMissing, openToRead, PathError, type Paths } from './paths.ts'
 
 export interface Artifact {
@@ -115,8 +116,6 @@ function sha256(bytes: Buffer): string {
 export class Artifacts {
   readonly #paths: Paths
   readonly #members = new KeyedMutex(MEMBERS_OPEN)
-  /** By file: of two who save what both have read, the second is told. */
-  readonly #saves = new KeyedMutex({ all: Number.POSITIVE_INFINITY, each: 1 })
 
   constructor(paths: Paths) {
     this.#paths = paths
@@ -162,7 +161,8 @@ export class Artifacts {
     if (real === null || outputs === null || !real.startsWith(outputs + sep)) return 'outside'
     // A link: it would be replaced by a file, and what it leads to would stay.
     if (join(await locate(dirname(path)), basename(path)) !== real) return 'not_text'
-    return this.#saves.run(real, () => this.#replace(real, { threadId, userId, path, ...edit }))
+    // Of two who save what both have read, the second is told.
+    return changing(this.#paths.home, () => this.#replace(real, { threadId, userId, path, ...edit }))
   }
 
   async #replace(real: string, { threadId, userId, path, ...edit }: Edit): ReturnType<Artifacts['save']> {

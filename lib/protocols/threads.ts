@@ -4,10 +4,10 @@ import { fail } from '../base/errors.ts'
 import { type Interrupt, isDelayed, isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
 import { type AskRules, type Authorization, mayAccess, type UserCall } from '../http/route.ts'
 import { check } from '../http/schema.ts'
-import { newestRuns as newestRunsIn } from '../thread/newest-runs.ts'
 import { Authorizer } from '../routes/authorization.ts'
 import { alreadyEnded, callerIn, checkStrategy, orderFor, runBody } from '../routes/run-request.ts'
 import type { Services } from '../routes/services.ts'
+import { newestRuns as newestRunsIn } from '../thread/newest-runs.ts'
 import type { RequestKey } from './repeats.ts'
 
 const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i

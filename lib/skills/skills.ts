@@ -11,7 +11,7 @@ import * as v from 'valibot'
 import { parse } from 'yaml'
 import { type ArchiveLimits, type Member, readArchive } from '../files/archive.ts'
 import type { Extensions, ExtensionsFile } from '../files/extensions.ts'
-import { KeyedMutex } from '../base/keyed-mutex.ts'
+import { changing } from '../files/home.ts'
 import { kindOf, nullIfMissing } from '../files/paths.ts'
 
 // ---------------------- A skill: a folder with a SKILL.md that tells an agent how to do something, and its files
@@ -131,8 +131,6 @@ export class Skills {
   readonly #custom: string
   readonly #history: string
   readonly #incoming: string
-  /** Serialises installing, editing and removing. */
-  readonly #changes = new KeyedMutex({ all: 1, each: 1 })
 
   constructor(options: SkillsOptions) {
     this.#options = options
@@ -198,7 +196,7 @@ export class Skills {
    */
   async install(archive: string): Promise<Skill | null> {
     const { head, files } = skillOf(await readArchive(archive, LIMITS))
-    return this.#changes.run('', async () => {
+    return changing(this.#options.home, async () => {
       if ((await kindOf(join(this.#custom, head.name))) !== null) return null
       const draft = join(this.#incoming, randomUUID())
       try {
@@ -225,7 +223,7 @@ export class Skills {
    */
   async edit(name: string, content: string, action: SkillEdit['action'] = 'edit'): Promise<boolean> {
     if (readHead(content).name !== name) throw new SkillError('The name in the front matter must stay the same')
-    return this.#changes.run('', async () => {
+    return changing(this.#options.home, async () => {
       const before = await this.content(name)
       if (before === null) return false
       const edit: SkillEdit = { edited_at: new Date().toISOString(), action, content: before }
@@ -249,14 +247,16 @@ export class Skills {
   /** @returns false: no such skill */
   async remove(name: string): Promise<boolean> {
     if (!SKILL_NAME.test(name)) return false
-    return this.#changes.run('', async () => {
+    const { home, extensions } = this.#options
+    const isRemoved = await changing(home, async () => {
       const folder = join(this.#custom, name)
       if ((await kindOf(folder)) === null) return false
       await rm(folder, { recursive: true, force: true })
       await rm(this.#historyOf(name), { force: true })
-      await this.#options.extensions.change((file) => ({ ...file, skills: without(file.skills, name) }))
       return true
     })
+    if (isRemoved) await extensions.change((file) => ({ ...file, skills: without(file.skills, name) }))
+    return isRemoved
   }
 
   // -------------------------------------------------------------------------------------------------- inside
