@@ -152,7 +152,8 @@ t.test('no path whatever throws', async (t) => {
 t.test('any text comes through a segment unchanged', async (t) => {
   fc.assert(
     fc.property(fc.string({ minLength: 1, unit: 'grapheme' }), (text) => {
-      if (text.includes('\0')) return true
+      // Of dot segments no client sends the name: it takes them out of its URL itself.
+      if (text.includes('\0') || /^\.\.?$/.test(text)) return true
       const match = router.match('GET', `/api/skills/${encodeURIComponent(text)}`)
       return match.kind === 'found' && match.params.skill_name === text
     })

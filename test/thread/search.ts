@@ -41,7 +41,10 @@ t.test('a word is found in any case and width, with and without marks, the last 
     ['👍', 'fine 👍🏽'],
     ['👩‍💻', 'she is 👩‍💻 there'],
     ['❤️', 'with ❤'],
-    ['🇩🇪', 'from 🇩🇪 to 🇫🇷']
+    ['🇩🇪', 'from 🇩🇪 to 🇫🇷'],
+    ['word files', 'Word™ files'],
+    ['word™ files', 'Word™ files'],
+    ['note this', 'ℹ️Note this']
   ] as const)
     t.ok(finds(query, text), `${query} in ${text}`)
   for (const [query, text] of [

@@ -8,8 +8,11 @@ const TEXT_MAX = 100_000
 /** Different words of a text that are found. */
 const WORDS_MAX = 20_000
 
-/** A run of letters, digits, marks and pictures: emoji, and the two letters that a flag is. */
-const RUN = /[\p{L}\p{N}\p{M}\p{Extended_Pictographic}\p{Regional_Indicator}]+/gu
+/**
+ * A run of letters, digits, marks and pictures: emoji, and the two letters that a flag is. Pictures that fold into letters stand by
+ * themselves: `Word™` is not the word `wordtm`, which nobody looks for.
+ */
+const RUN = /[™ℹⓂ]|(?:(?![™ℹⓂ])[\p{L}\p{N}\p{M}\p{Extended_Pictographic}\p{Regional_Indicator}])+/gu
 /** Scripts that are written without spaces, or in which words are seldom looked for as they stand; and pictures. */
 const UNSPACED =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー\p{Extended_Pictographic}\p{Regional_Indicator}]/u
