@@ -577,6 +577,17 @@ t.test('what is done again and again is done by a Poller: no other timer comes a
   t.same(again.toSorted(), Object.keys(TIMERS).toSorted())
 })
 
+/** Files that derive signals, whose parents end with what they are for; those that live on are withDeadline's. */
+const DERIVING = ['agent/lead.ts', 'langgraph/server-agent/requests.ts', 'langgraph/server-agent/server-thread.ts']
+
+t.test('a signal is derived of a run or of a call, and never of the process', async (t) => {
+  const deriving = files.filter((file) => readFileSync(join(ROOT, file), 'utf8').includes('AbortSignal.any('))
+  t.same(
+    deriving.toSorted(),
+    DERIVING.map((file) => `lib/${file}`)
+  )
+})
+
 t.test('every file says in its first line what it is', async (t) => {
   const silent = files.filter((file) => !/^(#!.*\n)?\/\/ \S/.test(readFileSync(join(ROOT, file), 'utf8')))
   t.same(silent, [])

@@ -25,6 +25,28 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise
   })
 }
 
+/**
+ * Does work whose signal aborts with `parent`, or after `ms` milliseconds. For a parent that lives as long as the process: on Node 20 it keeps
+ * an entry for ever of each signal that AbortSignal.any has derived of it.
+ */
+export async function withDeadline<T>(
+  parent: AbortSignal,
+  ms: number,
+  work: (signal: AbortSignal) => Promise<T>
+): Promise<T> {
+  const own = new AbortController()
+  const stop = () => own.abort(parent.reason)
+  parent.addEventListener('abort', stop, { once: true })
+  if (parent.aborted) stop()
+  const timer = setTimeout(() => own.abort(new DOMException('The deadline has passed', 'TimeoutError')), ms)
+  try {
+    return await work(own.signal)
+  } finally {
+    clearTimeout(timer)
+    parent.removeEventListener('abort', stop)
+  }
+}
+
 /** Delays that grow from `first` to `most`, in ms. */
 interface Backoff {
   readonly first: number

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { fail, Failure } from '../base/errors.ts'
 import type { Grant } from '../base/accounts.ts'
 import { isObject, type JsonObject, type StoreItem, timestamp } from '../base/types.ts'
+import { withDeadline } from '../base/waiting.ts'
 import type { Group, Job, NewJob, Op, OpName, Outcome, Settlement, Store } from '../store/store.ts'
 import type { Done } from './runner.ts'
 
@@ -184,15 +185,17 @@ export class WebPush {
     // What is sent again replaces what was not delivered yet.
     const options = { vapidDetails, TTL: TTL_S, topic: topicOf(runId), urgency: 'normal', contentEncoding: 'aes128gcm' }
     const { headers, body, endpoint } = library.generateRequestDetails(addressIn(value), payload, options)
-    const signal = AbortSignal.any([stopping, AbortSignal.timeout(this.#deps.timeoutMs)])
     const named = Object.entries(headers).map(([name, text]) => [name, String(text)] as const)
-    const answer = await this.#deps.post(endpoint, {
+    const init = {
       method: 'POST',
       headers: Object.fromEntries(named.filter(([name]) => name.toLowerCase() !== 'content-length')),
-      body: new Uint8Array(body),
-      signal
+      body: new Uint8Array(body)
+    }
+    const answer = await withDeadline(stopping, this.#deps.timeoutMs, async (signal) => {
+      const head = await this.#deps.post(endpoint, { ...init, signal })
+      await head.body?.cancel().catch(() => {})
+      return head
     })
-    await answer.body?.cancel().catch(() => {})
     if (answer.status === 404 || answer.status === 410) await this.#forget([{ key }], userId)
     else if (!answer.ok) throw new Error(`the push service answered ${answer.status}`)
   }

@@ -3,6 +3,7 @@ import { createHmac } from 'node:crypto'
 import { fromOrigin } from '../base/tracing.ts'
 import type { Job, Op, Store } from '../store/store.ts'
 import { isInFlight, type JsonObject, type Run, timestamp } from '../base/types.ts'
+import { withDeadline } from '../base/waiting.ts'
 import type { Done } from './runner.ts'
 
 /** Limit for the values in a webhook, in bytes; above it only the run is sent. */
@@ -99,9 +100,12 @@ export class Webhooks {
   }
 
   /** Posts once, signed. @throws Error when it was not delivered, with the reason */
-  async send({ id, url, body, headers: own, run, userId }: Delivery, stopping: AbortSignal): Promise<void> {
-    const { post, options } = this.#deps
-    const signal = AbortSignal.any([stopping, AbortSignal.timeout(options.timeout_ms)])
+  send(delivery: Delivery, stopping: AbortSignal): Promise<void> {
+    return withDeadline(stopping, this.#deps.options.timeout_ms, (signal) => this.#post(delivery, signal))
+  }
+
+  async #post({ id, url, body, headers: own, run, userId }: Delivery, signal: AbortSignal): Promise<void> {
+    const { post } = this.#deps
     const init = { method: 'POST', headers: { ...this.#headers(id, body), ...own }, body, signal } as const
     try {
       const answer = await (run ? fromOrigin(run, () => post(url, init, run)) : post(url, init, { user_id: userId }))

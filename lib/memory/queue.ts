@@ -2,6 +2,7 @@
 // conversation is processed when it pauses, not after every turn.
 import * as v from 'valibot'
 import { type Message, textOf } from '../base/types.ts'
+import { withDeadline } from '../base/waiting.ts'
 import type { Memories, MemoryOwner } from './memories.ts'
 import {
   capped,
@@ -239,8 +240,8 @@ export class MemoryQueue {
     const { threadId, messages } = conversation
     const asked = question(await this.#memories.read(conversation), messages)
     if (asked === null) return
-    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(ASK_MS)])
-    const answer = readAnswer(await this.#options.ask(asked, signal))
+    const said = await withDeadline(this.#stop.signal, ASK_MS, (signal) => this.#options.ask(asked, signal))
+    const answer = readAnswer(said)
     if (answer === null) throw new Error('The model did not answer with a memory')
     const now = new Date().toISOString()
     // Applied to the current memory, so that facts added meanwhile stay.

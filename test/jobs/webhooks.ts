@@ -1,4 +1,5 @@
 // What stays in the job of a webhook whose run is about to be removed: what would have been sent, in the form of whoever began the run.
+import { getEventListeners } from 'node:events'
 import t from 'tap'
 import type { Job } from '../../lib/store/store.ts'
 import type { Run } from '../../lib/base/types.ts'
@@ -61,4 +62,15 @@ t.test('ours is the run, which its job has in short', async (t) => {
   const { payload } = op as { payload: string }
   await webhooks.deed({ ...job({}), payload }, new AbortController().signal)
   t.match(JSON.parse(String(sent[0]?.init.body)), { run_id: 'r', values: {} })
+})
+
+// Node 20 keeps an entry for ever of each signal that AbortSignal.any derives of one that lives on.
+t.test('a delivery leaves nothing in the signal of the process', async (t) => {
+  const { webhooks, sent } = hooks(null)
+  const { signal } = new AbortController()
+  const kept = () => Object.getOwnPropertySymbols(signal).find(({ description }) => description === 'kDependantSignals')
+  for (let n = 0; n < 3; n++) await webhooks.deed(job({ url: URL }), signal)
+  t.equal(sent.length, 3)
+  t.equal(kept(), undefined)
+  t.same(getEventListeners(signal, 'abort'), [])
 })
