@@ -308,8 +308,8 @@ interface TranslatedRange<State, Event> extends Step<State, Event> {
 
 /** Bytes of all cached ranges, translated and encoded; without a bound lagging readers would hold whole logs a second time. */
 const KEPT_BYTES = ofHeap(8 * 1024 * 1024, 32)
-/** Memory of a range beside its events. */
-const OVERHEAD_BYTES = 512
+/** Memory of a range beside its events' bytes: measured, with the state of a translation and the places of its events. */
+const OVERHEAD_BYTES = 2048
 
 type ByStart<R> = Map<number, R>
 
@@ -323,13 +323,24 @@ interface Kept {
 const kept = new Map<object, Kept>()
 let keptBytes = 0
 
+/** A log that nobody has any more: nobody can ask for its ranges. */
+const collected = new FinalizationRegistry<ByStart<object>>((of) => {
+  for (const range of of.values()) drop(range)
+})
+
 function makeRoom(): void {
-  for (const [range, { from, of, bytes }] of kept) {
+  for (const range of kept.keys()) {
     if (keptBytes <= KEPT_BYTES) return
-    kept.delete(range)
-    keptBytes -= bytes
-    if (of.get(from) === range) of.delete(from)
+    drop(range)
   }
+}
+
+function drop(range: object): void {
+  const one = kept.get(range)
+  if (!one) return
+  kept.delete(range)
+  keptBytes -= one.bytes
+  if (one.of.get(one.from) === range) one.of.delete(one.from)
 }
 
 /** Of one translation. A cache without invalidation, because frames never change; a log's ranges go with the log. */
@@ -342,12 +353,20 @@ class Ranges<R extends TranslatedRange<unknown, unknown>> {
   }
 
   keep(log: RunLog, from: number, range: R): R {
-    const of = this.#ofLogs.get(log) ?? new Map<number, R>()
-    this.#ofLogs.set(log, of)
+    const of = this.#ofLogs.get(log) ?? this.#begin(log)
+    const before = of.get(from)
+    if (before) drop(before)
     of.set(from, range)
     kept.set(range, { from, of, bytes: 0 })
     this.grow(range, range.size)
     return range
+  }
+
+  #begin(log: RunLog): ByStart<R> {
+    const of = new Map<number, R>()
+    this.#ofLogs.set(log, of)
+    collected.register(log, of)
+    return of
   }
 
   /** Counts bytes added by another encoding or selection. */

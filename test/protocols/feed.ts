@@ -3,6 +3,7 @@ import t from 'tap'
 import { eventsOf, piecesOf, TranslatedFeed, type Translation } from '../../lib/protocols/feed.ts'
 import { filterOf } from '../../lib/run/log/filter.ts'
 import { Kind } from '../../lib/run/log/frame.ts'
+import { heapAfterGc } from '../fixtures/heap.ts'
 import { aLog, aStoredRun } from '../fixtures/run-log.ts'
 
 const FRAMES = 500
@@ -58,3 +59,15 @@ t.test(
     t.strictSame([made.translated, other.made], [FRAMES, { translated: FRAMES, encoded: 0 }])
   }
 )
+
+t.test('what was translated of a run goes with its log', async (t) => {
+  const { view } = counted()
+  const gone = await (async () => {
+    const log = aLog()
+    log.append(Kind.messages, 'messages', '["x"]')
+    const [event] = await eventsOf(new TranslatedFeed(aStoredRun(), log, view))
+    return new WeakRef(event!)
+  })()
+  for (let tries = 0; tries < 10 && gone.deref(); tries++) await heapAfterGc()
+  t.equal(gone.deref(), undefined)
+})
