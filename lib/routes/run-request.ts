@@ -21,6 +21,7 @@ import type { Caller } from '../base/loopback.ts'
 import { configWithoutReserved, withoutReserved } from '../base/reserved.ts'
 import { originKept } from '../base/tracing.ts'
 import type { RunOrder, StatelessOrder } from '../run/lifecycle/runs.ts'
+import { contextOf } from '../run/run-kwargs.ts'
 import { type Assistants, NAME, type RunAssistant, withAssistant } from '../thread/assistants.ts'
 import type { User } from '../base/accounts.ts'
 import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../base/types.ts'
@@ -128,9 +129,8 @@ export function idempotencyKeyOf({ req }: Pick<Call, 'req'>): string | null {
 type Configuration = ReturnType<typeof withAssistant>
 
 /** The name that context or configuration gives: of a model, or of the persona as whom the agent answers. */
-function nameIn({ context, config }: Configuration, key: 'model_name' | 'agent_name'): string | null {
-  const configured = isObject(config?.configurable) ? config.configurable[key] : undefined
-  const name = context?.[key] ?? (isObject(config?.context) ? config.context[key] : undefined) ?? configured
+function nameIn(configuration: Configuration, key: 'model_name' | 'agent_name'): string | null {
+  const { [key]: name } = contextOf(configuration)
   return typeof name === 'string' && name !== '' ? name : null
 }
 

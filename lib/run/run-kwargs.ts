@@ -91,9 +91,11 @@ function graphOf(run: Run): string | null {
   return typeof run.kwargs.graph_id === 'string' ? run.kwargs.graph_id : null
 }
 
-/** The caller's config, without the keys that speak for a user, which the run sets itself. */
-function contextOf(run: Run): JsonObject {
-  const { config, context } = run.kwargs
+/**
+ * What is configured, without the keys that speak for a user, which the run sets itself: `context` gives way to the config, and in that
+ * `configurable` to its own `context` [contract 3.1].
+ */
+export function contextOf({ config, context }: JsonObject): JsonObject {
   const part = (value: Json | undefined) => (isObject(value) ? value : {})
   const { configurable, context: configured } = part(config)
   return withoutReserved({ ...part(context), ...part(configurable), ...part(configured) })
@@ -129,7 +131,7 @@ export function agentInput({ run, log, journal, state }: InputParts, recursionLi
     assistantId: run.assistant_id ?? 'lead_agent',
     resume: resumeOf(run),
     continues: continuedBy(run),
-    context: contextOf(run),
+    context: contextOf(run.kwargs),
     modelName: run.model_name,
     recursionLimit: recursionLimitOf(run, recursionLimit),
     graphId: graphOf(run),

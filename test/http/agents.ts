@@ -148,3 +148,20 @@ t.test('the configured models are listed whatever agent runs, and a run may name
   t.match((await ask(person, { model_name: 'main' })).text, 'main')
   t.equal((await ask(person, { model_name: 'nobody' })).status, 400)
 })
+
+t.test('context never overrides the config, and of that its own context counts most [contract 9.46]', async (t) => {
+  const { person, model } = await open(t)
+  const [main, second] = [{ model_name: 'main' }, { model_name: 'second' }]
+  const rows = [
+    [{ context: second }, 'second-at-server'],
+    [{ context: second, config: { configurable: main } }, 'main'],
+    [{ context: { model_name: 'nobody' }, config: { configurable: second } }, 'second-at-server'],
+    [{ context: main, config: { configurable: main, context: second } }, 'second-at-server'],
+    [{ context: null, config: { configurable: second, context: null } }, 'second-at-server']
+  ] as const
+  for (const [more, answers] of rows) {
+    const made = await person.post('/api/runs/wait', asked(scripted({ text: 'ok' }), more))
+    t.equal(made.status, 200)
+    t.equal(model.requests.at(-1)?.body.model, answers, JSON.stringify(more))
+  }
+})
