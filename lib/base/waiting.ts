@@ -1,4 +1,5 @@
-// Helpers of all rooms for waiting: a limit of time for work, giving up when a signal aborts, and the delay before the next try.
+// Helpers of all rooms for waiting: a limit of time for work, giving up when a signal aborts, the delay before the next try, and those who
+// wait for one answer.
 
 /** Resolves like `work`, or with undefined after `ms` milliseconds; with `late` it rejects with that error then. Rejects like `work`. */
 export async function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T>
@@ -58,4 +59,32 @@ interface Backoff {
 /** The delay in ms before the next try, after `failed` failures more than one. */
 export function backoffMs(failed: number, { first, most, factor = 2 }: Backoff): number {
   return Math.min(first * factor ** failed, most)
+}
+
+/** Those who wait for the same answer, each until it is given or its own signal aborts. */
+export class Waiters<T> {
+  readonly #tellers = new Set<(answer: T | null) => void>()
+
+  get size(): number {
+    return this.#tellers.size
+  }
+
+  /** Resolves with the answer, or with null when `signal` aborts. */
+  wait(signal?: AbortSignal): Promise<T | null> {
+    if (signal?.aborted) return Promise.resolve(null)
+    return new Promise((resolve) => {
+      const giveUp = () => tell(null)
+      const tell = (answer: T | null) => {
+        this.#tellers.delete(tell)
+        signal?.removeEventListener('abort', giveUp)
+        resolve(answer)
+      }
+      this.#tellers.add(tell)
+      signal?.addEventListener('abort', giveUp)
+    })
+  }
+
+  tell(answer: T): void {
+    for (const tell of [...this.#tellers]) tell(answer)
+  }
 }

@@ -169,7 +169,6 @@ export class Tasks {
       key: repeated?.key ?? null,
       hash: repeated?.hash,
       path: call.path,
-      creator: null,
       isTemporary
     }
     const headers = this.#services.configurableHeaders.of(call)

@@ -67,7 +67,6 @@ export async function startRun(
     key: request?.key ?? key,
     hash: request?.hash,
     path: `${protocol} ${name}`,
-    creator: null,
     dialect: call.dialect,
     headers: services.configurableHeaders.of(call)
   })

@@ -160,8 +160,6 @@ interface RunRequest {
   readonly hash?: string | undefined
   /** Scope of the key: with the path, so that a key reused on another thread is another request. */
   readonly path: string
-  /** Digest of the creator's credential, whose disconnect may cancel the run; null: the request does not stay open. */
-  readonly creator: string | null
   readonly dialect: Dialect
   /** It gets a thread of its own, which is deleted with it. */
   readonly isTemporary?: boolean
@@ -244,14 +242,8 @@ export async function orderFor(
   }
 }
 
-/** `staysOpen`: its creator keeps the response open; `at`: its index in a batch. */
-interface Asked {
-  readonly staysOpen: boolean
-  readonly at?: number
-}
-
-/** The order for the run that a request asks for. */
-export function orderOf(services: Services, call: Call<RunBody>, { staysOpen, at }: Asked): Promise<RunOrder> {
+/** The order for the run that a request asks for. `at`: its index in a batch. */
+export function orderOf(services: Services, call: Call<RunBody>, at?: number): Promise<RunOrder> {
   checkStrategy(call, call.body.multitask_strategy)
   const key = idempotencyKeyOf(call)
   const threadId = call.params.thread_id ?? threadIdIn(call.body)
@@ -261,7 +253,6 @@ export function orderOf(services: Services, call: Call<RunBody>, { staysOpen, at
     body: call.body,
     key: key === null || at === undefined ? key : `${at} ${key}`,
     path: call.path,
-    creator: staysOpen ? (call.grant?.digest ?? null) : null,
     dialect: call.dialect,
     headers: services.configurableHeaders.of(call),
     isTemporary: threadId === null && isForOnce(call)
@@ -275,10 +266,10 @@ export function statelessOrder({ body }: Call<RunBody>, order: RunOrder, threadI
 }
 
 /** Starts a run on the thread named in its configuration, or on a new one. */
-export async function startStateless(services: Services, call: Call<RunBody>, request: Asked): Promise<Run> {
+export async function startStateless(services: Services, call: Call<RunBody>, at?: number): Promise<Run> {
   const threadId = threadIdIn(call.body)
   if (threadId !== null && !isId(threadId)) throw new Invalid([badId(['body', 'config', 'configurable', 'thread_id'])])
-  return services.runs.startStateless(statelessOrder(call, await orderOf(services, call, request), threadId))
+  return services.runs.startStateless(statelessOrder(call, await orderOf(services, call, at), threadId))
 }
 
 /** Ignores the error for a run that has ended by itself. */
@@ -365,7 +356,7 @@ function inputOf({ input }: RunBody, isOfGraphs: boolean): JsonObject | null {
 
 /** Everything needed to start the run, also after a restart. */
 function kwargsOf(
-  { body, threadId, creator }: RunRequest,
+  { body, threadId }: RunRequest,
   { states, agent, config: { runs } }: Pick<Services, 'states' | 'agent' | 'config'>
 ): JsonObject {
   const { isOfGraphs, takesBreakpoints = isOfGraphs } = states
@@ -388,8 +379,7 @@ function kwargsOf(
     durability: body.durability ?? (resumes ? 'sync' : 'async'),
     ...(body.after_seconds && { after_seconds: body.after_seconds }),
     ...(body.webhook && { webhook: body.webhook }),
-    ...(body.feedback_keys && { feedback_keys: [body.feedback_keys].flat() }),
-    creator
+    ...(body.feedback_keys && { feedback_keys: [body.feedback_keys].flat() })
   }
 }
 

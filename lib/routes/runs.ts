@@ -6,7 +6,7 @@ import { jsonList } from '../http/reply.ts'
 import { listIn } from '../http/request.ts'
 import { objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { ROLLED_BACK } from '../run/run-end.ts'
-import { graceOf, isCreator } from '../run/run-kwargs.ts'
+import { graceOf } from '../run/run-kwargs.ts'
 import type { JoinRequest } from '../run/delivery/joiner.ts'
 import type { Place } from '../run/delivery/streams.ts'
 import { readPosition } from '../run/log/frame.ts'
@@ -65,16 +65,15 @@ export function runRoutes(services: Services): Route[] {
 
   // ------------------------------------------------------------------------------------------------ create
 
-  const create = async (call: Call<RunBody>, staysOpen: boolean): Promise<Run> => {
-    const order = await orderOf(services, call, { staysOpen })
+  const create = async (call: Call<RunBody>): Promise<Run> => {
+    const order = await orderOf(services, call)
     const threadId = call.params.thread_id!
     if (call.body.if_not_exists === 'create' && (await store.threads.ownerOf(threadId)) === undefined)
       return runs.startStateless(statelessOrder(call, order, threadId))
     return runs.start(threadId, order)
   }
 
-  const createStateless = (call: Call<RunBody>, staysOpen: boolean): Promise<Run> =>
-    startStateless(services, call, { staysOpen })
+  const createStateless = (call: Call<RunBody>): Promise<Run> => startStateless(services, call)
 
   /** Keeps the thread that was made for a run, while its response is open and for a while after. */
   const keeping = (run: Run, wire: Pick<StreamWriter, 'onClose'>, isNew: boolean): void => {
@@ -105,11 +104,10 @@ export function runRoutes(services: Services): Route[] {
 
   const wait = (call: Call, run: Run, place: Place, headers: Record<string, string>, isNew = false) => {
     const endsRun = endsByLeaving(call)
-    const isTheirs = isNew || endsRun || isCreator(run, readerOf(services, call))
     return waitForEnd(services, call, place, {
       run,
       headers,
-      isTheirs,
+      isTheirs: isNew || endsRun,
       endsRun,
       answerOf: (ended) => finalJson(ended, call)
     })
@@ -244,7 +242,7 @@ export function runRoutes(services: Services): Route[] {
         path,
         summary: where === ' ' ? 'Start a run in the background' : `Start a run${where}, in the background`,
         answers: placed(one(ref('Run'))),
-        handler: async (call) => background(await made(call, false))
+        handler: async (call) => background(await made(call))
       }),
       route({
         ...creating,
@@ -252,7 +250,7 @@ export function runRoutes(services: Services): Route[] {
         isStream: true,
         summary: `Start a run${where.trimEnd()} and stream it`,
         answers: placed(streamed),
-        handler: (call) => stream(call, () => made(call, true))
+        handler: (call) => stream(call, () => made(call))
       }),
       route({
         ...creating,
@@ -260,7 +258,7 @@ export function runRoutes(services: Services): Route[] {
         isStream: true,
         summary: `Start a run${where.trimEnd()} and wait for its final values`,
         answers: placed(one(ref('FinalValues'))),
-        handler: (call) => waitForNew(call, () => made(call, true))
+        handler: (call) => waitForNew(call, () => made(call))
       })
     ]
   }

@@ -42,6 +42,7 @@ export async function waitForEnd(
   if (isTheirs) registry.ends.creatorCame(run.run_id)
   // A reset by us is not a disconnect of the client.
   let isReset = false
+  const away = new AbortController()
   const waiter: OpenStream = {
     reader: readerOf(services, call),
     isEnding: false,
@@ -55,9 +56,10 @@ export async function waitForEnd(
   reply.onClose(() => {
     registry.streams.remove(waiter)
     if (isTheirs && !isReset) registry.ends.creatorLeft(run.run_id, endsRun)
+    away.abort()
   })
   registry.streams.add(waiter, place)
-  const ended = await runs.waitFor(run)
+  const ended = await runs.waitFor(run, away.signal)
   const answer = ended && (await answerOf(ended))
   if (answer === null) reply.reset()
   else if (typeof answer === 'string') reply.end(answer)

@@ -55,11 +55,6 @@ export function inputOf(run: Run): { messages: InputMessage[]; channels: Record<
   return { messages: readMessages(messages, randomUUID), channels }
 }
 
-/** The credential of the creating request, whose disconnect may cancel the run. */
-export function isCreator(run: Run, { credential }: { readonly credential: string | null }): boolean {
-  return credential !== null && run.kwargs.creator === credential
-}
-
 export function lastHuman(messages: readonly InputMessage[]): HumanMessage | null {
   return messages.findLast((message): message is HumanMessage => message.type === 'human') ?? null
 }

@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
-import { asked, at, listIn, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { asked, at, listIn, type Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { scripted } from '../fixtures/model.ts'
 import { frameTexts, idsOf, startPair, statusOf } from '../fixtures/pair.ts'
 import { type Stream, textOf } from '../fixtures/stream.ts'
@@ -255,7 +255,35 @@ t.test('a creator that leaves B ends its run on A, if it asked for that', { time
 })
 
 t.test(
-  'a creator that goes from one process to the other and back keeps its run, and ends it when it leaves for good, on whichever',
+  'who created a run and comes back by joining it, on whichever process, keeps it, and has no right any more to end it',
+  { timeout: 170_000 },
+  async (t) => {
+    const graceMs = 1000
+    const pair = await startPair(t, {
+      leaseMs: LEASE_MS,
+      config: { runs: { lease_ms: LEASE_MS, disconnect_grace_ms: graceMs } }
+    })
+    const { onA, onB } = pair
+    for (const [created, other] of [
+      [onA, onB],
+      [onB, onA]
+    ] as const) {
+      const words = scripted({ deltas: 40_000, rate: 50 })
+      const creator = await created.stream(await onA.thread(), words, { ...MODES, on_disconnect: 'cancel' })
+      await creator.untilFrames(3)
+      creator.leave()
+      const joined = await other.join(creator.runPath, creator.lastId, ['messages-tuple'])
+      await pause(graceMs * 2)
+      joined.leave()
+      await pause(graceMs * 2)
+      t.equal(await statusOf(pair, creator.runPath), 'running', 'the right passes to nobody')
+      await created.post(`${creator.runPath}/cancel`)
+    }
+  }
+)
+
+t.test(
+  'a creating request that is sent again on the other process renews the grace, and ends the run when it leaves for good',
   { timeout: 170_000 },
   async (t) => {
     const graceMs = 3000
@@ -264,36 +292,45 @@ t.test(
       config: { runs: { lease_ms: LEASE_MS, disconnect_grace_ms: graceMs } }
     })
     const { onA, onB } = pair
-    for (const [created, lastOn] of [
-      [onA, onB],
-      [onB, onA]
-    ] as const) {
-      const words = scripted({ deltas: 40_000, rate: 50 })
-      const creator = await created.stream(await onA.thread(), words, { ...MODES, on_disconnect: 'cancel' })
-      await creator.untilFrames(3)
+    const words = scripted({ deltas: 40_000, rate: 50 })
+    const [path, body] = [
+      `/api/threads/${await onA.thread()}/runs/stream`,
+      asked(words, { ...MODES, on_disconnect: 'cancel' })
+    ]
+    const create = (person: Person) => person.open('POST', path, { body, headers: { 'idempotency-key': 'once' } })
+    let creator = await create(onA)
+    await creator.untilFrames(3)
+    const left = performance.now()
+    for (let n = 0; performance.now() - left < graceMs * 2; n++) {
       creator.leave()
-      const left = performance.now()
-      let back = creator
-      for (let n = 0; performance.now() - left < graceMs * 2; n++) {
-        back = await (n % 2 ? created : lastOn).join(creator.runPath, back.lastId, ['messages-tuple'])
-        await back.untilFrames(20)
-        back.leave()
-      }
-      t.equal(await statusOf(pair, creator.runPath), 'running', 'the grace counts from the last departure')
-      // On the other one last, a moment after it was on this one: the grace of that visit is not what counts.
-      back = await created.join(creator.runPath, back.lastId, ['messages-tuple'])
-      await back.untilFrames(3)
-      back.leave()
-      await pause(graceMs / 3)
-      back = await lastOn.join(creator.runPath, back.lastId, ['messages-tuple'])
-      await back.untilFrames(3)
-      const gone = performance.now()
-      back.leave()
-      await until(async () => (await statusOf(pair, creator.runPath)) === 'interrupted', 'its end')
-      t.ok(performance.now() - gone >= graceMs, 'after the whole grace')
+      creator = await create(n % 2 ? onA : onB)
+      await creator.untilFrames(20)
     }
+    t.equal(await statusOf(pair, creator.runPath), 'running', 'the grace counts from the last departure')
+    const gone = performance.now()
+    creator.leave()
+    await until(async () => (await statusOf(pair, creator.runPath)) === 'interrupted', 'its end')
+    t.ok(performance.now() - gone >= graceMs, 'after the whole grace')
   }
 )
+
+t.test('a creator that waits on B for its run on A, and goes, ends it too', { timeout: 170_000 }, async (t) => {
+  const config = { runs: { lease_ms: LEASE_MS, disconnect_grace_ms: 300 } }
+  const pair = await startPair(t, { leaseMs: LEASE_MS, config })
+  const { onA, onB } = pair
+  const thread = await onA.thread()
+  const first = await onA.stream(thread, scripted({ deltas: 4000, rate: 50 }), MODES)
+  const options = { on_disconnect: 'cancel', multitask_strategy: 'enqueue' }
+  const waiting = await onB.open('POST', `/api/threads/${thread}/runs/wait`, {
+    body: asked(scripted({ deltas: 4000, rate: 50 }), options),
+    // Theirs get their head at once.
+    headers: { 'user-agent': 'langgraph-sdk-js' }
+  })
+  await onA.post(`${first.runPath}/cancel`)
+  await until(async () => (await statusOf(pair, waiting.runPath)) === 'running', 'its turn')
+  waiting.leave()
+  await until(async () => (await statusOf(pair, waiting.runPath)) === 'interrupted', 'its end')
+})
 
 t.test(
   "in a shared thread nobody's strategy on one process ends the run of somebody else on the other",

@@ -6,7 +6,7 @@ import { State, storedJson } from '../../lib/thread/state.ts'
 import type { Run } from '../../lib/base/types.ts'
 import { aCall, anAnswer, request, response, type Stage } from '../fixtures/agent.ts'
 import { Clock } from '../fixtures/clock.ts'
-import { ANN, begun, isOver, messagesOf, namesTold, Room, toldTo } from '../fixtures/room.ts'
+import { begun, isOver, messagesOf, namesTold, Room, toldTo } from '../fixtures/room.ts'
 import { loopTurns, until } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
@@ -263,18 +263,15 @@ t.test('with on_disconnect cancel the run ends when its creator has been away fo
   t.match(await room.row(run), { status: 'interrupted', stop_reason: 'disconnected' })
 })
 
-t.test('a creator that comes back renews the grace: it counts from the last time that it left', async (t) => {
+t.test('a creating request that is sent again renews the grace: it counts from the last time that one left', async (t) => {
   const clock = Clock.stopFor(t)
   const room = await Room.open(t, { disconnectGraceMs: 3000 })
-  const creator = ANN.credential
-  const asked = room.ask({ asks: { on_disconnect: 'cancel', creator }, thread_id: await room.addThread() })
-  await clock.pass(100)
-  const run = await asked
-  let wire = await room.join(run, null, null, true)
+  const { run, wire: first } = await left(room, clock)
+  let wire = first
   for (let cut = 0; cut < 3; cut++) {
     wire.leave()
     await clock.pass(2000)
-    wire = await room.join(run)
+    wire = await room.join(run, null, null, true)
   }
   t.equal(room.registry.find(run.run_id)?.phase, 'open', 'it has always come back in time')
   await clock.pass(10_000)
@@ -286,16 +283,32 @@ t.test('a creator that comes back renews the grace: it counts from the last time
   t.match(await room.row(run), { status: 'interrupted', stop_reason: 'disconnected' }, 'then it has left for good')
 })
 
-t.test('whoever watches then keeps it alive; and the going of others never ends it', async (t) => {
+t.test('who watches then keeps it, its creator too; and the right to end it passes to nobody [design 5]', async (t) => {
   const clock = Clock.stopFor(t)
   const room = await Room.open(t, { disconnectGraceMs: 3000 })
   const { run, wire } = await left(room, clock)
   wire.leave()
-  const other = await room.join(run)
+  const joined = await room.join(run)
   await clock.pass(10_000)
-  other.leave()
+  joined.leave()
   await clock.pass(10_000)
   t.equal(room.registry.find(run.run_id)?.phase, 'open')
+})
+
+t.test('who waits for its end watches it as well, until he goes [design 5]', async (t) => {
+  const clock = Clock.stopFor(t)
+  const room = await Room.open(t, { disconnectGraceMs: 3000 })
+  const { run, wire } = await left(room, clock)
+  wire.leave()
+  const away = new AbortController()
+  const waited = room.registry.ends.settled(run.run_id, away.signal)
+  await clock.pass(10_000)
+  t.equal(room.registry.find(run.run_id)?.phase, 'open')
+  room.registry.ends.creatorLeft(run.run_id)
+  away.abort()
+  t.equal(await waited, false, 'nobody is told any more')
+  await clock.pass(3100)
+  t.match(await room.row(run), { status: 'interrupted', stop_reason: 'disconnected' })
 })
 
 t.test('what we break off is no disconnect of the client [design 4, rule 4]', async (t) => {

@@ -261,7 +261,6 @@ export function orderOfCron(services: Services, cron: Cron): Promise<RunOrder> {
     key: null,
     isTemporary: threadId === null && cron.on_run_completed === 'delete',
     path: `/crons/${cron_id}`,
-    creator: null,
     dialect: LANGGRAPH
   })
 }

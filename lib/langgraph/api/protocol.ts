@@ -90,7 +90,7 @@ export function protocolRoutes(services: Services): Route[] {
     const ours = { checkpoint_id, stream_mode: MODES, on_disconnect: 'continue', stream_subgraphs: true }
     const given = check(runBody, { ...asked, ...ours }, 'body')
     const body = policy ? await new Authorizer(services, policy.askFor(call)).run(given, threadId) : given
-    const request = { threadId, caller: callerIn(services, call), body, key, path: call.path, creator: null }
+    const request = { threadId, caller: callerIn(services, call), body, key, path: call.path }
     const headers = services.configurableHeaders.of(call)
     const order = await orderFor(services, { ...request, dialect: LANGGRAPH, headers })
     if (await store.threads.get(threadId)) return runs.start(threadId, order)

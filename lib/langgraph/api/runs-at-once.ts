@@ -27,8 +27,7 @@ export function runsAtOnceRoutes(services: Services): Route[] {
   /** One after the other. If one is refused, that is the answer, and the runs started before it continue. */
   const batch = async (call: UserCall<v.InferOutput<typeof batchBody>>) => {
     const started: Run[] = []
-    for (const [at, body] of call.body.entries())
-      started.push(await startStateless(services, { ...call, body }, { staysOpen: false, at }))
+    for (const [at, body] of call.body.entries()) started.push(await startStateless(services, { ...call, body }, at))
     return { json: started.map(runView) }
   }
 

@@ -97,9 +97,9 @@ export class RemoteRuns {
     }
   }
 
-  /** Resolves with true when a run in flight has ended; with false when this process will not learn of it. */
-  async ended(run: Run): Promise<boolean> {
-    return (await this.#of(run)).ended()
+  /** Resolves with true when a run in flight has ended; with false when this process will not learn of it; null: `signal` has aborted. */
+  async ended(run: Run, signal?: AbortSignal): Promise<boolean | null> {
+    return (await this.#of(run)).ended(signal)
   }
 
   /** The owner runs the grace period, from the last departure on any process. */

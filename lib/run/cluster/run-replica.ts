@@ -1,6 +1,7 @@
 // A run of another process as its readers here see it: a stored log whose head moves when the owner announces more, or a poll finds it.
 import type { Store } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../base/types.ts'
+import { Waiters } from '../../base/waiting.ts'
 import { RunLog } from '../log/run-log.ts'
 import type { LogStore } from '../log/stored-frames.ts'
 
@@ -21,7 +22,7 @@ export class RunReplica {
   #reading: Promise<void> | null = null
   /** What is to be read next. */
   #wanted: { isRowStale: boolean } | null = null
-  #waitingForEnd: ((isStored: boolean) => void)[] = []
+  readonly #waitingForEnd = new Waiters<boolean>()
   /** Its owner, as far as known. */
   owner: string | null = null
 
@@ -40,13 +41,18 @@ export class RunReplica {
     return this.#run
   }
   get isWanted(): boolean {
-    return this.log.readers > 0 || this.#waitingForEnd.length > 0
+    return this.log.readers > 0 || this.#waitingForEnd.size > 0
   }
 
-  /** Resolves with true when the run has ended and all of it is stored; with false when this process will not learn of it. */
-  ended(): Promise<boolean> {
-    if (this.log.isClosed || this.#isGone) return Promise.resolve(this.log.isClosed)
-    return new Promise((resolve) => this.#waitingForEnd.push(resolve))
+  /**
+   * Resolves with true when the run has ended and all of it is stored; with false when this process will not learn of it; null: `signal`
+   * has aborted.
+   */
+  async ended(signal?: AbortSignal): Promise<boolean | null> {
+    if (this.log.isClosed || this.#isGone) return this.log.isClosed
+    const isStored = await this.#waitingForEnd.wait(signal)
+    if (isStored === null && !this.isWanted) this.#deps.onIdle()
+    return isStored
   }
 
   /** Its readers here are reset: they reconnect and find out. */
@@ -61,7 +67,7 @@ export class RunReplica {
   }
 
   #tellEnd(isStored: boolean): void {
-    for (const resolve of this.#waitingForEnd.splice(0)) resolve(isStored)
+    this.#waitingForEnd.tell(isStored)
     if (!this.isWanted) this.#deps.onIdle()
   }
 

@@ -9,6 +9,7 @@ import { withoutUser } from '../../base/scope.ts'
 import { fromOrigin, inSpan } from '../../base/tracing.ts'
 import type { Op, Store } from '../../store/store.ts'
 import type { JsonObject, Run } from '../../base/types.ts'
+import { Waiters } from '../../base/waiting.ts'
 import type { Committer } from '../commit/committer.ts'
 import type { Journal } from '../log/journal.ts'
 import { attemptAfter, type LogBounds, type Position } from '../log/frame.ts'
@@ -77,7 +78,7 @@ export class RunActor implements RecorderEvents {
   #runTimer: NodeJS.Timeout | null = null
   #settleTimer: NodeJS.Timeout | null = null
   /** Waiters for the stored end, with a timeout. */
-  #waitingForEnd: ((isStored: boolean) => void)[] = []
+  readonly #waitingForEnd = new Waiters<boolean>()
   #course: Promise<void> | null = null
   /** How often the run was begun, with this time. */
   readonly #attempt: number
@@ -120,9 +121,9 @@ export class RunActor implements RecorderEvents {
   get log(): RunLog {
     return this.#recorder.log
   }
-  /** Somebody reads it, here or on another process. */
+  /** Somebody reads it or waits for its end, here or on another process. */
   get isWatched(): boolean {
-    return this.log.readers > 0 || this.#deps.isFollowed?.(this.run.run_id) === true
+    return this.log.readers > 0 || this.#waitingForEnd.size > 0 || this.#deps.isFollowed?.(this.run.run_id) === true
   }
 
   /** False: no such transition; nothing changes. */
@@ -289,19 +290,15 @@ export class RunActor implements RecorderEvents {
         'the end of a run could not be stored in time: its streams are reset'
       )
     this.log.resetReaders()
-    this.#tellEnd(false)
+    this.#waitingForEnd.tell(false)
     this.#settleTimer = null
     this.#armSettleTimeout()
   }
 
-  /** Resolves with true when the end is stored, with false after the timeout. */
-  settled(): Promise<boolean> {
-    if (isFinal(this.#phase)) return Promise.resolve(this.#phase !== 'abandoned')
-    return new Promise((resolve) => this.#waitingForEnd.push(resolve))
-  }
-
-  #tellEnd(isStored: boolean): void {
-    for (const resolve of this.#waitingForEnd.splice(0)) resolve(isStored)
+  /** Resolves with true when the end is stored, with false after the timeout; null: `signal` has aborted. */
+  async settled(signal?: AbortSignal): Promise<boolean | null> {
+    if (isFinal(this.#phase)) return this.#phase !== 'abandoned'
+    return this.#waitingForEnd.wait(signal)
   }
 
   /**
@@ -332,7 +329,7 @@ export class RunActor implements RecorderEvents {
     if (this.#settleTimer) clearTimeout(this.#settleTimer)
     this.#resolveClosed()
     this.#resolveAtRest()
-    this.#tellEnd(isStored)
+    this.#waitingForEnd.tell(isStored)
   }
 
   /**

@@ -68,19 +68,20 @@ export class RunEnds {
     await this.#deps.actors.get(runId)?.closed
   }
 
-  /** The same with a timeout: resolves with false if the store does not take the end in time. */
-  async settled(runId: string): Promise<boolean> {
+  /** The same with a timeout: resolves with false if the store does not take the end in time, or when `signal` aborts. */
+  async settled(runId: string, signal?: AbortSignal): Promise<boolean> {
     for (;;) {
       const actor = this.#deps.actors.get(runId)
-      if (await actor?.settled()) return true
+      if (await actor?.settled(signal)) return true
+      if (signal?.aborted) return false
       await this.#deps.leftBehind.queued(runId)
       // It was left, and goes on here.
       if (this.#deps.actors.has(runId) && this.#deps.actors.get(runId) !== actor) continue
       if (actor || !this.#deps.remoteRuns) return !actor
       const run = await this.#deps.store.runs.get(runId, null)
-      if (!run || !isInFlight(run) || (await this.#deps.remoteRuns.ended(run))) return true
+      if (!run || !isInFlight(run) || (await this.#deps.remoteRuns.ended(run, signal))) return true
       // It was taken over by this process meanwhile.
-      if (!this.#deps.actors.has(runId)) return false
+      if (signal?.aborted || !this.#deps.actors.has(runId)) return false
     }
   }
 

@@ -11,7 +11,7 @@ import { RunLog } from '../log/run-log.ts'
 import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
 import type { Position } from '../log/frame.ts'
 import type { LogStore } from '../log/stored-frames.ts'
-import { isCreator, modesOf } from '../run-kwargs.ts'
+import { modesOf } from '../run-kwargs.ts'
 import type { RunActor } from './actor.ts'
 import { Poller } from '../../base/poller.ts'
 import { warnUnexpected } from '../../base/errors.ts'
@@ -229,7 +229,7 @@ export class RunReaders {
     // Its end is not known here: sending `end` would be a guess.
     if (!opened) return wire.reset()
     const { endsRun = false } = request
-    const isTheirs = request.isCreator || endsRun || isCreator(run, request.reader)
+    const isTheirs = request.isCreator || endsRun
     if (isTheirs) remoteRuns?.creatorCame(runId, endsRun)
     this.#attach(opened.log, request, opened.start, place, (why) =>
       remoteRuns?.left(runId, isTheirs && why === 'left', endsRun)
@@ -365,7 +365,7 @@ export class RunReaders {
 /** Counts a reader whose disconnect may cancel its run; null: it is none. Its request is not kept, as idle readers are many. */
 function creatorWatch(actor: RunActor, request: JoinRequest): ((why: CloseReason) => void) | null {
   const { endsRun } = request
-  if (!request.isCreator && !endsRun && !isCreator(actor.run, request.reader)) return null
+  if (!request.isCreator && !endsRun) return null
   actor.creatorCame()
   return (why) => {
     if (why === 'left') actor.creatorLeft(endsRun)

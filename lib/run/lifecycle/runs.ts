@@ -226,12 +226,12 @@ export class Runs {
 
   /**
    * The run when it has ended. Null: the client should ask again, because the end could not be stored in time, or a shutdown
-   * cut the run short. A run that had ended before is returned as it is.
+   * cut the run short; or `signal` has aborted. A run that had ended before is returned as it is.
    */
-  async waitFor(run: Run): Promise<Run | null> {
+  async waitFor(run: Run, signal?: AbortSignal): Promise<Run | null> {
     if (!isInFlight(run)) return run
     const { registry, store } = this.#deps
-    if (!(await registry.ends.settled(run.run_id))) return null
+    if (!(await registry.ends.settled(run.run_id, signal))) return null
     const ended = (await store.runs.get(run.run_id, null)) ?? run
     return ended.stop_reason === 'shutdown' ? null : ended
   }
