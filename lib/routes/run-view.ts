@@ -1,6 +1,6 @@
 // Runs as clients see them: the one that a path names, its view, its final values.
 import { fail } from '../base/errors.ts'
-import type { JsonObject, Run } from '../base/types.ts'
+import { type JsonObject, NO_TOTALS, type Run } from '../base/types.ts'
 import type { Call } from '../http/route.ts'
 import type { Services } from './services.ts'
 import type { StatePort } from '../agent/states.ts'
@@ -28,6 +28,15 @@ export function runView(run: Run): JsonObject {
     ...shown
   } = run
   return { ...shown, kwargs: { input: run.kwargs.input ?? null, config: run.kwargs.config ?? null } }
+}
+
+/** What becomes of a run later. */
+const JUST_CREATED = { status: 'pending', error: null, stop_reason: null, ...NO_TOTALS }
+
+/** The run as it was created, with its fields in one order: however often its creation is repeated, the answer is the same [needs N24]. */
+export function createdView(run: Run): JsonObject {
+  const view = { ...runView(run), ...JUST_CREATED, updated_at: run.created_at }
+  return Object.fromEntries(Object.entries(view).sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
 /** The run that a path names. @throws Failure run_not_found, also for a run of another thread than the path's */

@@ -13,7 +13,7 @@ import { readPosition } from '../run/log/frame.ts'
 import { isVisible } from '../base/scope.ts'
 import type { StreamWriter } from '../base/stream-writer.ts'
 import { isInFlight, type JsonObject, type Run } from '../base/types.ts'
-import { finalValuesOf, runOf, runView } from './run-view.ts'
+import { createdView, finalValuesOf, runOf, runView } from './run-view.ts'
 import {
   endsByLeaving,
   filterQuery,
@@ -84,7 +84,7 @@ export function runRoutes(services: Services): Route[] {
   const holdingPlace = <T>(call: Call, open: (place: Place) => Promise<T>): Promise<T> =>
     registry.streams.hold(call.payer, open)
 
-  const background = (run: Run): Reply => ({ json: runView(run), headers: headersOf(run, 'stream') })
+  const background = (run: Run): Reply => ({ json: createdView(run), headers: headersOf(run, 'stream') })
 
   const stream = (call: Call<RunBody>, made: () => Promise<Run>): Promise<typeof HANDLED> =>
     holdingPlace(call, async (place) => {

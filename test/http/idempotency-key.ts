@@ -1,7 +1,7 @@
 // The Idempotency-Key: a client that does not know whether its request has arrived sends it again, and again, and there is one run.
 import t, { type Test } from 'tap'
 import { startChild } from '../fixtures/child.ts'
-import { type Answer, asked, at, homeOf, listIn, type Person, signIn, textIn } from '../fixtures/gateway.ts'
+import { type Answer, asked, at, homeOf, listIn, type Person, signIn } from '../fixtures/gateway.ts'
 import { type FakeModel, scripted, startModel } from '../fixtures/model.ts'
 import type { Stream } from '../fixtures/stream.ts'
 
@@ -107,7 +107,7 @@ t.test(`${REQUESTS} requests at once with one key and without a thread are one r
 })
 
 t.test('requests that wait, or do not, get one answer each of the one run', async (t) => {
-  const { model, person } = await open(t)
+  const { model, options, child, person } = await open(t)
   const thread = await person.thread()
   const some = (way: string, key: string): Promise<Answer[]> =>
     Promise.all(
@@ -118,9 +118,18 @@ t.test('requests that wait, or do not, get one answer each of the one run', asyn
     background.map(({ status }) => status),
     Array(REQUESTS).fill(200)
   )
-  const ids = new Set(background.map(({ body }) => textIn(body, 'run_id')))
-  t.equal(ids.size, 1)
-  await (await person.join(`/api/threads/${thread}/runs/${[...ids][0]}`)).whole()
+  const path = background[0]!.headers.get('content-location')!
+  await (await person.join(path)).whole()
+  await child.kill()
+  person.url = (await startChild(t, options)).url
+  const later = await some('', 'background')
+  t.equal(
+    new Set([...background, ...later].map(({ text }) => text)).size,
+    1,
+    'the same to the letter, also after a restart'
+  )
+  t.match(background[0]!.body, { run_id: path.split('/').at(-1), status: 'pending' })
+  t.match((await person.get(path)).body, { status: 'success', message_count: 1 })
   const waited = await some('/wait', 'wait')
   t.equal(new Set(waited.map(({ text }) => text.trim())).size, 1)
   t.match(at(listIn(waited[0]!.body, 'messages').at(-1), 'content'), /^d0 d1 .* d19 $/)

@@ -6,7 +6,7 @@ import { type Authorization, mayAccess, route, type Route, type UserCall } from 
 import { id, listOf, objectOf } from '../../http/schema.ts'
 import { arrayOf, nothing, one, ref } from '../../routes/answers.ts'
 import { Authorizer, bodyOf, withBody } from '../../routes/authorization.ts'
-import { runView } from '../../routes/run-view.ts'
+import { createdView } from '../../routes/run-view.ts'
 import { alreadyEnded, type RunBody, runBody, startStateless, threadIdIn } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
 
@@ -28,7 +28,7 @@ export function runsAtOnceRoutes(services: Services): Route[] {
   const batch = async (call: UserCall<v.InferOutput<typeof batchBody>>) => {
     const started: Run[] = []
     for (const [at, body] of call.body.entries()) started.push(await startStateless(services, { ...call, body }, at))
-    return { json: started.map(runView) }
+    return { json: started.map(createdView) }
   }
 
   /** The named runs, or all of the caller's in flight; only in threads the caller may write to. */
