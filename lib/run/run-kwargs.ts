@@ -5,6 +5,7 @@ import { withoutReserved } from '../base/reserved.ts'
 import { type InputMessage, readMessages } from '../conversation/message.ts'
 import type { Op } from '../store/store.ts'
 import { isInternal } from '../thread/state.ts'
+import { type Filter, filterOf } from './log/filter.ts'
 import type { StateInput } from './run-state.ts'
 import {
   type HumanMessage,
@@ -16,10 +17,27 @@ import {
   isObject
 } from '../base/types.ts'
 
+/** LangChain's events, as a stream mode. */
+const EVENTS = 'events'
+
 /** The run's stream modes: the default for joiners that name none. */
 export function modesOf(run: Run): string[] {
   const modes = run.kwargs.stream_mode
   return Array.isArray(modes) ? modes.filter((mode) => typeof mode === 'string') : ['values']
+}
+
+/**
+ * What a reader that names these modes is shown of the run; null: the run's own. `events` count where the run logs them: elsewhere clients
+ * name them as well, and are shown as if they had not [design 5].
+ */
+export function filterFor(run: Run, modes: readonly string[] | null): Filter {
+  const own = modesOf(run)
+  return filterOf((modes ?? own).filter((mode) => mode !== EVENTS || own.includes(EVENTS)))
+}
+
+/** The modes of a run to be. Only graphs have `events`. */
+export function ownModes(asked: readonly string[], isOfGraphs: boolean): string[] {
+  return asked.filter((mode) => isOfGraphs || mode !== EVENTS)
 }
 
 /** Webhook URL; null: none. */

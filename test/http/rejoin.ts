@@ -237,3 +237,24 @@ t.test('mode messages: wherever a reader is cut, every message arrives complete,
     t.same([...completed(seen), ...completed(rest)], completed(whole), `cut after ${event} ${last}`)
   }
 })
+
+t.test('modes that this agent has not are ignored, `events` too; nothing left is values [design 5]', async (t) => {
+  const person = await signIn(await startChild(t))
+  const thread = await person.thread()
+  const rows = [
+    [['events'], ['values']],
+    [['nonsense', 'events'], ['values']],
+    [['events', 'messages-tuple'], ['messages-tuple']],
+    [
+      ['events', 'custom', 'values'],
+      ['custom', 'values']
+    ]
+  ] as const
+  for (const [asked, same] of rows) {
+    const stream = await person.stream(thread, '/demo deltas=5 rate=0', { stream_mode: asked })
+    const shown = await stream.whole()
+    t.ok(shown.length > 2, 'more than its beginning and its end')
+    t.same(await (await person.join(stream.runPath)).whole(), shown, 'and by default to who joins')
+    for (const modes of [asked, same]) t.same(await (await person.join(stream.runPath, null, modes)).whole(), shown)
+  }
+})

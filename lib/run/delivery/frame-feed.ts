@@ -1,11 +1,11 @@
 // One run as a reader of the whole thread sees it: the frames of its modes, each with the run's place in the thread
 // before its own position, and a last one that says the run is done.
 import type { Run } from '../../base/types.ts'
-import { type Filter, filterOf } from '../log/filter.ts'
+import type { Filter } from '../log/filter.ts'
 import type { RunLog } from '../log/run-log.ts'
 import { cursorText, frameText, type Position, readPosition, stopError, bit, Kind } from '../log/frame.ts'
 import type { Loaded } from '../log/stored-frames.ts'
-import { modesOf } from '../run-kwargs.ts'
+import { filterFor } from '../run-kwargs.ts'
 import { Accumulator } from './accumulator.ts'
 import type { Fed, RunFeed } from './thread-reader.ts'
 
@@ -47,7 +47,7 @@ export class FrameFeed implements RunFeed {
 
   /** @param start the reader's position in the run */
   constructor(run: Run, log: RunLog, start: Position, { modes, prefix }: FeedOptions) {
-    this.filter = modes === 'lifecycle' ? LIFECYCLE : filterOf(modes ?? modesOf(run))
+    this.filter = modes === 'lifecycle' ? LIFECYCLE : filterFor(run, modes)
     this.#prefix = prefix
     this.#run = run
     this.#log = log

@@ -6,12 +6,11 @@ import { Joiner, type JoinerStanding, type JoinRequest } from '../delivery/joine
 import type { CloseReason, OpenStream, Place, ReaderHooks, Streams } from '../delivery/streams.ts'
 import { type StreamRequest, ThreadJoiner, type ThreadRequest, ThreadsJoiner } from '../delivery/thread-joiner.ts'
 import type { OpenedRun, ThreadRuns } from '../delivery/thread-reader.ts'
-import { filterOf } from '../log/filter.ts'
 import { RunLog } from '../log/run-log.ts'
 import { finalSnapshot, type Snapshot } from '../log/snapshot.ts'
 import type { Position } from '../log/frame.ts'
 import type { LogStore } from '../log/stored-frames.ts'
-import { modesOf } from '../run-kwargs.ts'
+import { filterFor } from '../run-kwargs.ts'
 import type { RunActor } from './actor.ts'
 import { Poller } from '../../base/poller.ts'
 import { warnUnexpected } from '../../base/errors.ts'
@@ -251,7 +250,7 @@ export class RunReaders {
     place: Place,
     onLeft: ((why: CloseReason) => void) | null = null
   ): void {
-    const filter = filterOf(request.modes ?? modesOf(log.run))
+    const filter = filterFor(log.run, request.modes ?? null)
     const joiner = new Joiner(request, log, filter, start, this.#joinerHooks, onLeft)
     this.#add(joiner, place)
     joiner.pump()
