@@ -263,7 +263,7 @@ t.test('with on_disconnect cancel the run ends when its creator has been away fo
   t.match(await room.row(run), { status: 'interrupted', stop_reason: 'disconnected' })
 })
 
-t.test('a creating request that is sent again renews the grace: it counts from the last time that one left', async (t) => {
+t.test('a creating request that is sent again renews the grace: it counts from when the last one left', async (t) => {
   const clock = Clock.stopFor(t)
   const room = await Room.open(t, { disconnectGraceMs: 3000 })
   const { run, wire: first } = await left(room, clock)
