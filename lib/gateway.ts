@@ -151,7 +151,8 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     adminId: async () => (await store.users.admin())?.id ?? null,
     graphs: graphPorts(store, committer, items, innerCalls, log),
     personas,
-    project
+    project,
+    hasPeers: Boolean(store.peers)
   })
   const policy = agentServices.rules && new AccessPolicy(agentServices.rules)
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent

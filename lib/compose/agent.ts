@@ -91,6 +91,8 @@ interface AgentServicesParts {
   /** Settings of langgraph.json besides its graphs; null: there is no such file. */
   readonly project: ProjectSettings | null
   readonly observer?: AgentObserver
+  /** Other processes have the same home, and may change its files. */
+  readonly hasPeers: boolean
 }
 
 /** Timeout for flushing the memory queue at shutdown, in ms. */
@@ -105,7 +107,8 @@ export async function composeAgent({
   adminId,
   graphs,
   personas,
-  project
+  project,
+  hasPeers
 }: AgentServicesParts): Promise<AgentServices> {
   const reporting: Reporting = { log, observer }
   const workspace = new Workspace(paths)
@@ -123,11 +126,21 @@ export async function composeAgent({
     extensions,
     onBroken: (path, error) => log.warn({ path, err: error }, 'a skill cannot be used')
   })
+  const toolServersOf = async (of: Config) => storedServers(await extensions.read(), commandPolicy(of), log)
+  /** The file from which they were configured. */
+  let configured = ''
+  const changedServers = async () => {
+    const stamp = await extensions.stamp()
+    if (stamp === configured) return null
+    configured = stamp
+    return toolServersOf(config)
+  }
   const toolServers = new ToolServers({
     egress: new Egress(config.mcp.allowed_networks),
     connectTimeoutMs: config.mcp.connect_timeout_ms,
     callTimeoutMs: config.mcp.call_timeout_ms,
-    log
+    log,
+    ...(hasPeers && { changed: changedServers })
   })
   const lead = () =>
     createAgent({
@@ -167,7 +180,7 @@ export async function composeAgent({
         log.warn({ err: error }, 'assistants could not be adopted')
       )
       await extensions.protect()
-      toolServers.configure(storedServers(await extensions.read(), commandPolicy(config), log))
+      toolServers.configure(await toolServersOf(config))
     },
     forget: async (threadId, userId) => {
       queue.forget(threadId)
@@ -192,7 +205,7 @@ export async function composeAgent({
       {
         options: ['mcp.stdio_commands', 'mcp.env_allowed'],
         prepare: async (next) => {
-          const servers = storedServers(await extensions.read(), commandPolicy(next), log)
+          const servers = await toolServersOf(next)
           // They stand in a file of their own.
           return () => (toolServers.configure(servers) ? ['tool_servers'] : [])
         }

@@ -1,6 +1,6 @@
 // The extensions file: tool servers, and which skills are enabled. One file for both, as clients of this API expect; it
 // contains secrets, so only its owner may read it.
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { randomUUID } from 'node:crypto'
 import { isObject, type JsonObject } from '../base/types.ts'
@@ -53,6 +53,12 @@ export class Extensions {
   /** Encrypts servers that are plain. @throws Error as `read` */
   async protect(): Promise<void> {
     if (this.#seal && Object.keys((await this.#file()).mcpServers).length > 0) await this.change((file) => file)
+  }
+
+  /** Another one whenever the file is another: each change makes a new file. */
+  async stamp(): Promise<string> {
+    const found = await stat(this.path).catch(nullIfMissing)
+    return found === null ? '' : `${found.ino} ${found.mtimeMs} ${found.size}`
   }
 
   /** @throws Error if the file is unreadable or invalid; using part of it would lose the rest at the next change */

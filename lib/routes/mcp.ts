@@ -122,6 +122,7 @@ export function mcpRoutes({ config, extensions, toolServers, log, audit }: McpSe
       path,
       summary: 'Tool servers with their states; for administrators also their configuration, with secrets masked',
       handler: async ({ user }) => {
+        await toolServers.refresh()
         const file = await extensions.read()
         return user?.system_role === 'admin' ? view(file) : outline(file)
       }

@@ -1,4 +1,5 @@
-// Tool servers are processes that we start: they end with us, however we end, and whatever they have started ends with them.
+// Tool servers are processes that we start: they end with us, however we end, and whatever they have started ends with them. Two
+// gateways on one home have the same ones.
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -6,7 +7,9 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { isAlive } from '../fixtures/alive.ts'
 import { type Child, startChild } from '../fixtures/child.ts'
-import { at, PASSWORD, Person, until } from '../fixtures/gateway.ts'
+import { at, listIn, PASSWORD, Person, until } from '../fixtures/gateway.ts'
+import { scripted } from '../fixtures/model.ts'
+import { onOther, startPair } from '../fixtures/pair.ts'
 
 const STUBBORN = fileURLToPath(new URL('../fixtures/stubborn-server.js', import.meta.url))
 const EVERYTHING = createRequire(import.meta.url).resolve('@modelcontextprotocol/server-everything/dist/index.js')
@@ -60,4 +63,27 @@ t.test('[needs N38] a server that is taken out of the configuration ends, and th
   await configure({})
   await until(allGone(processes), 'all have ended')
   t.notOk(gateway.hasExited)
+})
+
+t.test('tool servers that one process is given are those of the other too, from its next run on', async (t) => {
+  const { a, b, onB, model } = await startPair(t, {
+    config: { mcp: { stdio_commands: ['node'], connect_timeout_ms: 30_000 } }
+  })
+  const admin = new Person(a.url)
+  await admin.post('/api/v1/auth/initialize', { email: 'admin@example.com', password: PASSWORD })
+  const configure = async (mcp_servers: object) =>
+    t.equal((await admin.ask('PUT', '/api/mcp/config', { body: { mcp_servers } })).status, 200)
+  const isOffered = async () => {
+    await onB.post('/api/runs/wait', { input: { messages: [{ role: 'user', content: scripted({ text: 'so' }) }] } })
+    return listIn(model.requests.at(-1)?.body ?? {}, 'tools').some(
+      (tool) => at(tool, 'function', 'name') === 'everything_echo'
+    )
+  }
+  t.equal(await isOffered(), false)
+  await configure({ everything: { type: 'stdio', command: 'node', args: [EVERYTHING, 'stdio'] } })
+  await until(isOffered, 'the other process offers its tools')
+  const { body } = await onOther(admin, b).get('/api/mcp/config')
+  t.equal(at(body, 'mcp_servers', 'everything', 'status', 'state'), 'ready')
+  await configure({})
+  t.equal(await isOffered(), false)
 })

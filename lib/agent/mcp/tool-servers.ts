@@ -9,6 +9,8 @@ import type { McpOAuth, McpServerConfig, McpServerConfigs } from './command-poli
 
 interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange' | 'processGroups' | 'tokens'> {
   readonly log: { warn(fields: object, text: string): void }
+  /** Asked before a run: what another process has configured meanwhile; null: nothing new. Default: nobody else configures them. */
+  readonly changed?: () => Promise<McpServerConfigs | null>
 }
 
 /** Model servers refuse longer names. */
@@ -59,11 +61,21 @@ export class ToolServers implements ToolSource {
     return hasChanged
   }
 
+  /** Takes what another process has configured. */
+  async refresh(): Promise<void> {
+    const configs = await this.#options.changed?.().catch((error: unknown) => {
+      this.#options.log.warn({ err: error }, 'the tool servers that another process has configured cannot be read')
+      return null
+    })
+    if (configs) this.configure(configs)
+  }
+
   status(name: string): McpStatus {
     return this.#entries.get(name)?.connection.status ?? { state: 'off', last_error: null, tools: [] }
   }
 
   async open(_context: JsonObject = {}, isResumed = false): Promise<Toolbox> {
+    if (this.#options.changed) await this.refresh()
     await this.#settled(isResumed ? this.#options.connectTimeoutMs : SETTLE_MS)
     const used = [...this.#entries].map(([name, entry]) => {
       entry.users++
