@@ -6,7 +6,9 @@ import { newThread } from '../../lib/thread/thread.ts'
 import { wellFormed, wellFormedJson } from '../../lib/base/json.ts'
 import { aCall, anAnswer, aResult, request, response } from '../fixtures/agent.ts'
 import { databaseSection, onEachBackend } from '../fixtures/backends.ts'
-import { asked, at, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
+import { asked, at, listIn, openSite, type Person, signIn, textIn } from '../fixtures/gateway.ts'
+import { scripted, startModel } from '../fixtures/model.ts'
+import { textOf } from '../fixtures/stream.ts'
 
 const HALF = 'a\ud83d'
 const WHOLE = 'a\ufffd'
@@ -140,4 +142,31 @@ onEachBackend(t, 'what was stored with halves before is read well-formed', async
   const answer = await person.post('/api/threads/old/runs/wait', asked('hello'))
   t.notMatch(answer.text, /\\ud[89a-f]|__error__/i, 'an agent is told nothing else either')
   t.match(answer.text, WHOLE)
+})
+
+t.test('half a character that a model ends with is the same in stream, state and events [design 5]', async (t) => {
+  const model = await startModel()
+  t.teardown(() => model.stop())
+  const models = [{ name: 'main', base_url: model.baseUrl, api_key: 'k', model: 'fixture' }]
+  const person = await signIn(await openSite(t, { config: { models, title: { enabled: false } } }))
+  const rows = [
+    [['"x\\ud83d"', '"\\ude00y"', '"\\ud83d"'], 'x😀y\ufffd'],
+    [['"\\ud83d"'], '\ufffd'],
+    [['"\\ude00x"'], '\ufffdx']
+  ] as const
+  for (const [raw, text] of rows) {
+    const thread = await person.thread()
+    const stream = await person.stream(thread, scripted({ raw }), { stream_mode: ['messages-tuple'] })
+    t.equal(textOf(await stream.whole()), text)
+    const messages = listIn((await person.get(`/api/threads/${thread}/state`)).body, 'values', 'messages')
+    t.equal(at(messages.at(-1), 'content'), text, 'the state')
+    const events = listIn((await person.get(`${stream.runPath}/events`)).body)
+    const one = (type: string) =>
+      at(
+        events.find((event) => at(event, 'event_type') === type),
+        'content'
+      )
+    t.equal(at(one('ai_message'), 'content'), text, 'the reply')
+    t.equal(at(one('llm_response'), 'choices', 0, 'message', 'content'), text, 'the trace')
+  }
 })

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import {
   begun,
   callTextsOf,
+  ended,
   excessOf,
   fold,
   GROWN,
@@ -93,7 +94,8 @@ export class ChatCompletion {
   }
 
   completion(): Completion {
-    const { text, reasoning, usage } = this.#message
+    // As readers were shown it: half a character that has stayed alone is one of them.
+    const { text, reasoning, usage } = ended(this.#message)
     return {
       responseId: this.#responseId || randomUUID(),
       text: String(text),
