@@ -25,6 +25,7 @@ async function addedUp(t: Test, person: Person, thread: string): Promise<number>
   t.equal(sum(rows.map((row) => at(row, 'total_tokens'))), total, 'the runs')
   t.equal(sum(members('by_model').map((one) => at(one, 'tokens'))), total, 'the models')
   t.equal(sum(members('by_caller')), total, 'the callers')
+  t.strictSame(Object.keys(at(body, 'by_model') as object), ['main'], 'a call that was broken off is of its model too')
   t.equal(Number(at(body, 'total_input_tokens')) + Number(at(body, 'total_output_tokens')), total, 'in and out')
   t.equal(at(body, 'total_runs'), rows.length)
   t.equal(await ofEvents(person, thread, rows), total, 'the answers among the events, and what was broken off')
@@ -88,6 +89,12 @@ t.test('sums by caller, by model, by run and by thread are one, for success, err
   t.match((await person.get(cancelled)).body, { status: 'interrupted', total_tokens: 55 + 44 })
   t.equal(await addedUp(t, person, thread), before + 99)
 
+  const first = model.requests.length
+  const cut = await person.run(thread, scripted({ deltas: 10_000, rate: 100, usageEarly: usage(3, 0)[0]! }))
+  await until(() => (model.requests[first]?.deltas ?? 0) > 3, 'its only answer has begun')
+  await person.post(`${cut}/cancel?wait=true`)
+  t.equal(await addedUp(t, person, thread), before + 99 + 3)
+
   const later = model.requests.length
   const killed = await person.run(thread, scripted({ calls: [CALL], deltas: 10_000, rate: 100, usage: usage(70, 7) }))
   await until(() => (model.requests[later + 1]?.deltas ?? 0) > 100, 'its second answer has begun, its first is stored')
@@ -95,5 +102,5 @@ t.test('sums by caller, by model, by run and by thread are one, for success, err
   site = await open(t, model, home)
   person.url = site.url
   t.match((await person.get(killed)).body, { status: 'error', total_tokens: 77 })
-  t.equal(await addedUp(t, person, thread), before + 99 + 77)
+  t.equal(await addedUp(t, person, thread), before + 99 + 3 + 77)
 })

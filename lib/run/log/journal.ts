@@ -291,6 +291,7 @@ export class Journal {
   #request({ caller, model, messages, messageId }: AgentRecord & { type: 'llm_request' }): void {
     this.#openModelCalls.add(++this.#llmCalls, caller, messageId)
     this.usage.called(model)
+    if (caller === 'lead_agent') this.#modelName = model
     const aside = caller !== 'lead_agent' && messageId !== undefined && { message_id: messageId }
     const about: JsonObject = { caller, llm_call_index: this.#llmCalls, ...aside }
     this.#add('llm_request', 'trace', { model, messages: [...messages] }, about)
