@@ -1,5 +1,5 @@
-// Helpers of all rooms for waiting: a limit of time for work, giving up when a signal aborts, the delay before the next try, and those who
-// wait for one answer.
+// Helpers of all rooms for waiting: a limit of time for work, giving up when a signal aborts, the delay before the next try, and waiting
+// with others.
 
 /** Resolves like `work`, or with undefined after `ms` milliseconds; with `late` it rejects with that error then. Rejects like `work`. */
 export async function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T>
@@ -61,30 +61,20 @@ export function backoffMs(failed: number, { first, most, factor = 2 }: Backoff):
   return Math.min(first * factor ** failed, most)
 }
 
-/** Those who wait for the same answer, each until it is given or its own signal aborts. */
-export class Waiters<T> {
-  readonly #tellers = new Set<(answer: T | null) => void>()
-
-  get size(): number {
-    return this.#tellers.size
-  }
-
-  /** Resolves with the answer, or with null when `signal` aborts. */
-  wait(signal?: AbortSignal): Promise<T | null> {
-    if (signal?.aborted) return Promise.resolve(null)
-    return new Promise((resolve) => {
-      const giveUp = () => tell(null)
-      const tell = (answer: T | null) => {
-        this.#tellers.delete(tell)
-        signal?.removeEventListener('abort', giveUp)
-        resolve(answer)
-      }
-      this.#tellers.add(tell)
-      signal?.addEventListener('abort', giveUp)
-    })
-  }
-
-  tell(answer: T): void {
-    for (const tell of [...this.#tellers]) tell(answer)
-  }
+/**
+ * Waits with others, who are all told the same: whoever tells calls each of them. Resolves with what is told, or with null when `signal`
+ * aborts.
+ */
+export function waitWith<T>(others: Set<(told: T | null) => void>, signal?: AbortSignal): Promise<T | null> {
+  if (signal?.aborted) return Promise.resolve(null)
+  return new Promise((resolve) => {
+    const giveUp = () => tell(null)
+    const tell = (told: T | null) => {
+      others.delete(tell)
+      signal?.removeEventListener('abort', giveUp)
+      resolve(told)
+    }
+    others.add(tell)
+    signal?.addEventListener('abort', giveUp)
+  })
 }

@@ -21,7 +21,7 @@ import type { Caller } from '../base/loopback.ts'
 import { configWithoutReserved, withoutReserved } from '../base/reserved.ts'
 import { originKept } from '../base/tracing.ts'
 import type { RunOrder, StatelessOrder } from '../run/lifecycle/runs.ts'
-import { contextOf, ownModes } from '../run/run-kwargs.ts'
+import { contextOf, servedModes } from '../run/run-kwargs.ts'
 import { type Assistants, NAME, type RunAssistant, withAssistant } from '../thread/assistants.ts'
 import type { User } from '../base/accounts.ts'
 import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../base/types.ts'
@@ -374,7 +374,8 @@ function kwargsOf(
     command: body.command ?? null,
     ...(body.continue_from && { continue_from: body.continue_from }),
     checkpoint_id: body.checkpoint_id || checkpoint,
-    stream_mode: ownModes(body.stream_mode ?? ['values'], isOfGraphs),
+    // Only graphs have events.
+    stream_mode: [...servedModes(body.stream_mode ?? ['values'], isOfGraphs)],
     on_disconnect: body.on_disconnect ?? runs.on_disconnect,
     durability: body.durability ?? (resumes ? 'sync' : 'async'),
     ...(body.after_seconds && { after_seconds: body.after_seconds }),

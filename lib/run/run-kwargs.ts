@@ -32,12 +32,12 @@ export function modesOf(run: Run): string[] {
  */
 export function filterFor(run: Run, modes: readonly string[] | null): Filter {
   const own = modesOf(run)
-  return filterOf((modes ?? own).filter((mode) => mode !== EVENTS || own.includes(EVENTS)))
+  return filterOf(servedModes(modes ?? own, own.includes(EVENTS)))
 }
 
-/** The modes of a run to be. Only graphs have `events`. */
-export function ownModes(asked: readonly string[], isOfGraphs: boolean): string[] {
-  return asked.filter((mode) => isOfGraphs || mode !== EVENTS)
+/** The modes that count of those asked for. */
+export function servedModes(asked: readonly string[], hasEvents: boolean): readonly string[] {
+  return hasEvents || !asked.includes(EVENTS) ? asked : asked.filter((mode) => mode !== EVENTS)
 }
 
 /** Webhook URL; null: none. */

@@ -1,7 +1,7 @@
 // A run of another process as its readers here see it: a stored log whose head moves when the owner announces more, or a poll finds it.
 import type { Store } from '../../store/store.ts'
 import { type Run, isInFlight } from '../../base/types.ts'
-import { Waiters } from '../../base/waiting.ts'
+import { waitWith } from '../../base/waiting.ts'
 import { RunLog } from '../log/run-log.ts'
 import type { LogStore } from '../log/stored-frames.ts'
 
@@ -22,7 +22,7 @@ export class RunReplica {
   #reading: Promise<void> | null = null
   /** What is to be read next. */
   #wanted: { isRowStale: boolean } | null = null
-  readonly #waitingForEnd = new Waiters<boolean>()
+  readonly #waitingForEnd = new Set<(isStored: boolean | null) => void>()
   /** Its owner, as far as known. */
   owner: string | null = null
 
@@ -50,7 +50,7 @@ export class RunReplica {
    */
   async ended(signal?: AbortSignal): Promise<boolean | null> {
     if (this.log.isClosed || this.#isGone) return this.log.isClosed
-    const isStored = await this.#waitingForEnd.wait(signal)
+    const isStored = await waitWith(this.#waitingForEnd, signal)
     if (isStored === null && !this.isWanted) this.#deps.onIdle()
     return isStored
   }
@@ -67,7 +67,7 @@ export class RunReplica {
   }
 
   #tellEnd(isStored: boolean): void {
-    this.#waitingForEnd.tell(isStored)
+    for (const tell of this.#waitingForEnd) tell(isStored)
     if (!this.isWanted) this.#deps.onIdle()
   }
 

@@ -9,7 +9,7 @@ import { withoutUser } from '../../base/scope.ts'
 import { fromOrigin, inSpan } from '../../base/tracing.ts'
 import type { Op, Store } from '../../store/store.ts'
 import type { JsonObject, Run } from '../../base/types.ts'
-import { Waiters } from '../../base/waiting.ts'
+import { waitWith } from '../../base/waiting.ts'
 import type { Committer } from '../commit/committer.ts'
 import type { Journal } from '../log/journal.ts'
 import { attemptAfter, type LogBounds, type Position } from '../log/frame.ts'
@@ -78,7 +78,7 @@ export class RunActor implements RecorderEvents {
   #runTimer: NodeJS.Timeout | null = null
   #settleTimer: NodeJS.Timeout | null = null
   /** Waiters for the stored end, with a timeout. */
-  readonly #waitingForEnd = new Waiters<boolean>()
+  readonly #waitingForEnd = new Set<(isStored: boolean | null) => void>()
   #course: Promise<void> | null = null
   /** How often the run was begun, with this time. */
   readonly #attempt: number
@@ -290,7 +290,7 @@ export class RunActor implements RecorderEvents {
         'the end of a run could not be stored in time: its streams are reset'
       )
     this.log.resetReaders()
-    this.#waitingForEnd.tell(false)
+    this.#tellEnd(false)
     this.#settleTimer = null
     this.#armSettleTimeout()
   }
@@ -298,7 +298,11 @@ export class RunActor implements RecorderEvents {
   /** Resolves with true when the end is stored, with false after the timeout; null: `signal` has aborted. */
   async settled(signal?: AbortSignal): Promise<boolean | null> {
     if (isFinal(this.#phase)) return this.#phase !== 'abandoned'
-    return this.#waitingForEnd.wait(signal)
+    return waitWith(this.#waitingForEnd, signal)
+  }
+
+  #tellEnd(isStored: boolean): void {
+    for (const tell of this.#waitingForEnd) tell(isStored)
   }
 
   /**
@@ -329,7 +333,7 @@ export class RunActor implements RecorderEvents {
     if (this.#settleTimer) clearTimeout(this.#settleTimer)
     this.#resolveClosed()
     this.#resolveAtRest()
-    this.#waitingForEnd.tell(isStored)
+    this.#tellEnd(isStored)
   }
 
   /**
