@@ -1,5 +1,6 @@
 // Graphs in this process on LangGraph's own machinery: what LangGraph's development server answers, ours does. The names of the tests
 // are the lines of the list of gaps.
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { emptyCheckpoint, MemorySaver } from '@langchain/langgraph-checkpoint'
 import t, { type Test } from 'tap'
@@ -806,3 +807,27 @@ async function faultsOf(t: Test, site: GraphSite, { oddities, isPython }: Langua
     t.match(await client.runs.wait(thread, 'odd', { input: { what: 'fine' } }), { what: 'fine' })
   })
 }
+
+for (const isolation of ['none', 'worker'])
+  t.test(`what a graph has left is there when it is not, isolation ${isolation}`, async (t) => {
+    const config = (folder: string) => ({ agent: { runtime: 'graphs', config: folder }, graphs: { isolation } })
+    const folder = graphsFolder(t, 'newest', { agent: 'graph', steps: 'steps' })
+    const before = await openSite(t, { config: config(folder) })
+    const person = await signIn(before)
+    const thread = await person.thread()
+    const path = `/api/threads/${thread}`
+    t.equal((await person.post(`${path}/runs/wait`, { assistant_id: 'steps', input: FOO })).status, 200)
+    const seen = async () => {
+      const [state, history] = [await person.get(`${path}/state`), await person.post(`${path}/history`)]
+      return { state: at(state.body, 'values'), ids: listIn(history.body).map((one) => at(one, 'checkpoint_id')) }
+    }
+    const said = await seen()
+    t.match(said, { state: { messages: [{ content: 'foo' }], steps: ['step 0', 'step 1', 'step 2'] } })
+    await before.stop()
+    writeFileSync(join(folder, 'langgraph.json'), JSON.stringify({ graphs: { agent: './agent.mjs:graph' } }))
+    const after = await openSite(t, { home: before.home, config: config(folder) })
+    person.url = after.url
+    t.strictSame(await seen(), said)
+    t.same(at((await person.get(path)).body, 'values'), said.state)
+    t.equal((await person.post(`${path}/runs/wait`, { assistant_id: 'steps', input: FOO })).status, 404)
+  })

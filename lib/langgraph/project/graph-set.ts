@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../base/types.ts'
 import { objectOr } from '../../base/json.ts'
+import { GoneGraph, type SavedStates } from './gone-graph.ts'
 import type { CompiledGraph, LangGraph } from './library.ts'
 import { createSaver, SESSION, sessionFor } from './saver.ts'
 import type { GraphReads, SaverSession } from './saver-session.ts'
@@ -53,7 +54,7 @@ export type Access = 'threads.create_run' | 'threads.read' | 'threads.update' | 
 
 export class GraphSet {
   readonly #graphs: ReadonlyMap<string, LoadedGraph>
-  readonly #savers = new Map<LangGraph, object>()
+  readonly #savers = new Map<LangGraph, SavedStates>()
   readonly #sessions = new Map<string, SaverSession>()
   readonly #reads: GraphReads
 
@@ -70,6 +71,12 @@ export class GraphSet {
   /** `id` null: the first one. undefined: no such graph. */
   find(id: string | null): LoadedGraph | undefined {
     return id === null ? this.all[0] : this.#graphs.get(id)
+  }
+
+  /** Reads the states of a graph that is not there any more; null: there is none of JavaScript whose serializer could. */
+  gone(): GoneGraph | null {
+    const library = this.all.find(({ library }) => !library.isRemote)?.library
+    return library ? new GoneGraph(this.#saverOf(library)) : null
   }
 
   /** @param context of the run, also one of the past that is read again @throws Error of a factory */
@@ -92,7 +99,7 @@ export class GraphSet {
     return sessionFor(this.#sessions, this.#reads, id)
   }
 
-  #saverOf(library: LangGraph): object {
+  #saverOf(library: LangGraph): SavedStates {
     const saver = this.#savers.get(library) ?? createSaver(library, this.#sessions, this.#reads)
     this.#savers.set(library, saver)
     return saver

@@ -22,6 +22,7 @@ import type { GraphThreads, VersionedReads } from './graph-ports.ts'
 import { checkpointIn, knownPlaceIn, taskPlace } from './chunk-view.ts'
 import { commandOf } from './graph-run.ts'
 import { GraphSchemas, inServersWords } from './graph-schemas.ts'
+import type { ReadableGraph } from './gone-graph.ts'
 import type { Access, GraphSet, LoadedGraph } from './graph-set.ts'
 import type { CompiledGraph, StateSnapshot } from './library.ts'
 import { plain } from './plain.ts'
@@ -245,10 +246,11 @@ export class GraphStates implements StatePort {
     return graph && using(graph, () => graph.getState(configOf(threadId, place), { subgraphs }))
   }
 
-  async #graphFor(threadId: string, access: Access): Promise<CompiledGraph | null> {
+  async #graphFor(threadId: string, access: Access): Promise<ReadableGraph | null> {
     const id = await this.#threads.graphOf(threadId)
-    const loaded = id === null || id === undefined ? undefined : this.#set.find(id)
-    return loaded ? this.#make(loaded, threadId, access) : null
+    if (id === null || id === undefined) return null
+    const loaded = this.#set.find(id)
+    return loaded ? this.#make(loaded, threadId, access) : this.#set.gone()
   }
 
   /** @param given config of a factory; with a thread, that of its newest run is used */
@@ -270,14 +272,14 @@ export class GraphStates implements StatePort {
  * `checkpointId` null: the newest. LangGraph leaves out of a checkpoint that is named what its tasks have done since: of two at once, one of
  * which waits for an answer, what the other has written, as the run's stream has shown it.
  */
-async function snapshotAt(graph: CompiledGraph, threadId: string, checkpointId: string | null): Promise<StateSnapshot> {
+async function snapshotAt(graph: ReadableGraph, threadId: string, checkpointId: string | null): Promise<StateSnapshot> {
   const newest = await graph.getState(configOf(threadId, NOWHERE))
   const isIt = checkpointId === null || newest.config.configurable?.checkpoint_id === checkpointId
   return isIt ? newest : graph.getState(configOf(threadId, { checkpointId, namespace: '' }))
 }
 
 /** A graph made for this call alone. */
-async function using<T>(graph: CompiledGraph, work: () => T | Promise<T>): Promise<T> {
+async function using<T>(graph: ReadableGraph, work: () => T | Promise<T>): Promise<T> {
   try {
     return await work()
   } finally {
@@ -286,7 +288,7 @@ async function using<T>(graph: CompiledGraph, work: () => T | Promise<T>): Promi
 }
 
 /** As the structured response of LangChain's createAgent. */
-function hasUntrackedOutputs({ channels, outputChannels }: CompiledGraph): boolean {
+function hasUntrackedOutputs({ channels, outputChannels }: ReadableGraph): boolean {
   const outputs = Array.isArray(outputChannels) ? outputChannels : []
   return outputs.some((name) => {
     const channel = channels?.[String(name)]

@@ -16,6 +16,7 @@ import {
 } from '../../conversation/state.ts'
 import { hasMembers } from '../../base/json.ts'
 import { isObject, type JsonObject } from '../../base/types.ts'
+import type { SavedStates } from './gone-graph.ts'
 import type { LangGraph, RunnableConfig, Serde } from './library.ts'
 import { checkOwner } from './state-owner.ts'
 import { type CheckpointReads, type GraphReads, PartNumbers, type SaverSession } from './saver-session.ts'
@@ -57,7 +58,7 @@ export function createSaver(
   library: Pick<LangGraph, 'BaseCheckpointSaver'>,
   sessions: Sessions,
   reads: GraphReads
-): object {
+): SavedStates {
   return new (class Saver extends library.BaseCheckpointSaver {
     async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
       const { threadId, ns, checkpointId } = checkpointPlace(config)
