@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { signIn } from '../fixtures/gateway.ts'
 import { besieged, dial, WHOLE } from '../fixtures/siege.ts'
+import { SEED } from '../fixtures/size.ts'
 import { until } from '../fixtures/until.ts'
 import type { Child } from '../fixtures/child.ts'
 
@@ -13,7 +14,6 @@ const CASES = WHOLE ? 100_000 : 1_000
 const AT_ONCE = WHOLE ? 100 : 25
 /** A conversation that has not ended by then is ended: it may be a stream that would go on. */
 const SILENCE_MS = 300
-const SEED = Number(process.env.COLLOQUY_SEED ?? 18)
 
 const junk = fc.string({ unit: 'binary', maxLength: 20 })
 const oneOf = (...texts: string[]) => fc.constantFrom(...texts)
