@@ -81,6 +81,17 @@ t.test('a snippet has no marks of Markdown, unless what was found is in one', as
     t.equal(marked(query, text), shown, query)
 })
 
+t.test('a snippet of a long text is made of what stands around the first hit, whatever the rest is', (t) => {
+  const lines = 'Some **words** here.\n'.repeat(2_000)
+  t.match(marked('needle', `${lines}- a \`needle\` **here**\n${lines}`), / Some words here\. a \[needle\] here Some /)
+  t.match(marked('needle', `needle ${lines}`), /^\[needle\] Some words here\. (Some .*)?…$/)
+  t.match(marked('needle', `${lines}needle`), /^….* \[needle\]$/)
+  // Each of these takes the patterns that take marks out minutes, of a text of such a length.
+  for (const mark of [' ', '\t', '[', '![', '[a](', '*a ', '_a ', '\u0060', '\u0060a ', '  |a'])
+    t.match(marked('needle', `needle ${mark.repeat(300_000)}x`), /\[needle\]/, JSON.stringify(mark))
+  t.end()
+})
+
 t.test('any word of any text is found, and its snippet is made of the text', async () => {
   await fc.assert(
     fc.asyncProperty(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 60 }), async (text) => {

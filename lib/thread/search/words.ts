@@ -98,6 +98,9 @@ interface SnippetPart {
 /** Characters before the first hit, and of the whole. */
 const BEFORE = 40
 const SNIPPET = 200
+/** The same of what is read without its marks, in which there are more of them. More of a text is not: the patterns below are slow on it. */
+const READ_BEFORE = 400
+const READ = 1600
 
 /**
  * Marks of Markdown, which people do not read: of headings, lists, quotes, fences and rules at the beginning of a line, the bars of a table,
@@ -120,11 +123,24 @@ function readable(text: string): string {
 
 /** The part of a text around the first word that was looked for, without the marks of Markdown. */
 export function snippetOf(written: string, query: Query): SnippetPart[] {
-  const plain = partsAround(readable(written), query)
-  return plain.some(({ hit }) => hit) ? plain : partsAround(written, query)
+  const hits = firstHits(written, query)
+  const [from, to] = readAround(written, hits[0]?.from ?? 0)
+  const text = readable(written.slice(from, to))
+  const plain = partsAround(text, firstHits(text, query), { isBegun: from > 0, isCut: to < written.length })
+  return plain.some(({ hit }) => hit) ? plain : partsAround(written, hits)
 }
 
-function partsAround(text: string, { words, prefix }: Query): SnippetPart[] {
+/** What is read around a place: from the beginning of a line, if one is near. */
+function readAround(text: string, at: number): [from: number, to: number] {
+  if (text.length <= READ) return [0, text.length]
+  const near = Math.max(0, at - READ_BEFORE)
+  const line = near === 0 ? 0 : text.slice(near, at).indexOf('\n') + 1
+  const from = edge(text, near + line)
+  return [from, edge(text, Math.min(text.length, from + READ))]
+}
+
+/** The words that were looked for, as far as a snippet from the first of them reaches. */
+function firstHits(text: string, { words, prefix }: Query): readonly Word[] {
   const wanted = new Set(words)
   const isHit = ({ word, isTail }: Word) =>
     !isTail && (wanted.has(word) || (prefix !== null && word.startsWith(prefix)))
@@ -133,6 +149,11 @@ function partsAround(text: string, { words, prefix }: Query): SnippetPart[] {
     if (hits[0] && word.from > hits[0].from + SNIPPET) break
     if (isHit(word)) hits.push(word)
   }
+  return hits
+}
+
+/** `isBegun`, `isCut`: there is more before the text, or behind it. */
+function partsAround(text: string, hits: readonly Word[], { isBegun = false, isCut = false } = {}): SnippetPart[] {
   const first = hits[0]?.from ?? 0
   const start = edge(text, first <= BEFORE ? 0 : first - BEFORE)
   const end = edge(text, Math.min(text.length, start + SNIPPET))
@@ -143,7 +164,7 @@ function partsAround(text: string, { words, prefix }: Query): SnippetPart[] {
     else if (piece !== '') parts.push({ text: piece, hit })
   }
   let at = start
-  if (start > 0) add('…', false)
+  if (isBegun || start > 0) add('…', false)
   for (const { from, to } of hits) {
     if (from >= end) break
     if (to <= at) continue
@@ -151,7 +172,7 @@ function partsAround(text: string, { words, prefix }: Query): SnippetPart[] {
     add(text.slice(Math.max(at, from), Math.min(to, end)), true)
     at = Math.min(to, end)
   }
-  add(text.slice(at, end) + (end < text.length ? '…' : ''), false)
+  add(text.slice(at, end) + (isCut || end < text.length ? '…' : ''), false)
   return parts
 }
 
