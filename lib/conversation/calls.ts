@@ -89,28 +89,58 @@ export function growingCalls(message: GrowingMessage): ToolCall[] {
 
 /** Incomplete JSON as far as it came, like LangChain's chunks. */
 function parsePartialArgs(text: string): JsonObject | null {
-  const { head, closing } = closeJson(text)
-  return parseArgs(text) ?? parseArgs(head + closing) ?? parseArgs(head.replace(DANGLING, '') + closing)
+  const { head, closing, string } = closeJson(text)
+  return parseArgs(text) ?? parseArgs(head + closing) ?? parseArgs(head.slice(0, danglingAt(head, string)) + closing)
 }
 
-/** At the end of incomplete JSON: a comma, a key, or a value that may continue. */
-const DANGLING = /(,\s*)?("(?:[^"\\]|\\.)*"\s*(:\s*)?)?[-+.\w]*\s*$/
 /** Also half a character whose other half has not come. */
 const UNFINISHED_ESCAPE = /(?<!\\)((?:\\\\)*)\\(?:u[\da-f]{0,3}|ud[89ab][\da-f]{2})?$/i
 
-/** Incomplete JSON, with an open string ended, and the brackets that close it. */
-function closeJson(text: string): { readonly head: string; readonly closing: string } {
-  let closing = ''
+/** The last string that begins in a text. */
+interface LastString {
+  readonly from: number
+  /** Behind its quote. */
+  readonly to: number
+}
+
+/** Incomplete JSON, with an open string ended, and the brackets that close it. `string`: null: it has none. */
+function closeJson(text: string): {
+  readonly head: string
+  readonly closing: string
+  readonly string: LastString | null
+} {
+  const open: string[] = []
   let isString = false
+  let from = -1
+  let to = -1
   for (let at = 0; at < text.length; at++) {
     const char = text[at]
     if (isString && char === '\\') at++
-    else if (char === '"') isString = !isString
-    else if (!isString && char === '{') closing = `}${closing}`
-    else if (!isString && char === '[') closing = `]${closing}`
-    else if (!isString && (char === '}' || char === ']')) closing = closing.slice(1)
+    else if (char === '"') {
+      isString = !isString
+      if (isString) from = at
+      else to = at + 1
+    } else if (!isString && char === '{') open.push('}')
+    else if (!isString && char === '[') open.push(']')
+    else if (!isString && (char === '}' || char === ']')) open.pop()
   }
-  return { head: isString ? `${text.replace(UNFINISHED_ESCAPE, '$1')}"` : text, closing }
+  const head = isString ? `${text.replace(UNFINISHED_ESCAPE, '$1')}"` : text
+  const string = from < 0 ? null : { from, to: isString ? head.length : to }
+  return { head, closing: open.reverse().join(''), string }
+}
+
+/**
+ * Where incomplete JSON dangles at its end: from a comma, a key, or a value that may continue. From the end backwards, and by no pattern:
+ * each would be tried from every place of a text that may be long.
+ */
+function danglingAt(head: string, string: LastString | null): number {
+  let at = head.trimEnd().length
+  while (at > 0 && /[-+.\w]/.test(head[at - 1]!)) at--
+  const before = head.slice(0, at).trimEnd()
+  const keyEnd = before.endsWith(':') ? before.slice(0, -1).trimEnd().length : before.length
+  if (string?.to === keyEnd) at = string.from
+  const rest = head.slice(0, at).trimEnd()
+  return rest.endsWith(',') ? rest.length - 1 : at
 }
 
 /** Ends of a run, by which an answer that it breaks off says why it ended. */

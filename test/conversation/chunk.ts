@@ -225,6 +225,23 @@ t.test('arguments that are shown while they grow are an object at every place', 
   )
 })
 
+t.test('long arguments are shown while they grow as soon as short ones, whatever they end with', async (t) => {
+  const grown = (args: string) => growingCalls(folded({ calls: [callChunk(0, args, 'c', 'write')] }))[0]?.args
+  const long = 'a'.repeat(500_000)
+  for (const [end, more] of [
+    ['"', {}],
+    ['", "pa', {}],
+    ['", "path"', {}],
+    ['", "path": ', {}],
+    ['", "path": tr', {}],
+    ['", "path": [1, 2', { path: [1, 2] }],
+    ['", "path": [1, -', { path: [1] }]
+  ] as const)
+    t.strictSame(grown(`{"content": "${long}${end}`), { content: long, ...more }, end)
+  for (const noise of [`{"a": ${long}!`, `{"a": ${' '.repeat(500_000)}!`, `{"a": ${'[]'.repeat(250_000)}!`])
+    t.equal(grown(noise), undefined, 'what is no JSON is none')
+})
+
 t.test('what there is too much of is said', async (t) => {
   const limits = { characters: 10, calls: 2 }
   t.equal(excessOf(folded({ text: 'x'.repeat(10) }), limits), null)
