@@ -1,5 +1,6 @@
 // Which models and agents somebody may use by the groups that a provider has named: what a group is given is for that group alone.
 import type { User } from '../base/accounts.ts'
+import { fail } from '../base/errors.ts'
 import type { GroupRule } from './oidc-provider.ts'
 
 type Kind = 'models' | 'agents'
@@ -25,6 +26,24 @@ export class GroupAccess {
     if (groups === undefined || user?.system_role === 'admin') return true
     const { oauth_provider, groups: own = [] } = user ?? {}
     return own.some((group) => groups.has(keyOf(oauth_provider ?? '', group)))
+  }
+
+  /**
+   * The model that somebody has named, or else the operator's choice, or the first of these that the user may use; null: the first of all.
+   * @throws Failure model_not_allowed, also when all are for other groups
+   */
+  modelFor(
+    user: User | null,
+    named: string | null,
+    models: readonly { readonly name: string }[],
+    chosen: string | null = null
+  ): string | null {
+    if (named === null && chosen !== null) return chosen
+    const mayUse = (name: string) => this.mayUse('models', name, user)
+    const wanted = named ?? models[0]?.name
+    if (wanted === undefined || mayUse(wanted)) return named
+    const other = named === null ? models.find(({ name }) => mayUse(name)) : undefined
+    return other?.name ?? fail('model_not_allowed', { name: wanted })
   }
 
   /** The user with whom `mayUse` is asked; null where all may use everything, and nobody is looked up. */

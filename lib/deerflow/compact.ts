@@ -26,8 +26,10 @@ export function compactRoutes({
   states,
   store,
   ask,
+  access,
+  models,
   log
-}: Pick<Services, 'config' | 'states' | 'store' | 'ask' | 'log'>): Route[] {
+}: Pick<Services, 'config' | 'states' | 'store' | 'ask' | 'access' | 'models' | 'log'>): Route[] {
   const { enabled, keep_messages, model_name } = config.summarization
 
   const compact = async ({ params, body, user }: UserCall<Body>) => {
@@ -44,7 +46,7 @@ export function compactRoutes({
     if (plan === null) return reply(threadId, messages, covered, null)
     // The summary would be refused when the model has made it.
     if ((await store.runs.inFlight(threadId)).length > 0) throw fail('thread_in_flight', { id: threadId })
-    const model = body.model_name ?? model_name
+    const model = access.modelFor(user, body.model_name ?? null, models(), model_name)
     const summary = await ask(user.id, plan.question, model, AbortSignal.timeout(TIMEOUT_MS)).catch(
       (error: unknown) => {
         if (error instanceof Failure) throw error

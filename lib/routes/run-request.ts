@@ -23,7 +23,6 @@ import { originKept } from '../base/tracing.ts'
 import type { RunOrder, StatelessOrder } from '../run/lifecycle/runs.ts'
 import { contextOf, servedModes } from '../run/run-kwargs.ts'
 import { type Assistants, NAME, type RunAssistant, withAssistant } from '../thread/assistants.ts'
-import type { User } from '../base/accounts.ts'
 import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../base/types.ts'
 import { CHANNELS_MAX, checkCount, placeIn, readInput, refusedValue } from './input.ts'
 import type { Services } from './services.ts'
@@ -134,14 +133,6 @@ function nameIn(configuration: Configuration, key: 'model_name' | 'agent_name'):
   return typeof name === 'string' && name !== '' ? name : null
 }
 
-/** The model of a run that names none; null: the first. @throws Failure model_not_allowed when all are for other groups */
-function allowedModel({ agent, access }: Pick<Services, 'agent' | 'access'>, user: User | null): string | null {
-  const names = agent.models?.().map(({ name }) => name) ?? []
-  const [first] = names
-  if (first === undefined || access.mayUse('models', first, user)) return null
-  return names.find((name) => access.mayUse('models', name, user)) ?? fail('model_not_allowed', { name: first })
-}
-
 /** The thread that a stateless run continues, if the caller names one. */
 export function threadIdIn({ config }: RunBody): string | null {
   const id = isObject(config?.configurable) ? config.configurable.thread_id : null
@@ -188,10 +179,8 @@ export async function orderFor(
   const configuration = configurationOf(body, assistant, isOfGraphs ? await toldBeside(services, request) : {})
   const user = await access.userFor(userId)
   if (!access.mayUse('agents', assistant.graphId, user)) throw fail('agent_not_allowed', { name: assistant.graphId })
-  const modelName = nameIn(configuration, 'model_name') ?? allowedModel(services, user)
-  if (modelName !== null && !access.mayUse('models', modelName, user))
-    throw fail('model_not_allowed', { name: modelName })
   const models = agent.models?.() ?? []
+  const modelName = access.modelFor(user, nameIn(configuration, 'model_name'), models)
   const isKnown = [...models, ...services.models()].some(({ name }) => name === modelName)
   // The demo model takes any name.
   if (modelName !== null && models.length && !isKnown) throw fail('model_unknown', { name: modelName })

@@ -25,7 +25,13 @@ const Body = objectOf({
 })
 type Body = v.InferOutput<typeof Body>
 
-export function suggestionRoutes({ config, ask, log }: Pick<Services, 'config' | 'ask' | 'log'>): Route[] {
+export function suggestionRoutes({
+  config,
+  ask,
+  access,
+  models,
+  log
+}: Pick<Services, 'config' | 'ask' | 'access' | 'models' | 'log'>): Route[] {
   const { enabled, max_suggestions, model_name } = config.suggestions
 
   const isDemo = config.models.length === 0 && config.agent.runtime === 'lead'
@@ -34,10 +40,11 @@ export function suggestionRoutes({ config, ask, log }: Pick<Services, 'config' |
   const suggest = async ({ body, user }: UserCall<Body>): Promise<Reply> => {
     if (!enabled || body.messages.length === 0) return { json: { suggestions: [] } }
     const n = Math.min(body.n, max_suggestions)
+    const model = access.modelFor(user, body.model_name, models(), model_name)
     try {
       const messages = [{ role: 'user', content: question(body, n) }]
       const signal = AbortSignal.timeout(TIMEOUT_MS)
-      const text = await ask(user.id, messages, body.model_name ?? model_name, signal)
+      const text = await ask(user.id, messages, model, signal)
       return { json: { suggestions: read(text, n) } }
     } catch (error) {
       if (error instanceof Failure) throw error

@@ -2,6 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
 import { listIn, Person, textIn, until } from '../fixtures/gateway.ts'
+import { scripted, startModel } from '../fixtures/model.ts'
 import { Browser, openCompany } from '../fixtures/provider.ts'
 
 const AUTH = '/api/v1/auth'
@@ -96,10 +97,42 @@ t.test('groups give roles, models and agents, and the last administrator keeps t
   t.equal(status, 200)
   const run = await cid.person.get(headers.get('content-location') ?? '')
   t.notMatch(run.text, 'large', 'who names none gets the first that he may use')
+  const hidden = { context: { model_name: '' }, config: { configurable: { model_name: 'large' } } }
+  t.equal((await cid.person.post(`/api/threads/${threadId}/runs`, { input: { messages: [] }, ...hidden })).status, 403)
   people.set('ann', { email: 'ann@example.com', groups: [] })
   t.match(await meOf((await signIn('ann')).browser), { system_role: 'admin' })
   t.ok(site.logged.some(([, , text]) => text.includes('the last administrator keeps the role')))
 })
+
+t.test(
+  'a model of other groups is asked by no way beside runs: not where it is named, nor where none is',
+  async (t) => {
+    const model = await startModel()
+    t.teardown(() => model.stop())
+    const models = ['large', 'small'].map((name) => ({ name, model: `of-${name}`, base_url: model.baseUrl }))
+    const beside = { title: { enabled: false }, memory: { enabled: false }, summarization: { enabled: true, keep_messages: 2 } }
+    const groups = [{ name: 'research', models: ['large'] }]
+    const { people, signIn } = await openCompany(t, { groups }, { models, ...beside })
+    people.set('cid', { email: 'cid@example.com' })
+    const { person } = (await signIn('cid')).browser
+    const path = `/api/threads/${await person.thread()}`
+    const says = { input: { messages: [{ role: 'user', content: 'hello' }] } }
+    for (let turn = 0; turn < 4; turn++) t.equal((await person.post(`${path}/runs/wait`, says)).status, 200)
+    const messages = [{ role: 'user', content: scripted({ text: '["Why?"]' }) }]
+    const asks: readonly [string, object][] = [
+      [`${path}/suggestions`, { messages }],
+      [`${path}/compact`, {}]
+    ]
+    for (const [place, body] of asks) {
+      const named = await person.post(place, { ...body, model_name: 'large' })
+      t.match(named, { status: 403, body: { detail: 'The model large is for other groups' } }, place)
+      t.equal((await person.post(place, body)).status, 200, place)
+    }
+    t.equal((await person.post('/api/input-polish', { text: 'hi' })).status, 200)
+    t.equal(model.requests.length, 7)
+    t.strictSame([...new Set(model.requests.map(({ body }) => body.model))], ['of-small'])
+  }
+)
 
 t.test('allowlists, accounts that are there already, and accounts that may not be made', async (t) => {
   const rules = { allowed_domains: ['example.com'], allowed_groups: ['staff'], trusts_email: true }
