@@ -133,6 +133,14 @@ function nameIn(configuration: Configuration, key: 'model_name' | 'agent_name'):
   return typeof name === 'string' && name !== '' ? name : null
 }
 
+/** Models that are named anywhere: a graph finds them all, whichever counts here. */
+function modelsIn({ config, context }: Configuration): string[] {
+  const named = [context, config?.configurable, config?.context].map((part) =>
+    isObject(part) ? part.model_name : null
+  )
+  return named.filter((name): name is string => typeof name === 'string' && name !== '')
+}
+
 /** The thread that a stateless run continues, if the caller names one. */
 export function threadIdIn({ config }: RunBody): string | null {
   const id = isObject(config?.configurable) ? config.configurable.thread_id : null
@@ -180,6 +188,7 @@ export async function orderFor(
   const user = await access.userFor(userId)
   if (!access.mayUse('agents', assistant.graphId, user)) throw fail('agent_not_allowed', { name: assistant.graphId })
   const models = agent.models?.() ?? []
+  if (user !== null) for (const name of modelsIn(configuration)) access.modelFor(user, name, models)
   const modelName = access.modelFor(user, nameIn(configuration, 'model_name'), models)
   const isKnown = [...models, ...services.models()].some(({ name }) => name === modelName)
   // The demo model takes any name.

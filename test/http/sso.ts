@@ -97,8 +97,16 @@ t.test('groups give roles, models and agents, and the last administrator keeps t
   t.equal(status, 200)
   const run = await cid.person.get(headers.get('content-location') ?? '')
   t.notMatch(run.text, 'large', 'who names none gets the first that he may use')
-  const hidden = { context: { model_name: '' }, config: { configurable: { model_name: 'large' } } }
-  t.equal((await cid.person.post(`/api/threads/${threadId}/runs`, { input: { messages: [] }, ...hidden })).status, 403)
+  const [large, hiding] = [{ model_name: 'large' }, ['small', '']]
+  for (const model_name of hiding)
+    for (const named of [
+      { context: large, config: { configurable: { model_name } } },
+      { context: { model_name }, config: { configurable: large } }
+    ]) {
+      const body = { input: { messages: [] }, ...named }
+      const { status } = await cid.person.post(`/api/threads/${threadId}/runs`, body)
+      t.equal(status, 403, `a graph would find it: ${JSON.stringify(named)}`)
+    }
   people.set('ann', { email: 'ann@example.com', groups: [] })
   t.match(await meOf((await signIn('ann')).browser), { system_role: 'admin' })
   t.ok(site.logged.some(([, , text]) => text.includes('the last administrator keeps the role')))
@@ -110,7 +118,11 @@ t.test(
     const model = await startModel()
     t.teardown(() => model.stop())
     const models = ['large', 'small'].map((name) => ({ name, model: `of-${name}`, base_url: model.baseUrl }))
-    const beside = { title: { enabled: false }, memory: { enabled: false }, summarization: { enabled: true, keep_messages: 2 } }
+    const beside = {
+      title: { enabled: false },
+      memory: { enabled: false },
+      summarization: { enabled: true, keep_messages: 2 }
+    }
     const groups = [{ name: 'research', models: ['large'] }]
     const { people, signIn } = await openCompany(t, { groups }, { models, ...beside })
     people.set('cid', { email: 'cid@example.com' })
