@@ -175,6 +175,7 @@ const TABLE = {
 
   // Items of the long-term store.
   namespace_missing: [400, 'Namespace is required'],
+  namespace_reserved: [422, 'The namespace {namespace} is kept for the service'],
   namespace_invalid: [422, 'Namespace labels cannot be empty or contain periods. Received: {namespace}'],
   address_too_long: [422, 'The {what} has more than {max} characters'],
   item_too_large: [413, 'The value has more than {limit} bytes as JSON'],

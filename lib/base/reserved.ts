@@ -9,6 +9,9 @@ function isReserved(key: string): boolean {
   return NAMES.has(key) || PREFIXES.some((prefix) => key.startsWith(prefix))
 }
 
+/** Of a user's items those that the service keeps for itself, and believes: browsers that are told of answers. */
+export const OWN_NAMESPACE: readonly string[] = ['colloquy', 'push']
+
 /** A caller's metadata, context or `configurable`, without reserved keys [Auth 13]. */
 export function withoutReserved(given: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(given).filter(([key]) => !isReserved(key)))

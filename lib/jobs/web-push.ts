@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { fail, Failure } from '../base/errors.ts'
 import type { Grant } from '../base/accounts.ts'
+import { OWN_NAMESPACE } from '../base/reserved.ts'
 import { isObject, type JsonObject, type StoreItem, timestamp } from '../base/types.ts'
 import { withDeadline } from '../base/waiting.ts'
 import type { Group, Job, NewJob, Op, OpName, Outcome, Settlement, Store } from '../store/store.ts'
@@ -10,7 +11,7 @@ import type { Done } from './runner.ts'
 
 export const VAPID_FILE = '.vapid_keys'
 /** Rows are items of their user: kept, exported and deleted with the account. */
-const NAMESPACE = ['colloquy', 'push']
+const NAMESPACE = OWN_NAMESPACE
 /** Browsers of one user. The oldest makes room. */
 const PER_USER_MAX = 20
 const ROW_LIMITS = { items: 0, bytes: 0 }

@@ -1,5 +1,6 @@
 // The long-term store for clients (through routes) and graphs, with the same limits and errors for both.
 import { fail } from '../base/errors.ts'
+import { OWN_NAMESPACE } from '../base/reserved.ts'
 import { ownerOf, type UserArg } from '../base/scope.ts'
 import type { ScopedStore, ScopedWriter } from '../store/scoped.ts'
 import type { ItemQuery, Namespace, NamespaceQuery } from '../store/store.ts'
@@ -41,6 +42,7 @@ export class Items {
   /** @param user items always have a user. @throws Failure for an invalid namespace, key or value */
   async put({ namespace, key, value, ttl: given }: NewItem, user?: Exclude<UserArg, null>): Promise<void> {
     checkNamespace(namespace)
+    checkWritable(namespace)
     checkLength(key, 'key')
     const { per_user, user_bytes, item_bytes: limit } = this.#options
     if (limit > 0 && Buffer.byteLength(JSON.stringify(value)) > limit) throw fail('item_too_large', { limit })
@@ -62,7 +64,9 @@ export class Items {
     return this.#reads.get(namespace, key, user)
   }
 
+  /** @throws Failure namespace_reserved */
   async remove(namespace: Namespace, key: string, user?: UserArg): Promise<boolean> {
+    checkWritable(namespace)
     return this.#writer.write({ name: 'item.remove', namespace, key, ...(user !== undefined && { user }) })
   }
 
@@ -84,6 +88,12 @@ function checkNamespace(namespace: Namespace): void {
   checkLength(text, 'namespace')
   if (namespace.some((label) => label === '' || label.includes('.')))
     throw fail('namespace_invalid', { namespace: text })
+}
+
+/** What the service believes of a user is not the user's to write, and less that of a graph or a token. */
+function checkWritable(namespace: Namespace): void {
+  if (OWN_NAMESPACE.every((label, at) => namespace[at] === label))
+    throw fail('namespace_reserved', { namespace: namespace.join('.') })
 }
 
 function checkLength(text: string, what: string): void {

@@ -8,6 +8,7 @@ import t, { type Test } from 'tap'
 import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import { VAPID_FILE } from '../../lib/jobs/web-push.ts'
 import { at, homeOf, listIn, openSite, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { programOf } from '../fixtures/program.ts'
 
 const PATH = '/api/v1/auth/push'
 const ALLOWED = { webhooks: { allowed_networks: ['127.0.0.0/8'] } }
@@ -139,6 +140,28 @@ t.test(
     )
   }
 )
+
+t.test('a key that may write items makes no browser of its own, and takes none away', async (t) => {
+  const service = await pushService(t)
+  const site = await openSite(t, { config: ALLOWED })
+  const person = await signIn(site)
+  await person.post(`${PATH}/subscriptions`, browser(`${service.origin}/mine`).subscription)
+  const [id = ''] = await idsOf(person)
+  const userId = textIn((await person.get('/api/v1/auth/me')).body, 'id')
+  const program = await programOf(person, 'store:write')
+  const address = browser(`${service.origin}/theirs`).subscription
+  for (const kind of ['asserted', 'session']) {
+    const grant = { kind, userId, digest: 'none', version: 0, expires: null }
+    const item = { namespace: ['colloquy', 'push'], key: kind, value: { address, grant } }
+    const answer = await program.ask('PUT', '/api/store/items', { body: item })
+    t.match(answer, { status: 422, body: { detail: 'The namespace colloquy.push is kept for the service' } })
+  }
+  const removal = { namespace: ['colloquy', 'push'], key: id }
+  t.equal((await program.ask('DELETE', '/api/store/items', { body: removal })).status, 422)
+  t.same(await idsOf(person), [id])
+  for (const namespace of [['colloquy'], ['push'], ['colloquy', 'push-notes']])
+    t.equal((await program.ask('PUT', '/api/store/items', { body: { namespace, key: 'k', value: {} } })).status, 204)
+})
 
 t.test('nothing is pushed while a page of the user is connected, and again when it is gone', async (t) => {
   const service = await pushService(t)
