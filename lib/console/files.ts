@@ -11,8 +11,17 @@ export function artifactUrl(threadId: string, path: string, isDownload = false):
 
 /** The same for calls, which know the base path themselves. */
 export function artifactPath(threadId: string, path: string, isDownload = false): string {
-  const encoded = path.replace(/^\//, '').split('/').map(encodeURIComponent).join('/')
+  const encoded = partsOf(path).map(encodeURIComponent).join('/')
   return `/api/threads/${encodeURIComponent(threadId)}/artifacts/${encoded}${isDownload ? '?download=true' : ''}`
+}
+
+/** Without the dots of folders above: a browser would go up by them before it asks, to whatever else is there. */
+function partsOf(path: string): string[] {
+  const parts: string[] = []
+  for (const part of path.replace(/^\//, '').split('/'))
+    if (part === '..') parts.pop()
+    else if (part !== '.') parts.push(part)
+  return parts
 }
 
 /** The address of a file that an answer names: whole, or as seen from the outputs. */

@@ -122,9 +122,10 @@ export { Markdown as View }
 /** Images that are files of the thread get their addresses. */
 function withFiles(clean: string, threadId: string | undefined): string {
   if (threadId === undefined || !clean.includes('data-file="')) return clean
-  return clean.replace(/ data-file="([^"]*)"/g, (_, path: string) => {
+  // With the beginning of its tag, which no text has.
+  return clean.replace(/<img class="picture" data-file="([^"]*)"/g, (_, path: string) => {
     const url = fileUrl(threadId, decoded(path))
-    return ` data-file="${path}" loading="lazy" src="${url.replaceAll('"', '&quot;')}"`
+    return `<img class="picture" data-file="${path}" loading="lazy" src="${url.replaceAll('"', '&quot;')}"`
   })
 }
 

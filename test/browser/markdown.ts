@@ -311,3 +311,38 @@ for (const width of [320, 1280])
       "(() => { const box = document.querySelector('.message.ai .table'); return box.scrollWidth > box.clientWidth })()"
     t.equal(await page.evaluate(scrolls), width < 400, 'it scrolls where it is too wide')
   })
+
+browserTest(
+  'a picture that an answer names is asked for among the files of its thread, and nowhere else',
+  async (t) => {
+    const site = await openSite(t)
+    const person = await account(site.url, 'ada@example.com')
+    const threadId = await person.thread()
+    const named = [
+      'sandbox:/../../../../v1/auth/me',
+      '../../../../../../../models',
+      '/./mnt/user-data/outputs/a/../b.png'
+    ]
+    const code = 'Write <img data-file="a.png"> yourself.'
+    const content = [...named.map((path) => `![shown](${path})`), `\`${code}\``].join('\n\n')
+    const messages = [
+      { type: 'human', id: 'q', content: 'pictures' },
+      { type: 'ai', id: 'a', content }
+    ]
+    await person.post(`/api/threads/${threadId}/state`, { values: { messages } })
+    const visitor = await visit(t, site.url, { person })
+    visitor.expect(/status of 40[04].*\/artifacts\//)
+    await visitor.open(`#/t/${threadId}`)
+    await visitor.page.locator('.message.ai img.picture').nth(2).waitFor({ state: 'attached' })
+    const files = `${site.url}/api/threads/${threadId}/artifacts/`
+    const shown = await visitor.page.evaluate(
+      "[...document.querySelectorAll('.message.ai img.picture')].map(({ src }) => src)"
+    )
+    t.strictSame(shown, [`${files}v1/auth/me`, `${files}models`, `${files}mnt/user-data/outputs/b.png`])
+    t.equal(
+      await visitor.page.locator('.message.ai code').textContent(),
+      code,
+      'and what is said of one is as it was said'
+    )
+  }
+)
