@@ -1,6 +1,8 @@
 // A scheduled task: what stands in its cron, when it is due, and how clients are shown it and its runs.
+import * as v from 'valibot'
 import { Refused } from '../base/errors.ts'
-import { type Cron, isInFlight, isObject, type JsonObject, type Run, timestamp } from '../base/types.ts'
+import { jsonObject } from '../http/schema.ts'
+import { type Cron, isInFlight, type JsonObject, type Run, timestamp } from '../base/types.ts'
 import { anObject, int, oneOf, optionalText, orNull, shaped, text, time } from '../routes/answers.ts'
 
 /** Metadata key of a cron that is a task. */
@@ -53,11 +55,18 @@ export interface Task {
   readonly context_mode: string
 }
 
-/** null: a cron that is no task. */
+const taskOfCron = v.object({
+  title: v.string(),
+  prompt: v.string(),
+  schedule_type: v.picklist(['once', 'cron']),
+  schedule_spec: jsonObject,
+  context_mode: v.string()
+})
+
+/** null: a cron that is no task. Metadata is its user's to write: it may say anything. */
 export function taskIn({ metadata }: Cron): Task | null {
-  const task = metadata[TASK]
-  // Written by this file.
-  return isObject(task) ? (task as unknown as Task) : null
+  const found = v.safeParse(taskOfCron, metadata[TASK])
+  return found.success ? found.output : null
 }
 
 export function metadataOf(task: Task): JsonObject {

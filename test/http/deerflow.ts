@@ -377,6 +377,18 @@ t.test('a task is scheduled once or again and again, paused, changed, run now an
   t.equal(listIn((await person.get(tasks)).body).length, 1)
 })
 
+t.test('a cron whose metadata says that it is a task, and nothing that a task is, is none', async (t) => {
+  const { person } = await open(t)
+  const whole = { title: 'x', prompt: 'y', schedule_type: 'cron', schedule_spec: {}, context_mode: 'z' }
+  for (const scheduled_task of [{}, [], 'task', { ...whole, title: 1 }, { ...whole, schedule_spec: null }]) {
+    const { body } = await person.post('/api/runs/crons', { schedule: '0 0 1 1 *', metadata: { scheduled_task } })
+    const path = `/api/scheduled-tasks/${textIn(body, 'cron_id')}`
+    t.equal((await person.get(path)).status, 404)
+    t.equal((await person.ask('PATCH', path, { body: { timezone: 'UTC' } })).status, 404)
+  }
+  t.same((await person.get('/api/scheduled-tasks')).body, [])
+})
+
 t.test('a task that runs once is due in its own time zone, and never again', async (t) => {
   const { person } = await open(t)
   const once = (run_at: string, timezone = 'Europe/Berlin') =>
