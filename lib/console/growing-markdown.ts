@@ -217,6 +217,15 @@ class Cutter {
   }
 }
 
+/** Levels of quotes and lists that one line opens: of more the library would fill the stack, and there would be no page. */
+const LEVELS_MAX = 200
+const LEVELS = /^(?:[ \t]*(?:>|(?:[-*+]|\d{1,9}[.)])(?=[ \t])))*/
+
+function isTooDeep(line: string): boolean {
+  const [opened = ''] = line.length > LEVELS_MAX ? (LEVELS.exec(line) ?? []) : []
+  return (opened.match(/[>.)*+-]/g)?.length ?? 0) > LEVELS_MAX
+}
+
 class Section {
   readonly raw: string
   /** Its own definitions. */
@@ -225,15 +234,22 @@ class Section {
   blocks: readonly string[] = []
   #lexer: Lexer | null
   #labels: string | null = null
+  /** Shown as it is written. */
+  readonly #isPlain: boolean
 
   constructor(raw: string) {
     this.raw = raw
-    this.#lexer = lexed(raw)
-    this.links = this.#lexer.tokens.links
+    this.#isPlain = raw.split('\n').some(isTooDeep)
+    this.#lexer = this.#isPlain ? null : lexed(raw)
+    this.links = this.#lexer?.tokens.links ?? none()
   }
 
   /** Makes its HTML with the definitions of the whole text. */
   render(links: Links): void {
+    if (this.#isPlain) {
+      this.blocks = [`<p>${escaped(this.raw.trim()).replaceAll('\n', '<br>')}</p>`]
+      return
+    }
     const lexer = this.#lexer ?? lexed(this.raw)
     this.#lexer = null
     const { tokens } = lexer

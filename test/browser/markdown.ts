@@ -312,6 +312,18 @@ for (const width of [320, 1280])
     t.equal(await page.evaluate(scrolls), width < 400, 'it scrolls where it is too wide')
   })
 
+t.test('a line that opens more quotes and lists than the library can read is shown as it is written', async (t) => {
+  const shown = (text: string) => new GrowingMarkdown().blocks(text).join('\n')
+  for (const mark of ['> ', '>', '- ', '1. ', '> * ']) {
+    const line = `${mark.repeat(4_000)}**deep**`
+    const plain = line.replaceAll('>', '&#62;')
+    const blocks = shown(`# **a**\n\n${line}\n\n# **b**\n`).split('\n').filter(Boolean)
+    t.same(blocks, ['<h1><strong>a</strong></h1>', `<p>${plain}</p>`, '<h1><strong>b</strong></h1>'], mark)
+  }
+  for (const rule of ['-'.repeat(4_000), '*'.repeat(4_000)]) t.match(shown(`a\n\n${rule}\n\nb`), /<hr>/)
+  t.match(shown(`${'> '.repeat(100)}**a**`), /<strong>a/)
+})
+
 browserTest(
   'a picture that an answer names is asked for among the files of its thread, and nowhere else',
   async (t) => {
