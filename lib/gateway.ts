@@ -143,6 +143,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   const paths = new Paths(config.home)
   const innerCalls = new InnerCalls(store.users)
   const personas = new Personas({ reads: store.assistants, writer })
+  const access = new GroupAccess(config.auth.oidc.providers, (id) => store.users.byId(id))
   const agentServices = await composeAgent({
     config,
     paths,
@@ -151,6 +152,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     adminId: async () => (await store.users.admin())?.id ?? null,
     graphs: graphPorts(store, committer, items, innerCalls, log),
     personas,
+    access,
     project,
     hasPeers: Boolean(store.peers)
   })
@@ -256,7 +258,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     items,
     ...agentServices.services,
     audit,
-    access: new GroupAccess(config.auth.oidc.providers, (id) => store.users.byId(id)),
+    access,
     log,
     isValid: (grant) => credentials.isValid(grant),
     unready: () => readiness.check(),

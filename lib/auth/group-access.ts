@@ -28,6 +28,11 @@ export class GroupAccess {
     return own.some((group) => groups.has(keyOf(oauth_provider ?? '', group)))
   }
 
+  /** @throws Failure model_not_allowed */
+  checkModel(name: string, user: User | null): void {
+    if (!this.mayUse('models', name, user)) throw fail('model_not_allowed', { name })
+  }
+
   /**
    * The model that somebody has named, or else the operator's choice, or the first of these that the user may use; null: the first of all.
    * @throws Failure model_not_allowed, also when all are for other groups
@@ -38,12 +43,12 @@ export class GroupAccess {
     models: readonly { readonly name: string }[],
     chosen: string | null = null
   ): string | null {
-    if (named === null && chosen !== null) return chosen
-    const mayUse = (name: string) => this.mayUse('models', name, user)
-    const wanted = named ?? models[0]?.name
-    if (wanted === undefined || mayUse(wanted)) return named
-    const other = named === null ? models.find(({ name }) => mayUse(name)) : undefined
-    return other?.name ?? fail('model_not_allowed', { name: wanted })
+    if (named !== null) this.checkModel(named, user)
+    const [first] = models
+    if (named !== null || chosen !== null || !first) return named ?? chosen
+    const allowed = models.find(({ name }) => this.mayUse('models', name, user))
+    if (!allowed) throw fail('model_not_allowed', { name: first.name })
+    return allowed === first ? null : allowed.name
   }
 
   /** The user with whom `mayUse` is asked; null where all may use everything, and nobody is looked up. */

@@ -1,9 +1,6 @@
 // Assembles the agent: models, tools, tool servers, middlewares, memory and skills. The part of gateway.ts that knows
 // what an agent consists of.
 import { ofHeap } from '../base/budget.ts'
-import { fail } from '../base/errors.ts'
-import { KeyedMutex, MutexBusy } from '../base/keyed-mutex.ts'
-import { completeOnce as askOnce } from '../agent/model-call.ts'
 import { demoModels } from '../agent/demo.ts'
 import { createAgent } from '../agent/lead.ts'
 import { Egress } from '../agent/mcp/egress.ts'
@@ -30,6 +27,7 @@ import type { Agent, ModelInfo } from '../agent/runtime.ts'
 import type { Personas } from '../thread/personas.ts'
 import { builtInTools, setupAgentTool } from '../agent/tools.ts'
 import type { Config } from '../config/config.ts'
+import type { GroupAccess } from '../auth/group-access.ts'
 import { toolServerSeal } from '../auth/seal.ts'
 import { Extensions } from '../files/extensions.ts'
 import type { Paths } from '../files/paths.ts'
@@ -51,9 +49,10 @@ import { DEFAULT_USER_ID } from '../base/scope.ts'
 import { Skills } from '../skills/skills.ts'
 import type { Store } from '../store/store.ts'
 import { loadAgent } from './agent-module.ts'
+import { Questions } from './questions.ts'
 import type { Reloadable } from './reload.ts'
 import { objectOr } from '../base/json.ts'
-import { type JsonObject, timestamp } from '../base/types.ts'
+import { timestamp } from '../base/types.ts'
 
 interface AgentServices {
   readonly agent: Agent
@@ -88,6 +87,7 @@ interface AgentServicesParts {
   /** The store, as in-process graphs use it. */
   readonly graphs: GraphPorts
   readonly personas: Personas
+  readonly access: GroupAccess
   /** Settings of langgraph.json besides its graphs; null: there is no such file. */
   readonly project: ProjectSettings | null
   readonly observer?: AgentObserver
@@ -107,18 +107,19 @@ export async function composeAgent({
   adminId,
   graphs,
   personas,
+  access,
   project,
   hasPeers
 }: AgentServicesParts): Promise<AgentServices> {
   const reporting: Reporting = { log, observer }
   const workspace = new Workspace(paths)
   const models = config.models.length === 0 ? demoModels() : configuredModels(config, log)
-  const completeOnce = completeOnceOf(models, reporting)
+  const questions = new Questions({ models, access, reporting })
   const memories = new Memories(paths, {
     storagePath: config.memory.storage_path,
     onDamaged: (path) => log.error({ path }, 'a memory file could not be read and was set aside as .damaged')
   })
-  const queue = new MemoryQueue(memories, memoryOptions(config, completeOnce, log))
+  const queue = new MemoryQueue(memories, memoryOptions(config, questions, log))
   const extensions = new Extensions(config.home, toolServerSeal(config.mcp.secrets_key))
   const skills = new Skills({
     home: config.home,
@@ -127,13 +128,14 @@ export async function composeAgent({
     onBroken: (path, error) => log.warn({ path, err: error }, 'a skill cannot be used')
   })
   const toolServersOf = async (of: Config) => storedServers(await extensions.read(), commandPolicy(of), log)
-  /** The file from which they were configured. */
-  let configured = ''
+  /** The file that was read last. */
+  let seen = ''
   const changedServers = async () => {
     const stamp = await extensions.stamp()
-    if (stamp === configured) return null
-    configured = stamp
-    return toolServersOf(config)
+    if (stamp === seen) return null
+    const servers = await toolServersOf(config)
+    seen = stamp
+    return servers
   }
   const toolServers = new ToolServers({
     egress: new Egress(config.mcp.allowed_networks),
@@ -171,7 +173,7 @@ export async function composeAgent({
     rules: front.rules,
     app,
     models: () => (config.models.length === 0 ? null : models.all.map(({ info }) => info)),
-    services: { memories, skills, extensions, toolServers, ask: inTurns(completeOnce), ui: ui && (() => ui) },
+    services: { memories, skills, extensions, toolServers, ask: questions.ask, ui: ui && (() => ui) },
     start: async () => {
       if (own && config.agent.watch) unwatch = watchGraphs(place, () => front.reload().then(() => own.reload()), log)
       // In the background: the agent's server may be slow, or down. Its graphs are known by when somebody names one.
@@ -180,7 +182,7 @@ export async function composeAgent({
         log.warn({ err: error }, 'assistants could not be adopted')
       )
       await extensions.protect()
-      toolServers.configure(await toolServersOf(config))
+      toolServers.configure((await changedServers()) ?? {})
     },
     forget: async (threadId, userId) => {
       queue.forget(threadId)
@@ -271,30 +273,6 @@ async function agentOf({ agent }: Config, lead: () => Agent, ports: GraphPorts):
   return createServerAgent({ url: url ?? '', ...options, ...answerLimits(agent), rejoins })
 }
 
-type CompleteOnce = (messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal) => Promise<string>
-
-function completeOnceOf(models: Models, reporting: Reporting): CompleteOnce {
-  return async (messages, modelName, signal) => {
-    const model = models.named(modelName)
-    if (!model) throw new Error(`There is no model "${modelName}"`)
-    return askOnce(model, messages, signal, reporting)
-  }
-}
-
-/** Model calls outside runs that users wait for, at once. */
-const TURNS = { all: 16, each: 1, waitingEach: 4 }
-
-function inTurns(completeOnce: CompleteOnce): Services['ask'] {
-  const turns = new KeyedMutex(TURNS)
-  return async (userId, messages, modelName, signal) => {
-    try {
-      return await turns.run(userId, () => completeOnce(messages, modelName, signal), signal)
-    } catch (error) {
-      throw error instanceof MutexBusy ? fail('too_many_questions', null, { 'Retry-After': '5' }) : error
-    }
-  }
-}
-
 function configuredModels(config: Config, log: Log): Models {
   // A server without a key accepts any.
   return chatModels(
@@ -341,20 +319,18 @@ function middlewaresOf(config: Config, { memories, queue, skills, workspace, log
   ]
 }
 
-function memoryOptions({ memory }: Config, completeOnce: CompleteOnce, log: Log): MemoryQueueOptions {
+function memoryOptions({ memory }: Config, questions: Questions, log: Log): MemoryQueueOptions {
   return {
     debounceMs: memory.debounce_seconds * 1000,
     maxFacts: memory.max_facts,
     threshold: memory.fact_confidence_threshold,
-    ask: ({ system, user }, signal) =>
-      completeOnce(
-        [
-          { role: 'system', content: system },
-          { role: 'user', content: user }
-        ],
-        memory.model_name,
-        signal
-      ),
+    ask: (userId, { system, user }, signal) => {
+      const messages = [
+        { role: 'system', content: system },
+        { role: 'user', content: user }
+      ]
+      return questions.askFor(userId, { messages, chosen: memory.model_name }, signal)
+    },
     onFailed: (error, thread_id) => log.warn({ err: error, thread_id }, 'a conversation could not be read for memory')
   }
 }

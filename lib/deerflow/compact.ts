@@ -26,10 +26,8 @@ export function compactRoutes({
   states,
   store,
   ask,
-  access,
-  models,
   log
-}: Pick<Services, 'config' | 'states' | 'store' | 'ask' | 'access' | 'models' | 'log'>): Route[] {
+}: Pick<Services, 'config' | 'states' | 'store' | 'ask' | 'log'>): Route[] {
   const { enabled, keep_messages, model_name } = config.summarization
 
   const compact = async ({ params, body, user }: UserCall<Body>) => {
@@ -46,14 +44,12 @@ export function compactRoutes({
     if (plan === null) return reply(threadId, messages, covered, null)
     // The summary would be refused when the model has made it.
     if ((await store.runs.inFlight(threadId)).length > 0) throw fail('thread_in_flight', { id: threadId })
-    const model = access.modelFor(user, body.model_name ?? null, models(), model_name)
-    const summary = await ask(user.id, plan.question, model, AbortSignal.timeout(TIMEOUT_MS)).catch(
-      (error: unknown) => {
-        if (error instanceof Failure) throw error
-        log.warn({ err: error, thread_id: threadId }, 'a thread could not be summarised: the model failed')
-        return ''
-      }
-    )
+    const question = { messages: plan.question, named: body.model_name, chosen: model_name }
+    const summary = await ask(user, question, AbortSignal.timeout(TIMEOUT_MS)).catch((error: unknown) => {
+      if (error instanceof Failure) throw error
+      log.warn({ err: error, thread_id: threadId }, 'a thread could not be summarised: the model failed')
+      return ''
+    })
     if (summary.trim() === '') throw new Refused(500, 'The summary failed')
     const update = { [SUMMARY_TEXT]: summary, [SUMMARY_UNTIL]: messages[plan.until - 1]!.id }
     const change = { place: NEWEST, values: update, asNode: null, user: user.id }

@@ -16,13 +16,7 @@ const polishBody = objectOf({
 const TASK = `Rewrite the draft of a message to an assistant so that it is clear and complete. Keep its language, its meaning, names, numbers,
 code and links. Answer with the rewritten message alone.`
 
-export function polishRoutes({
-  config,
-  ask,
-  access,
-  models,
-  log
-}: Pick<Services, 'config' | 'ask' | 'access' | 'models' | 'log'>): Route[] {
+export function polishRoutes({ config, ask, log }: Pick<Services, 'config' | 'ask' | 'log'>): Route[] {
   const { enabled, max_chars, model_name } = config.input_polish
 
   const polish = async ({ body, user }: UserCall<v.InferOutput<typeof polishBody>>) => {
@@ -34,8 +28,8 @@ export function polishRoutes({
       { role: 'system', content: TASK + language },
       { role: 'user', content: draft }
     ]
-    const model = access.modelFor(user, null, models(), model_name)
-    const answer = await ask(user.id, messages, model, AbortSignal.timeout(TIMEOUT_MS)).catch((error: unknown) => {
+    const question = { messages, chosen: model_name }
+    const answer = await ask(user, question, AbortSignal.timeout(TIMEOUT_MS)).catch((error: unknown) => {
       if (error instanceof Failure) throw error
       log.warn({ err: error }, 'a draft could not be polished: the model failed')
       return ''

@@ -136,8 +136,12 @@ export interface Conversation extends MemoryOwner {
 
 export interface MemoryQueueOptions extends UpdateOptions {
   readonly debounceMs: number
-  /** Calls a model. If it rejects, this update is lost. */
-  ask(question: { readonly system: string; readonly user: string }, signal: AbortSignal): Promise<string>
+  /** Calls a model for this user. If it rejects, this update is lost. */
+  ask(
+    userId: string,
+    question: { readonly system: string; readonly user: string },
+    signal: AbortSignal
+  ): Promise<string>
   /** An update failed; its run has long ended. */
   onFailed(error: unknown, threadId: string): void
 }
@@ -237,10 +241,10 @@ export class MemoryQueue {
   }
 
   async #update(conversation: Conversation): Promise<void> {
-    const { threadId, messages } = conversation
+    const { userId, threadId, messages } = conversation
     const asked = question(await this.#memories.read(conversation), messages)
     if (asked === null) return
-    const said = await withDeadline(this.#stop.signal, ASK_MS, (signal) => this.#options.ask(asked, signal))
+    const said = await withDeadline(this.#stop.signal, ASK_MS, (signal) => this.#options.ask(userId, asked, signal))
     const answer = readAnswer(said)
     if (answer === null) throw new Error('The model did not answer with a memory')
     const now = new Date().toISOString()

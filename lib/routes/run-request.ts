@@ -188,7 +188,7 @@ export async function orderFor(
   const user = await access.userFor(userId)
   if (!access.mayUse('agents', assistant.graphId, user)) throw fail('agent_not_allowed', { name: assistant.graphId })
   const models = agent.models?.() ?? []
-  if (user !== null) for (const name of modelsIn(configuration)) access.modelFor(user, name, models)
+  if (user !== null) for (const name of modelsIn(configuration)) access.checkModel(name, user)
   const modelName = access.modelFor(user, nameIn(configuration, 'model_name'), models)
   const isKnown = [...models, ...services.models()].some(({ name }) => name === modelName)
   // The demo model takes any name.

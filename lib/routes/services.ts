@@ -40,6 +40,15 @@ export interface AccessRules {
   askFor(caller: Pick<Call, 'user' | 'grant'>): AskRules
 }
 
+/** What a model is asked beside runs. */
+export interface Question {
+  readonly messages: readonly JsonObject[]
+  /** The model that the user names. */
+  readonly named?: string | null
+  /** The operator's choice where the user names none; null: the first that the user may use. */
+  readonly chosen: string | null
+}
+
 export interface Services {
   readonly config: Config
   readonly store: ScopedStore
@@ -78,11 +87,10 @@ export interface Services {
   readonly access: GroupAccess
   readonly log: Log
   /**
-   * One model call outside any run, when it is this user's turn; `modelName` null: the first model. Rejects if it fails or the name is
-   * unknown.
-   * @throws Failure too_many_questions
+   * One model call beside runs, when it is this user's turn. Rejects if it fails or the model's name is unknown.
+   * @throws Failure model_not_allowed, too_many_questions
    */
-  ask(userId: string, messages: readonly JsonObject[], modelName: string | null, signal: AbortSignal): Promise<string>
+  ask(user: User, question: Question, signal: AbortSignal): Promise<string>
   /** Removes a thread's files; without an owner, those of all users. True if there were any. */
   removeFiles(threadId: string, owner: string | null): Promise<boolean>
   /** Whether a grant is still valid; checked again while a response stays open. */

@@ -25,13 +25,7 @@ const Body = objectOf({
 })
 type Body = v.InferOutput<typeof Body>
 
-export function suggestionRoutes({
-  config,
-  ask,
-  access,
-  models,
-  log
-}: Pick<Services, 'config' | 'ask' | 'access' | 'models' | 'log'>): Route[] {
+export function suggestionRoutes({ config, ask, log }: Pick<Services, 'config' | 'ask' | 'log'>): Route[] {
   const { enabled, max_suggestions, model_name } = config.suggestions
 
   const isDemo = config.models.length === 0 && config.agent.runtime === 'lead'
@@ -40,11 +34,10 @@ export function suggestionRoutes({
   const suggest = async ({ body, user }: UserCall<Body>): Promise<Reply> => {
     if (!enabled || body.messages.length === 0) return { json: { suggestions: [] } }
     const n = Math.min(body.n, max_suggestions)
-    const model = access.modelFor(user, body.model_name, models(), model_name)
     try {
       const messages = [{ role: 'user', content: question(body, n) }]
       const signal = AbortSignal.timeout(TIMEOUT_MS)
-      const text = await ask(user.id, messages, model, signal)
+      const text = await ask(user, { messages, named: body.model_name, chosen: model_name }, signal)
       return { json: { suggestions: read(text, n) } }
     } catch (error) {
       if (error instanceof Failure) throw error

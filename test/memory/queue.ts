@@ -19,7 +19,7 @@ function open(t: Test, ask: Ask, debounceMs = 60_000) {
     debounceMs,
     maxFacts: 100,
     threshold: 0.5,
-    ask,
+    ask: (_userId, question, signal) => ask(question, signal),
     onFailed: (_error, threadId) => failed.push(threadId)
   })
   return { memories, queue, failed }
