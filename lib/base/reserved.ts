@@ -9,7 +9,10 @@ function isReserved(key: string): boolean {
   return NAMES.has(key) || PREFIXES.some((prefix) => key.startsWith(prefix))
 }
 
-/** Of a user's items those that the service keeps for itself, and believes: browsers that are told of answers. */
+/**
+ * Of a user's items those that the service keeps for itself, and believes: browsers that are told of answers. They are exported and deleted
+ * with the account.
+ */
 export const OWN_NAMESPACE: readonly string[] = ['colloquy', 'push']
 
 /** A caller's metadata, context or `configurable`, without reserved keys [Auth 13]. */

@@ -61,20 +61,17 @@ export function backoffMs(failed: number, { first, most, factor = 2 }: Backoff):
   return Math.min(first * factor ** failed, most)
 }
 
-/**
- * Waits with others, who are all told the same: whoever tells calls each of them. Resolves with what is told, or with null when `signal`
- * aborts.
- */
-export function waitWith<T>(others: Set<(told: T | null) => void>, signal?: AbortSignal): Promise<T | null> {
+/** Adds a waiter to those who are all given the same. Resolves with what it is given, or with null when `signal` aborts; then it is gone. */
+export function waitWith<T>(waiters: Set<(given: T | null) => void>, signal?: AbortSignal): Promise<T | null> {
   if (signal?.aborted) return Promise.resolve(null)
   return new Promise((resolve) => {
-    const giveUp = () => tell(null)
-    const tell = (told: T | null) => {
-      others.delete(tell)
+    const giveUp = () => settle(null)
+    const settle = (given: T | null) => {
+      waiters.delete(settle)
       signal?.removeEventListener('abort', giveUp)
-      resolve(told)
+      resolve(given)
     }
-    others.add(tell)
+    waiters.add(settle)
     signal?.addEventListener('abort', giveUp)
   })
 }

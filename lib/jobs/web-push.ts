@@ -10,8 +10,6 @@ import type { Group, Job, NewJob, Op, OpName, Outcome, Settlement, Store } from 
 import type { Done } from './runner.ts'
 
 export const VAPID_FILE = '.vapid_keys'
-/** Rows are items of their user: kept, exported and deleted with the account. */
-const NAMESPACE = OWN_NAMESPACE
 /** Browsers of one user. The oldest makes room. */
 const PER_USER_MAX = 20
 const ROW_LIMITS = { items: 0, bytes: 0 }
@@ -93,7 +91,7 @@ export class WebPush {
     const others = known.filter(({ key }) => key !== id)
     const now = timestamp()
     const value = { address: { ...address }, grant: { kind, userId, digest, version, expires }, created_at: now }
-    const item = { user_id: userId, namespace: NAMESPACE, key: id, value, expires_at: null }
+    const item = { user_id: userId, namespace: OWN_NAMESPACE, key: id, value, expires_at: null }
     const tooOld = others.slice(PER_USER_MAX - 1).map(({ key }) => this.#removal(key, userId))
     await this.#deps.write([...tooOld, { name: 'item.put', item, now, max: ROW_LIMITS }])
     return viewOf(id, value)
@@ -113,7 +111,7 @@ export class WebPush {
   }
 
   async #rowsOf(userId: string): Promise<StoreItem[]> {
-    const query = { prefix: NAMESPACE, limit: PER_USER_MAX * 2, offset: 0 }
+    const query = { prefix: OWN_NAMESPACE, limit: PER_USER_MAX * 2, offset: 0 }
     const rows = await this.#deps.store.items.search(query, userId)
     return rows.filter(({ value }) => URL.canParse(addressIn(value).endpoint) && grantIn(value).userId === userId)
   }
@@ -137,7 +135,7 @@ export class WebPush {
   }
 
   #removal(key: string, user: string): Op {
-    return { name: 'item.remove', namespace: NAMESPACE, key, user }
+    return { name: 'item.remove', namespace: OWN_NAMESPACE, key, user }
   }
 
   // -------------------------------------------------------------------------------------------------- sending

@@ -323,7 +323,7 @@ interface Kept {
 const kept = new Map<object, Kept>()
 let keptBytes = 0
 
-/** A log that nobody has any more: nobody can ask for its ranges. */
+/** Logs that are gone, and with them whoever could ask for their ranges. */
 const collected = new FinalizationRegistry<ByStart<object>>((of) => {
   for (const range of of.values()) drop(range)
 })

@@ -67,7 +67,7 @@ export class RunReplica {
   }
 
   #tellEnd(isStored: boolean): void {
-    for (const tell of this.#waitingForEnd) tell(isStored)
+    for (const settle of this.#waitingForEnd) settle(isStored)
     if (!this.isWanted) this.#deps.onIdle()
   }
 

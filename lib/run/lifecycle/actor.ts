@@ -302,7 +302,7 @@ export class RunActor implements RecorderEvents {
   }
 
   #tellEnd(isStored: boolean): void {
-    for (const tell of this.#waitingForEnd) tell(isStored)
+    for (const settle of this.#waitingForEnd) settle(isStored)
   }
 
   /**
