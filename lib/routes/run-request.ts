@@ -361,6 +361,8 @@ function kwargsOf(
   // What goes on behind a crash goes on behind what was stored: readers have seen nothing more.
   const resumes = agent.canResume === true && runs.on_restart === 'resume'
   const checkpoint = placeIn(body.checkpoint, threadId).checkpointId
+  // Where LangGraph itself, within a process, is told of a checkpoint: whoever moves to a server leaves it there.
+  const configured = isObject(body.config?.configurable) ? body.config.configurable.checkpoint_id : null
   return {
     input: inputOf(body, isOfGraphs),
     ...(isOfGraphs && { checkpoint: body.checkpoint ?? null }),
@@ -371,7 +373,8 @@ function kwargsOf(
     }),
     command: body.command ?? null,
     ...(body.continue_from && { continue_from: body.continue_from }),
-    checkpoint_id: body.checkpoint_id || checkpoint,
+    checkpoint_id:
+      body.checkpoint_id || checkpoint || (typeof configured === 'string' && configured ? configured : null),
     // Only graphs have events.
     stream_mode: [...servedModes(body.stream_mode ?? ['values'], isOfGraphs)],
     on_disconnect: body.on_disconnect ?? runs.on_disconnect,

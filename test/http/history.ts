@@ -43,6 +43,20 @@ onEachBackend(t, 'a checkpoint that names another thread is refused wherever one
   for (const [entrance, body] of asking(thread)) t.equal((await person.post(entrance, body)).status, 200, entrance)
 })
 
+t.test('a run begins at the checkpoint that its body names, by itself, in a place or in its config', async (t) => {
+  const site = await openSite(t, { agent: new Parrot() })
+  const person = await signIn(site)
+  const path = `/api/threads/${await conversation(person, ['one'])}`
+  const checkpoint_id = textIn((await person.get(`${path}/state`)).body, 'checkpoint_id')
+  const config = { configurable: { checkpoint_id } }
+  for (const named of [{ checkpoint_id }, { checkpoint: { checkpoint_id } }, { checkpoint: config }, { config }]) {
+    const { body } = await person.post(`${path}/runs/wait`, asked('instead', named))
+    t.strictSame(contentsIn(body), ['one', 'one!', 'instead', 'instead!'], JSON.stringify(named))
+  }
+  const nowhere = asked('instead', { config: { configurable: { checkpoint_id: 'no-such' } } })
+  t.equal((await person.post(`${path}/runs/wait`, nowhere)).status, 404)
+})
+
 t.test('a namespace is that of a subgraph, and where there is none nothing else stands for it', async (t) => {
   const site = await openSite(t, { agent: new Parrot() })
   const person = await signIn(site)

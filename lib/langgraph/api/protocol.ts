@@ -83,11 +83,8 @@ export function protocolRoutes(services: Services): Route[] {
   const start = async (call: UserCall, asked: JsonObject, key: string | null = null): Promise<Run> => {
     requirePermission(call, 'runs:create')
     checkStrategy(call, asked.multitask_strategy)
-    const { config: configured } = asked
-    const configurable = isObject(configured) && isObject(configured.configurable) ? configured.configurable : {}
-    const checkpoint_id = typeof configurable.checkpoint_id === 'string' ? configurable.checkpoint_id : null
     const threadId = call.params.thread_id!
-    const ours = { checkpoint_id, stream_mode: MODES, on_disconnect: 'continue', stream_subgraphs: true }
+    const ours = { stream_mode: MODES, on_disconnect: 'continue', stream_subgraphs: true }
     const given = check(runBody, { ...asked, ...ours }, 'body')
     const body = policy ? await new Authorizer(services, policy.askFor(call)).run(given, threadId) : given
     const request = { threadId, caller: callerIn(services, call), body, key, path: call.path }
