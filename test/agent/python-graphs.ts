@@ -82,6 +82,31 @@ t.test('a state is given to its own project alone', options, async (t) => {
   t.equal((await person.post('/api/threads/search', {})).status, 200, 'lists are as before')
 })
 
+t.test('what a Python graph has left is there when it is not, also beside other languages', options, async (t) => {
+  const folder = graphsFolder(t, 'newest', { agent: 'graph' })
+  pythonFolder(t, { js: './agent.mjs:graph', ...SMALL }, {}, folder)
+  const { person, site } = await pythonSite(t, folder)
+  const thread = await person.thread()
+  const path = `/api/threads/${thread}`
+  await person.post(`${path}/runs/wait`, { assistant_id: 'agent', ...saying('hi') })
+  const seen = async () => {
+    const [state, history] = [await person.get(`${path}/state`), await person.post(`${path}/history`, {})]
+    return { state: at(state.body, 'values'), ids: listIn(history.body).map((one) => at(one, 'checkpoint_id')) }
+  }
+  const before = await seen()
+  t.strictSame([contents(before.state), before.ids.length], [['hi', 'one two three'], 3])
+  await site.stop()
+  for (const graphs of [{ js: './agent.mjs:graph', sleeper: SMALL.sleeper }, { sleeper: SMALL.sleeper }]) {
+    pythonFolder(t, graphs, {}, folder)
+    const agent = { runtime: 'graphs', config: folder, python: PYTHON }
+    const after = await openSite(t, { home: site.home, config: { agent } })
+    person.url = after.url
+    t.strictSame(await seen(), before)
+    t.same(at((await person.get(path)).body, 'values'), before.state)
+    await after.stop()
+  }
+})
+
 t.test('nor to another project in Python: 409 by name, and one that is moved has its own', options, async (t) => {
   const folder = pythonFolder(t, SMALL)
   const project = (name: string) => writeFileSync(join(folder, 'pyproject.toml'), `[project]\nname = "${name}"\n`)

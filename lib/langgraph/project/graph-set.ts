@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '../../base/types.ts'
 import { objectOr } from '../../base/json.ts'
-import { GoneGraph, type SavedStates } from './gone-graph.ts'
+import { GoneGraph, type ReadableGraph, type SavedStates } from './gone-graph.ts'
 import type { CompiledGraph, LangGraph } from './library.ts'
 import { createSaver, SESSION, sessionFor } from './saver.ts'
 import type { GraphReads, SaverSession } from './saver-session.ts'
@@ -57,10 +57,13 @@ export class GraphSet {
   readonly #savers = new Map<LangGraph, SavedStates>()
   readonly #sessions = new Map<string, SaverSession>()
   readonly #reads: GraphReads
+  readonly #goneElsewhere: (() => ReadableGraph) | null
 
-  constructor(graphs: readonly LoadedGraph[], reads: GraphReads) {
+  /** @param goneElsewhere where these graphs are in another process: reads there what one of them has left */
+  constructor(graphs: readonly LoadedGraph[], reads: GraphReads, goneElsewhere: (() => ReadableGraph) | null = null) {
     this.#graphs = byId(graphs)
     this.#reads = reads
+    this.#goneElsewhere = goneElsewhere
   }
 
   /** In configured order. */
@@ -73,10 +76,11 @@ export class GraphSet {
     return id === null ? this.all[0] : this.#graphs.get(id)
   }
 
-  /** Reads the states of a graph that is not there any more; null: there is none of JavaScript whose serializer could. */
-  gone(): GoneGraph | null {
-    const library = this.all.find(({ library }) => !library.isRemote)?.library
-    return library ? new GoneGraph(this.#saverOf(library)) : null
+  /** Reads the states of a graph that is not there any more; null: there is none beside it whose serializer could. */
+  gone(): ReadableGraph | null {
+    if (this.#goneElsewhere) return this.#goneElsewhere()
+    const [first] = this.all
+    return first ? new GoneGraph(this.#saverOf(first.library)) : null
   }
 
   /** @param context of the run, also one of the past that is read again @throws Error of a factory */

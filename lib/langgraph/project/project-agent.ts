@@ -8,7 +8,7 @@ import { GraphWorkers } from './graph-workers.ts'
 import { createGraphsAgent, type GraphsAgent } from './graphs-agent.ts'
 import { PythonGraphs } from './python-graphs.ts'
 import type { PythonOptions } from './python-process.ts'
-import { withRefusals } from './state-owner.ts'
+import { ownerOf, withRefusals } from './state-owner.ts'
 
 export interface ProjectOptions extends PythonOptions {
   /** JavaScript graphs run in threads of their own. A file's imports can only be loaded again in a new one. */
@@ -23,6 +23,7 @@ export class ProjectAgent {
   #sides = new Map<string, GraphsAgent>()
   #workers: GraphWorkers | null = null
   #python: PythonGraphs | null = null
+  #pythonSide: GraphsAgent | null = null
 
   private constructor(path: string, ports: GraphPorts, options: ProjectOptions) {
     this.#path = path
@@ -44,7 +45,8 @@ export class ProjectAgent {
     const javaScript = named.some(({ isPython }) => !isPython) ? await this.#javaScript() : null
     if (spec && this.#python) await this.#python.reload(spec)
     else if (spec) this.#python = await PythonGraphs.load(spec, this.#ports, this.#options)
-    const python = this.#python?.agent
+    const python = this.#python?.agent ?? null
+    this.#pythonSide = python
     this.#sides = new Map(
       named.flatMap(({ id, isPython }) => {
         const side = isPython ? python : javaScript
@@ -84,8 +86,10 @@ export class ProjectAgent {
   #states(): StatePort {
     const { reads, threads } = this.#ports
     const ofThread = async (threadId: string) => {
-      const sides = new Set(this.#sides.values())
-      return this.#sideOf(sides.size === 1 ? null : ((await threads.graphOf(threadId)) ?? null)).states
+      if (new Set(this.#sides.values()).size === 1) return this.#sideOf(null).states
+      const id = (await threads.graphOf(threadId)) ?? null
+      const isGone = id !== null && !this.#sides.has(id)
+      return (isGone ? await this.#sideThatWrote(threadId) : this.#sideOf(id)).states
     }
     return {
       isOfGraphs: true,
@@ -105,6 +109,14 @@ export class ProjectAgent {
       draw: async (id, ...more) => (await this.#sides.get(id)?.states.draw(id, ...more)) ?? null,
       subgraphs: async (id, ...more) => (await this.#sides.get(id)?.states.subgraphs(id, ...more)) ?? null
     }
+  }
+
+  /** Of a thread whose graph is gone: that of the language in which it was. */
+  async #sideThatWrote(threadId: string): Promise<GraphsAgent> {
+    const stored = await this.#ports.reads.load(threadId, '', null)
+    const wasPython = stored !== null && ownerOf(stored) !== null
+    const side = [...this.#sides.values()].find((one) => (one === this.#pythonSide) === wasPython)
+    return side ?? this.#sideOf(null)
   }
 
   /** Of an unknown graph, or of none, the first. */

@@ -45,8 +45,8 @@ class NoSaver {
 
 /** What the process has made for a call. */
 interface MadeGraph {
-  /** A graph's id, or the number of one that has to be released. */
-  readonly graph: string | number
+  /** A graph's id, or the number of one that has to be released; null: one that is gone, of which states are read. */
+  readonly graph: string | number | null
   readonly channels: readonly string[]
 }
 
@@ -56,7 +56,7 @@ export type Stores = Map<string, { batch(operations: readonly object[]): Promise
 export class PythonGraph implements CompiledGraph {
   readonly channels: Record<string, unknown>
   readonly #process: PythonProcess
-  readonly #graph: string | number
+  readonly #graph: string | number | null
   readonly #streams: ChunkStreams
   readonly #stores: Stores
 
@@ -79,6 +79,11 @@ export class PythonGraph implements CompiledGraph {
     const context = executionRuntime?.context ?? null
     const made = await process.make<MadeGraph>(id, config, accessContext, context, null)
     return new PythonGraph(process, made, streams, stores)
+  }
+
+  /** Reads what a graph has left that the project names no more. */
+  static gone(process: PythonProcess, streams: ChunkStreams, stores: Stores): PythonGraph {
+    return new PythonGraph(process, { graph: null, channels: [] }, streams, stores)
   }
 
   release(): void {

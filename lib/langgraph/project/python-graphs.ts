@@ -116,7 +116,8 @@ class RunningProject {
           made: (config, runtime) => PythonGraph.make(this.#process, id, config, runtime, this.#streams, this.#stores)
         })
       ),
-      reads
+      reads,
+      () => PythonGraph.gone(this.#process, this.#streams, this.#stores)
     )
     this.#states = new GraphStates(this.#set, reads, threads)
   }

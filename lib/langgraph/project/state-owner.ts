@@ -18,16 +18,24 @@ export function owned(checkpoint: string, project: string): string {
   return `{${JSON.stringify(OWNER)}:${JSON.stringify(project)},${checkpoint.slice(1)}`
 }
 
+/** The project that has written a state; null: a JavaScript graph. */
+export function ownerOf({ checkpoint }: Pick<StoredGraphCheckpoint, 'checkpoint'>): string | null {
+  const head = parseJson(checkpoint)
+  return isObject(head) && typeof head[OWNER] === 'string' ? head[OWNER] : null
+}
+
 /**
  * @param project null: JavaScript's, whose states name none
  * @throws AgentError
  */
-export function checkOwner({ checkpoint, thread_id }: StoredGraphCheckpoint, project: string | null): void {
-  const head = parseJson(checkpoint)
-  const owner = isObject(head) && typeof head[OWNER] === 'string' ? head[OWNER] : null
+export function checkOwner(stored: StoredGraphCheckpoint, project: string | null): void {
+  const owner = ownerOf(stored)
   if (owner === project) return
   const [its, ours] = [owner, project].map((one) => (one === null ? 'a JavaScript graph' : `the project ${one}`))
-  throw new AgentError(OTHER, `The state of thread ${thread_id} was written by ${its}, and is not given to ${ours}`)
+  throw new AgentError(
+    OTHER,
+    `The state of thread ${stored.thread_id} was written by ${its}, and is not given to ${ours}`
+  )
 }
 
 /** States whose refusals are answers of our API: of another project, 409; where the graphs cannot be asked, 503. */

@@ -11,6 +11,7 @@ from .extensions import extended, transformers_of
 from .output import RUN
 from .pipe import Channel
 from .plain import plain
+from .gone_graph import GoneGraph
 from .project import Factory, Handle, Project, server_runtime
 from .saver import Saver
 from .user import User
@@ -111,7 +112,9 @@ class Graphs:
             self._handles.pop(number)[1].close()
 
     def _bound(self, graph, session, store_key=None):
-        """With our checkpointer and store: the user's own object stays as it is."""
+        """With our checkpointer and store: the user's own object stays as it is. None: a graph that is gone."""
+        if graph is None:
+            return GoneGraph(Saver(self._channel, session))
         found = self._handles[graph][0] if isinstance(graph, int) else self._project.value(graph)
         bound = {"checkpointer": Saver(self._channel, session), "store": Items(self._channel, store_key)}
         # As LangGraph's server calls a graph that has no name of its own.
