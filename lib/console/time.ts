@@ -4,9 +4,9 @@ import { locale, t } from './words.ts'
 export function ago(iso: string, now = Date.now()): string {
   const minutes = Math.round((now - Date.parse(iso)) / 60_000)
   if (minutes < 1) return t('now')
-  if (minutes < 60) return `${minutes} min`
+  if (minutes < 60) return t('{} min', minutes)
   const hours = Math.round(minutes / 60)
-  if (hours < 24) return `${hours} h`
+  if (hours < 24) return t('{} h', hours)
   const date = new Date(iso)
   const isThisYear = date.getFullYear() === new Date(now).getFullYear()
   return date.toLocaleDateString(locale(), { day: 'numeric', month: 'short', ...(!isThisYear && { year: 'numeric' }) })
@@ -14,19 +14,22 @@ export function ago(iso: string, now = Date.now()): string {
 
 /** Rounded before its unit is chosen: otherwise there would be 60 seconds beside a minute. */
 const tenths = (value: number): number => Math.round(value * 10) / 10
+/** With the reader's decimal sign. */
+const decimal = (value: number, digits: number): string =>
+  value.toLocaleString(locale(), { minimumFractionDigits: digits, maximumFractionDigits: digits, useGrouping: false })
 
 export function duration(ms: number): string {
-  if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`
-  if (tenths(ms / 1000) < 60) return `${tenths(ms / 1000).toFixed(1)} s`
+  if (Math.round(ms) < 1000) return t('{} ms', Math.round(ms))
+  if (tenths(ms / 1000) < 60) return t('{} s', decimal(ms / 1000, 1))
   const seconds = Math.round(ms / 1000)
-  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`
+  return t('{} min {} s', Math.floor(seconds / 60), seconds % 60)
 }
 
 export function bytes(count: number): string {
   if (count < 1024) return `${count} B`
-  if (tenths(count / 1024) < 1024) return `${tenths(count / 1024).toFixed(1)} KB`
-  if (tenths(count / 1024 ** 2) < 1024) return `${tenths(count / 1024 ** 2).toFixed(1)} MB`
-  return `${(count / 1024 ** 3).toFixed(2)} GB`
+  if (tenths(count / 1024) < 1024) return `${decimal(count / 1024, 1)} KB`
+  if (tenths(count / 1024 ** 2) < 1024) return `${decimal(count / 1024 ** 2, 1)} MB`
+  return `${decimal(count / 1024 ** 3, 2)} GB`
 }
 
 export const count = (n: number): string => n.toLocaleString(locale())

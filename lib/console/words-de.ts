@@ -4,8 +4,7 @@ export const WORDS: Readonly<Record<string, string>> = {
   'Sign out': 'Abmelden',
   Account: 'Konto',
   administrator: 'Administrator',
-  'The password is changed. All other sessions have ended.':
-    'Das Passwort ist geändert. Alle anderen Sitzungen sind beendet.',
+  'The password is changed. All other sessions have ended.': 'Passwort geändert. Alle anderen Sitzungen sind beendet.',
   Password: 'Passwort',
   Current: 'Bisheriges',
   New: 'Neues',
@@ -130,8 +129,7 @@ export const WORDS: Readonly<Record<string, string>> = {
   Invitation: 'Einladung',
   'clq_…': 'clq_…',
   'Forgot your password?': 'Passwort vergessen?',
-  'If there is such an account, a mail with a link is on its way.':
-    'Gibt es das Konto, ist eine Mail mit einem Link unterwegs.',
+  'If there is such an account, a mail with a link is on its way.': 'Gibt es das Konto, kommt dazu eine Mail mit Link.',
   'Forgotten your password? An administrator can send you a link to set a new one.':
     'Passwort vergessen? Ein Administrator kann dir einen Link für ein neues schicken.',
   'No account yet?': 'Noch kein Konto?',
@@ -219,8 +217,7 @@ export const WORDS: Readonly<Record<string, string>> = {
   'Conversations as files': 'Unterhaltungen als Dateien',
   'Import what this page has exported as JSON': 'Importieren, was diese Seite als JSON exportiert hat',
   'Everything that is kept of you': 'Alles, was über dich aufgehoben ist',
-  'Each conversation is exported from its menu in the list.':
-    'Jede Unterhaltung wird aus ihrem Menü in der Liste exportiert.',
+  'Each conversation is exported from its menu in the list.': 'Jede Unterhaltung wird im Menü der Liste exportiert.',
   'End of the account': 'Ende des Kontos',
   'All conversations, files and what is remembered of you go with it, for good.':
     'Alle Unterhaltungen, Dateien und was über dich gemerkt ist, gehen mit ihm, für immer.',
@@ -322,6 +319,11 @@ export const WORDS: Readonly<Record<string, string>> = {
   'The conversation is deleted.': 'Die Unterhaltung ist gelöscht.',
   Undo: 'Rückgängig',
   now: 'jetzt',
+  '{} min': '{} Min.',
+  '{} h': '{} Std.',
+  '{} ms': '{} ms',
+  '{} s': '{} s',
+  '{} min {} s': '{} Min. {} s',
   Today: 'Heute',
   Yesterday: 'Gestern',
   'Previous 7 days': 'Letzte 7 Tage',
@@ -336,8 +338,7 @@ export const WORDS: Readonly<Record<string, string>> = {
     'Die Antwort ist abgeschnitten: Sie hat ihre größte Länge erreicht.',
   'The answer is cut off: the model’s provider stopped it.':
     'Die Antwort ist abgeschnitten: Der Anbieter des Modells hat sie angehalten.',
-  'The server was stopped before the answer was complete.':
-    'Der Server wurde angehalten, bevor die Antwort vollständig war.',
+  'The server was stopped before the answer was complete.': 'Der Server hielt an, bevor die Antwort vollständig war.',
   '{} words came while you were away': '{} Wörter kamen, während du weg warst',
   'Sub-agents': 'Helfer',
   'Sub-agent': 'Helfer',
