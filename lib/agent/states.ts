@@ -35,6 +35,8 @@ export interface StateUpdate {
 
 export interface StateChange extends StateUpdate {
   readonly place: StatePlace
+  /** Of a thread that has no graph yet, whose this is. */
+  readonly graphId?: string
   /** Id of the checkpoint that it was made of: a `conflict` when there is a newer one. Graphs, which add to their state, do not look at it. */
   readonly expected?: string
   readonly user: string | null

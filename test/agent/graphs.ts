@@ -139,6 +139,16 @@ t.test('in every store a graph answers, asks and goes on', async (t) => {
     })
 })
 
+t.test('what is written to a thread before a run is there, where there is but one graph', async (t) => {
+  const { client } = await graphSite(t, { graphs: { agent: 'graph' } })
+  const { thread_id } = await client.threads.create()
+  const updated = await client.threads.updateState(thread_id, { values: FOO })
+  t.match(updated, { checkpoint: { thread_id, checkpoint_id: String } })
+  t.strictSame(contents((await client.threads.getState(thread_id)).values), ['foo'])
+  t.equal((await client.threads.getHistory(thread_id)).length, 1)
+  t.strictSame(contents(await client.runs.wait(thread_id, 'agent', { input: { messages: [] } })), ALL)
+})
+
 t.test('a single compiled graph is served as a module, whatever name a run gives it', async (t) => {
   const path = join(graphsFolder(t), 'agent.mjs')
   const site = await openSite(t, { config: { agent: { runtime: 'module', path } } })
@@ -282,8 +292,16 @@ async function statesOf(t: Test, site: GraphSite): Promise<void> {
       name: 'weather_graph',
       state: { values: { city: 'San Francisco' }, next: ['weather_node'] }
     })
+    const { checkpoint } = state.tasks[0]!.state!
+    const updated = await client.threads.updateState(thread, { values: { city: 'Berlin' }, checkpoint })
+    t.match(
+      updated,
+      { values: { city: 'Berlin' }, checkpoint: { checkpoint_ns: checkpoint.checkpoint_ns } },
+      'an update in there is answered with what is in there'
+    )
+    t.not(at(updated, 'checkpoint', 'checkpoint_id'), checkpoint.checkpoint_id)
     const answered = await client.runs.wait(thread, 'nested', { command: { resume: 'foggy' }, config })
-    t.equal(contents(answered).at(-1), 'It is foggy in San Francisco')
+    t.equal(contents(answered).at(-1), 'It is foggy in Berlin')
     const history = await client.threads.getHistory(thread)
     t.strictSame(
       history.map(({ next }) => next),
@@ -350,6 +368,25 @@ async function updatesOf(t: Test, site: GraphSite): Promise<void> {
     await t.rejects(client.threads.updateState(thread_id, { values: { messages: [] } }), {
       message: /no graph \\*"former/
     })
+  })
+
+  await t.test('state: update: of a thread whose graph nobody can tell is refused', async (t) => {
+    const values = { messages: [{ type: 'human', content: 'early' }] }
+    const thread = await newThread(site)
+    await t.rejects(client.threads.updateState(thread, { values }), /HTTP 400.*no graph yet/)
+    t.match(await client.threads.get(thread), { status: 'idle', values: {} })
+    const supersteps = [{ updates: [{ values, asNode: '__start__' }] }]
+    await t.rejects(client.threads.create({ supersteps }), /HTTP 400.*no graph yet/)
+    const named = await client.threads.create({ graphId: 'agent' })
+    await client.threads.updateState(named.thread_id, { values })
+    t.strictSame(await said(named.thread_id), ['early'])
+  })
+
+  await t.test('items of a conversation that no graph has answered are there', async (t) => {
+    const items = [{ type: 'message', role: 'user', content: 'early' }]
+    const { id } = (await site.person.post('/v1/conversations', { items })).body as { id: string }
+    const { body } = await site.person.get(`/v1/conversations/${id}/items`)
+    t.match(body, { data: [{ role: 'user', content: [{ text: 'early' }] }] })
   })
 
   await t.test('state: update: of an older checkpoint makes a branch', async (t) => {
@@ -658,6 +695,8 @@ async function modesOf(t: Test, site: GraphSite, { checkpoint, ends }: Language)
     const shown = await client.runs.wait(thread, 'error', { input: FOO, raiseError: false })
     t.match(shown, { __error__: { error: 'CustomError', message: 'Boo!' } })
     t.equal((await client.threads.get(thread)).status, 'error')
+    const [task] = (await client.threads.getState(thread)).tasks
+    t.match(task?.error, /Boo!/, 'a text, as clients read it')
     const chunks = await all(client.runs.stream(thread, 'error', { input: FOO }))
     t.match(chunks.find(({ event }) => event === 'error')?.data, { error: 'CustomError', message: 'Boo!' })
   })

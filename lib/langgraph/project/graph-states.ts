@@ -35,6 +35,14 @@ const ATTEMPTS = 8
 /** Longest pause between attempts, in ms. */
 const PAUSE_MS_MAX = 2000
 
+/** An update. */
+interface Written {
+  /** Of a thread that has no graph yet. */
+  readonly graphId: string | null
+  readonly title: string | null
+  readonly place: StatePlace
+}
+
 /** Runs the graph for an update, in its session. */
 type UpdateWork = (graph: CompiledGraph, loaded: LoadedGraph, config: JsonObject) => Promise<void>
 
@@ -107,14 +115,14 @@ export class GraphStates implements StatePort {
     })
   }
 
-  async update(threadId: string, { place, values, asNode, command }: StateChange): Promise<StateChanged> {
+  async update(threadId: string, change: StateChange): Promise<StateChanged> {
+    const { place, values, asNode, command, graphId = null } = change
     if (place.checkpointId !== null && !(await this.#reads.load(threadId, place.namespace, place.checkpointId)))
       return { outcome: 'checkpoint_missing' }
     const title = titleIn(values)
-    const isFork = place.checkpointId !== null
-    return this.#write(threadId, { graphId: null, title, isFork }, async (graph, { library }, config) => {
+    return this.#write(threadId, { graphId, title, place }, async (graph, { library }, config) => {
       // A graph without a title channel is not told about a new title.
-      if (title !== null && isOnlyTitle(values) && !Object.hasOwn(graph.channels ?? {}, 'title')) return
+      if (isOnlyTitle(values) && !Object.hasOwn(graph.channels ?? {}, 'title')) return
       const given = command ? commandOf(library, command) : values
       await graph.updateState(configOf(threadId, place, config), given, asNode ?? undefined)
     })
@@ -125,7 +133,7 @@ export class GraphStates implements StatePort {
     graphId: string | null,
     supersteps: readonly (readonly StateUpdate[])[]
   ): Promise<StateChanged> {
-    return this.#write(threadId, { graphId, title: null, isFork: false }, async (graph, { library }, config) => {
+    return this.#write(threadId, { graphId, title: null, place: NOWHERE }, async (graph, { library }, config) => {
       const steps = supersteps.map((updates) => ({
         updates: updates.map(({ values, asNode, command }) => ({
           values: command ? commandOf(library, command) : values,
@@ -137,20 +145,15 @@ export class GraphStates implements StatePort {
     })
   }
 
-  async #write(
-    threadId: string,
-    about: { readonly graphId: string | null; readonly title: string | null; readonly isFork: boolean },
-    work: UpdateWork
-  ): Promise<StateChanged> {
-    const { graphId, title, isFork } = about
+  async #write(threadId: string, about: Written, work: UpdateWork): Promise<StateChanged> {
     if (await this.#threads.isBusy(threadId)) return { outcome: 'busy' }
-    const id = graphId ?? (await this.#threads.graphOf(threadId)) ?? null
+    const id = (await this.#threads.graphOf(threadId)) ?? about.graphId
     const loaded = this.#set.find(id)
     if (!loaded) return { outcome: 'invalid', message: `there is no graph ${JSON.stringify(id)}` }
     return this.#updates.run(threadId, async () => {
       for (let attempt = 1; ; attempt++) {
         const began = performance.now()
-        const changed = await this.#attempt(threadId, loaded, title, isFork, work)
+        const changed = await this.#attempt(threadId, loaded, about, work)
         if (changed.outcome !== 'conflict' || attempt === ATTEMPTS) return changed
         // Who was faster begins its next one at once and would be faster again: its queue is given time to end.
         const took = performance.now() - began
@@ -163,12 +166,11 @@ export class GraphStates implements StatePort {
   async #attempt(
     threadId: string,
     loaded: LoadedGraph,
-    title: string | null,
-    isFork: boolean,
+    { title, place }: Written,
     work: UpdateWork
   ): Promise<StateChanged> {
-    // Before anything is read of the state: what changes after this moment is noticed.
-    const expected = isFork ? {} : { expected: await this.#reads.version(threadId) }
+    // Before anything is read of the state: what changes after this moment is noticed. A fork does not mind.
+    const expected = place.checkpointId !== null ? {} : { expected: await this.#reads.version(threadId) }
     const session = new UpdateSession(this.#reads)
     return this.#set.inSession(session, async (named) => {
       let isWaiting: boolean
@@ -187,7 +189,7 @@ export class GraphStates implements StatePort {
       const update = { thread_id: threadId, ...expected, writes: session.writes, status, title } as const
       const outcome = await this.#threads.update(update)
       if (outcome !== 'written') return { outcome }
-      return { outcome, json: (await this.get(threadId, NOWHERE)) ?? '{}' }
+      return { outcome, json: (await this.get(threadId, { ...place, checkpointId: null })) ?? '{}' }
     })
   }
 
@@ -238,17 +240,18 @@ export class GraphStates implements StatePort {
     return using(graph, () => describe(graph, loaded))
   }
 
-  /** undefined: no such thread; null: it has no graph yet. */
+  /** undefined: no such thread; null: it has no state yet. */
   async #snapshot(threadId: string, place: StatePlace, subgraphs: boolean): Promise<StateSnapshot | null | undefined> {
-    const graphId = await this.#threads.graphOf(threadId)
-    if (graphId === undefined) return undefined
-    const graph = graphId === null ? null : await this.#graphFor(threadId, 'threads.read')
+    if ((await this.#threads.graphOf(threadId)) === undefined) return undefined
+    const graph = await this.#graphFor(threadId, 'threads.read')
     return graph && using(graph, () => graph.getState(configOf(threadId, place), { subgraphs }))
   }
 
   async #graphFor(threadId: string, access: Access): Promise<ReadableGraph | null> {
     const id = await this.#threads.graphOf(threadId)
-    if (id === null || id === undefined) return null
+    if (id === undefined) return null
+    // What no graph has run yet, but was written to, is the first one's.
+    if (id === null && (await this.#reads.list(threadId, { ns: '', limit: 1 })).length === 0) return null
     const loaded = this.#set.find(id)
     return loaded ? this.#make(loaded, threadId, access) : this.#set.gone()
   }
@@ -313,8 +316,9 @@ function titleIn(values: Json): string | null {
   return title === null || title.trim() === '' ? null : title
 }
 
-function isOnlyTitle(values: Json): boolean {
-  return isObject(values) && Object.keys(values).length === 1
+/** Whether it is a thread's new name alone. */
+export function isOnlyTitle(values: Json): boolean {
+  return titleIn(values) !== null && isObject(values) && Object.keys(values).length === 1
 }
 
 /** A state for LangGraph's clients, with the flat members that other clients read. */
@@ -340,6 +344,13 @@ function fieldsOf(snapshot: StateSnapshot, isBare: boolean): CheckpointFields {
   }
 }
 
+/** LangGraph's clients take a text, and read name and message where it is JSON. */
+function errorText(error: unknown): string | null {
+  if (error === undefined || error === null) return null
+  if (error instanceof Error) return error.message
+  return typeof error === 'string' ? error : JSON.stringify(plain(error))
+}
+
 function taskOf(task: StateSnapshot['tasks'][number], isBare: boolean): TaskFields {
   const { id, name, error, interrupts = [], path, state, result } = task
   const isSnapshot = state !== undefined && 'values' in state
@@ -347,7 +358,7 @@ function taskOf(task: StateSnapshot['tasks'][number], isBare: boolean): TaskFiel
   return {
     id,
     name,
-    error: error === undefined || error === null ? null : error instanceof Error ? error.message : plain(error),
+    error: errorText(error),
     interrupts: plain(interrupts),
     path: plain(path ?? [name]),
     checkpoint: place && taskPlace(place),

@@ -1,10 +1,11 @@
 // All graphs of a langgraph.json as one agent, whatever language each is in: a run, and a state, are those of the graph's own side.
 import { AgentError, type ListedAgent } from '../../agent/runtime.ts'
-import type { StatePort } from '../../agent/states.ts'
+import type { StateChanged, StatePort } from '../../agent/states.ts'
 import { loadGraphs, namedGraphs, pythonProject } from './config-file.ts'
 import type { GraphPorts } from './graph-ports.ts'
 import { GraphSet } from './graph-set.ts'
 import { GraphWorkers } from './graph-workers.ts'
+import { isOnlyTitle } from './graph-states.ts'
 import { createGraphsAgent, type GraphsAgent } from './graphs-agent.ts'
 import { PythonGraphs } from './python-graphs.ts'
 import type { PythonOptions } from './python-process.ts'
@@ -13,6 +14,12 @@ import { ownerOf, withRefusals } from './state-owner.ts'
 export interface ProjectOptions extends PythonOptions {
   /** JavaScript graphs run in threads of their own. A file's imports can only be loaded again in a new one. */
   readonly isIsolated: boolean
+}
+
+/** Of several graphs nobody can tell whose channels are meant. */
+const NO_GRAPH: StateChanged = {
+  outcome: 'invalid',
+  message: 'the thread has no graph yet: it has that of its first run, or the graph_id of its metadata'
 }
 
 export class ProjectAgent {
@@ -91,14 +98,20 @@ export class ProjectAgent {
       const isGone = id !== null && !this.#sides.has(id)
       return (isGone ? await this.#sideThatWrote(threadId) : this.#sideOf(id)).states
     }
+    const isAnyones = async (threadId: string) => this.#sides.size > 1 && (await threads.graphOf(threadId)) === null
     return {
       isOfGraphs: true,
       has: async (threadId, checkpointId) => (await reads.load(threadId, '', checkpointId)) !== null,
       get: async (threadId, ...more) => (await ofThread(threadId)).get(threadId, ...more),
       values: async (threadId, ...more) => (await ofThread(threadId)).values(threadId, ...more),
       history: async (threadId, ...more) => (await ofThread(threadId)).history(threadId, ...more),
-      update: async (threadId, ...more) => (await ofThread(threadId)).update(threadId, ...more),
+      update: async (threadId, change) => {
+        const isNamed = change.graphId !== undefined || isOnlyTitle(change.values)
+        if (!isNamed && (await isAnyones(threadId))) return NO_GRAPH
+        return (await ofThread(threadId)).update(threadId, change)
+      },
       build: async (threadId, graphId, steps) => {
+        if (graphId === null && (await isAnyones(threadId))) return NO_GRAPH
         const id = graphId ?? (await threads.graphOf(threadId)) ?? null
         return this.#sideOf(id).states.build(threadId, graphId, steps)
       },

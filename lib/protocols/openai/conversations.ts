@@ -153,7 +153,9 @@ export class Conversations {
     threadId: string,
     changed: (newest: Newest) => readonly JsonObject[] | Promise<readonly JsonObject[]>
   ): Promise<void> {
-    const { states } = this.#services
+    const { states, assistants } = this.#services
+    // Which one answers is said by the first response.
+    const graphId = assistants.system()[0]?.graph_id
     await this.#changes.run(threadId, async () => {
       for (let attempt = 1; ; attempt++) {
         const newest = await this.#state(threadId)
@@ -164,6 +166,7 @@ export class Conversations {
           values,
           asNode: null,
           user: user.id,
+          ...(graphId !== undefined && { graphId }),
           ...expected
         })
         if (written.outcome !== 'conflict' || attempt === ATTEMPTS_MAX)
