@@ -1,10 +1,12 @@
 // Crons as LangGraph's clients make them, and the runs that come of them: one a turn, whoever starts, stops and dies meanwhile.
 import { join } from 'node:path'
+import { Client } from '@langchain/langgraph-sdk'
 import t, { type Test } from 'tap'
 import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import { openStore } from '../../lib/store/open.ts'
 import { loadConfig } from '../../lib/config/config.ts'
 import { timestamp } from '../../lib/base/types.ts'
+import { systemAssistantId } from '../../lib/thread/assistants.ts'
 import { write } from '../contract/harness.ts'
 import { databaseSection, type DatabaseSection } from '../fixtures/backends.ts'
 import {
@@ -39,6 +41,7 @@ probe('a cron is created, found, counted, changed and deleted', async (t, { clie
   t.same(await idsOf({}), [two, one], 'the newest first')
   t.same(await idsOf({ threadId: thread_id }), [two])
   t.same(await idsOf({ assistantId: 'lead_agent', limit: 1, offset: 1 }), [one])
+  t.same(await idsOf({ assistantId: systemAssistantId('lead_agent') }), [two, one], 'by the id of its assistant too')
   t.same(await idsOf({ assistantId: 'other' }), [])
   // Older clients ignore it.
   if (version === '1.12.4' || version === '1.15.0') t.same(await idsOf({ metadata: { topic: 'a' } }), [one])
@@ -57,6 +60,17 @@ probe('a schedule that is none, or never comes, is refused', async (t, { client:
   for (const schedule of ['', 'x', '* * * * * *', '61 * * * *', '0 0 31 2 *', '* * * *', '9'.repeat(300)])
     t.equal(await refusal(crons.create('lead_agent', { ...says, schedule })), 422, schedule.slice(0, 20))
   t.equal(await refusal(crons.createForThread('nowhere', 'lead_agent', { ...says, schedule: '* * * * *' })), 404)
+})
+
+t.test('as whom the runs of a cron are started is told to nobody', async (t) => {
+  const ada = await signIn(await openSite(t), 'ada')
+  const { body } = await ada.post('/api/v1/auth/tokens', { scopes: ['runs:create', 'runs:read'] })
+  const { crons } = new Client({ apiUrl: `${ada.url}/api`, apiKey: textIn(body, 'token') })
+  const made = await crons.create('lead_agent', { ...says, schedule: '0 0 * * *' })
+  const changed = await crons.update(textIn(made, 'cron_id'), { enabled: false })
+  const [found] = await crons.search()
+  for (const shown of [made, changed, found])
+    t.strictSame(Object.keys(Object(at(shown, 'payload'))).sort(), ['assistant_id', 'input'])
 })
 
 t.test('crons are their user’s alone, and no more than one may have', async (t) => {

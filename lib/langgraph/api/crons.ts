@@ -93,7 +93,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'limits
       updated_at: now
     })
     await limits.createCron(cron)
-    return { json: cron }
+    return { json: view(cron) }
   }
 
   const update = async (call: UserCall<Fields>): Promise<Reply> => {
@@ -120,7 +120,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'limits
     })
     const after = await writer.write({ name: 'cron.update', cron_id, set, now })
     if (!after) throw fail('cron_not_found', { id: cron_id })
-    return { json: after }
+    return { json: view(after) }
   }
 
   const remove = async ({ params }: UserCall): Promise<Reply> => {
@@ -129,20 +129,29 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'limits
     return { status: 204 }
   }
 
-  const found = async (body: v.InferOutput<typeof countBody>): Promise<Cron[]> => {
+  /** What crons may call it by whose assistant it is: that of a graph has a name and an id. */
+  const namesOf = async (assistantId: string, user: string): Promise<readonly (string | null)[]> => {
+    const assistant = await assistants.get(assistantId, user)
+    return assistant?.user_id === null ? [assistant.assistant_id, assistant.graph_id] : [assistantId]
+  }
+
+  const found = async ({ body, user }: UserCall<v.InferOutput<typeof countBody>>): Promise<Cron[]> => {
     const { assistant_id, thread_id, enabled, metadata: wanted } = body
+    const names = assistant_id ? await namesOf(assistant_id, user.id) : null
     const isFound = (cron: Cron) =>
-      (!assistant_id || cron.assistant_id === assistant_id) &&
+      (names === null || names.includes(cron.assistant_id)) &&
       (!thread_id || cron.thread_id === thread_id) &&
       (typeof enabled !== 'boolean' || cron.enabled === enabled)
     return new Containment().among((await store.crons.list()).filter(isFound), wanted ?? {}).catch(costly)
   }
 
-  const search = async ({ body }: UserCall<v.InferOutput<typeof searchBody>>): Promise<Reply> =>
-    pageReply(sorted(await found(body), body.sort_by, 'cron_id', body.sort_order), body)
+  const search = async (call: UserCall<v.InferOutput<typeof searchBody>>): Promise<Reply> => {
+    const { sort_by, sort_order } = call.body
+    return pageReply(sorted(await found(call), sort_by, 'cron_id', sort_order).map(view), call.body)
+  }
 
-  const count = async ({ body }: UserCall<v.InferOutput<typeof countBody>>): Promise<Reply> => ({
-    json: (await found(body)).length
+  const count = async (call: UserCall<v.InferOutput<typeof countBody>>): Promise<Reply> => ({
+    json: (await found(call)).length
   })
 
   const path = '/api/runs/crons'
@@ -208,6 +217,11 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'limits
       handler: remove
     })
   ]
+}
+
+/** A cron as sent to clients: as whom its runs are started is not, as with runs. */
+function view({ payload: { caller: _, ...payload }, ...cron }: Cron): Cron {
+  return { ...cron, payload }
 }
 
 /** The request body of its runs, without the fields that the cron has itself. */
