@@ -1,5 +1,4 @@
 // Finding one's way: the palette, groups by day, the archive, an undone deletion, light and dark.
-import { readFileSync } from 'node:fs'
 import { isAccessible } from '../fixtures/axe.ts'
 import { account, browserTest, visit, type Visitor, visitSite } from '../fixtures/browser.ts'
 import { asked, at, listIn, openSite, type Person, until } from '../fixtures/gateway.ts'
@@ -177,47 +176,6 @@ browserTest(
     t.equal(await found.getByRole('link').count(), 1)
   }
 )
-
-browserTest('a conversation is exported as Markdown and as JSON, and the JSON is imported again', async (t) => {
-  const site = await openSite(t)
-  const person = await account(site.url, 'ada@example.com')
-  const threadId = await person.thread()
-  await person.post(`/api/threads/${threadId}/runs/wait`, asked('Say ```code``` /demo deltas=3 rate=0'))
-  const visitor = await visit(t, site.url, { person })
-  const { page } = visitor
-  await visitor.open()
-  const exported = async (form: string) => {
-    await page
-      .getByRole('button', { name: /^Actions for/ })
-      .first()
-      .press('Enter')
-    const [download] = await Promise.all([
-      page.waitForEvent('download'),
-      page.getByRole('menuitem', { name: `Export as ${form}` }).press('Enter')
-    ])
-    return { name: download.suggestedFilename(), text: readFileSync(await download.path(), 'utf8') }
-  }
-  const markdown = await exported('Markdown')
-  t.match(markdown.name, /\.md$/)
-  t.match(markdown.text, /^# .*\n[\s\S]*## You\n\nSay ```code```[\s\S]*## Answer\n\nw0000 w0001 w0002\n/)
-  const json = await exported('JSON')
-  t.match(JSON.parse(json.text), {
-    kind: 'colloquy/conversation',
-    version: 1,
-    messages: [{ type: 'human' }, { type: 'ai' }]
-  })
-
-  await page.getByRole('button', { name: 'ada@example.com', exact: true }).click()
-  const file = (name: string, text: string) => ({ name, mimeType: 'application/json', buffer: Buffer.from(text) })
-  await page.getByLabel('Import what this page').setInputFiles(file('other.json', '{"a":1}'))
-  await page.getByText('other.json has no conversations of this page').first().waitFor()
-  await page.getByLabel('Import what this page').setInputFiles(file('ours.json', json.text))
-  await page.getByText('1 conversation is here.').first().waitFor()
-  await page.keyboard.press('Escape')
-  t.match(await visitor.lastAnswer(), 'w0000 w0001 w0002')
-  t.notMatch(page.url(), threadId)
-  await until(async () => (await page.locator('.thread').count()) === 2, 'it is in the list')
-})
 
 browserTest('a conversation is archived, found again and taken back; a deletion is undone', async (t) => {
   const site = await openSite(t)
