@@ -563,6 +563,29 @@ t.test('wrong keys and wrong values are told in one round, each once', async (t)
   )
 })
 
+t.test('what only the whole shows is told in the same round, and no wrong value twice', async (t) => {
+  const yaml = `
+server: { portt: 1, port: 99999, trusted_proxies: [10.0.0.0/99, foo], public_url: "https://a.example/?b" }
+auth: { jwt_secret: short }
+database: { backend: mongo }
+sharing: { mode: users }
+agent: { runtime: module, pth: ./agent.mjs }`
+  const told = [
+    'server.portt is not an option; did you mean port?',
+    'agent.pth is not an option; did you mean path?',
+    'server.port must be at most 65535 (it is 99999).',
+    'database.backend must be one of memory, sqlite, postgres, or { module: <file> } (it is mongo).',
+    'sharing must be one of off, users, public.',
+    'server.public_url has a query',
+    'auth.jwt_secret has fewer than 32 bytes',
+    'server.trusted_proxies has 10.0.0.0/99, which is neither an address nor a range',
+    'server.trusted_proxies has foo, which is neither an address nor a range'
+  ]
+  t.match(problemsOf(t, { yaml }), told)
+  t.equal(problemsOf(t, { yaml }).length, told.length)
+  t.equal(problemsOf(t, { yaml: 'database: { backend: postgres, postgres_url: $NOT_SET_AT_ALL }' }).length, 1)
+})
+
 t.test('a configuration is shown without its secrets', async (t) => {
   const yaml = `
 database: { backend: postgres, postgres_url: "postgres://u:SENTINEL@db/chat?sslpassword=SENTINEL" }

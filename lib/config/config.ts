@@ -80,15 +80,30 @@ export function loadConfig(source: ConfigSource = {}): Config {
   const parsed = v.safeParse(Options, options)
   // Both in one round: who mends a key need not come back for a value.
   for (const issue of parsed.issues ?? []) wrong.addIssue(issue, names)
-  refuse(problems)
-  // Not successful was refused one line above; valibot's types do not see it.
-  const config = complete(parsed.output as Parsed, file, cwd, unusedVariables(env, used))
-  refuse(contradictions(config))
-  // Those of AUTH_TRUSTED_PROXIES are skipped with a warning [Auth 9].
-  if (!names.has('server.trusted_proxies')) refuse(badProxies(config))
   const isNamed = Boolean(source.file || env.COLLOQUY_CONFIG)
-  if (isNamed && !names.has('home')) refuse(strayHome(config, (parsed.output as Parsed).home, cwd))
+  const readable = parsed.success ? parsed.output : restOf(options, parsed.issues)
+  const config = readable && complete(readable, file, cwd, unusedVariables(env, used))
+  if (config !== null && readable !== null)
+    wrong.addSentences([
+      ...contradictions(config),
+      // Those of AUTH_TRUSTED_PROXIES are skipped with a warning [Auth 9].
+      ...(names.has('server.trusted_proxies') ? [] : badProxies(config)),
+      ...(isNamed && !names.has('home') ? strayHome(config, readable.home, cwd) : [])
+    ])
+  if (config === null || problems.length > 0) throw new ConfigError(problems)
   return config
+}
+
+/** With defaults in the place of wrong values, as far as there are some: what is left can be held against each other in the same round. */
+function restOf(options: object, issues: readonly v.BaseIssue<unknown>[]): Parsed | null {
+  const rest = structuredClone(options)
+  for (const { path } of issues) {
+    let parent: unknown = rest
+    for (const { key } of path?.slice(0, -1) ?? []) parent = isTree(parent) ? parent[String(key)] : undefined
+    if (isTree(parent)) delete parent[String(path?.at(-1)?.key)]
+  }
+  const parsed = v.safeParse(Options, rest)
+  return parsed.success ? parsed.output : null
 }
 
 /**

@@ -9,7 +9,8 @@ import { isTree, join } from './environment.ts'
  */
 function sentence(issue: v.BaseIssue<unknown>, names: ReadonlyMap<string, string>): string {
   const path = pathOf(issue)
-  const isShown = typeof issue.input === 'number' || typeof issue.input === 'boolean' || issue.type === 'picklist'
+  const isText = issue.type === 'picklist' && typeof issue.input === 'string'
+  const isShown = isText || typeof issue.input === 'number' || typeof issue.input === 'boolean'
   return `${names.get(path) ?? path} ${issue.message}${isShown ? ` (it is ${String(issue.input)})` : ''}.`
 }
 
@@ -55,9 +56,19 @@ export class Wrong {
 
   addIssue(issue: v.BaseIssue<unknown>, names: ReadonlyMap<string, string>): void {
     const path = pathOf(issue)
+    this.#add(path, sentence(issue, names), issue.input === undefined)
+    this.#values.add(path)
+  }
+
+  /** What does not go together, or follows from values: each sentence begins with the path of its option. */
+  addSentences(sentences: readonly string[]): void {
+    for (const text of sentences) this.#add(text.split(' ', 1)[0]!, text, text.includes(' is missing'))
+  }
+
+  #add(path: string, text: string, isMissing: boolean): void {
     const parent = path.slice(0, Math.max(0, path.lastIndexOf('.')))
-    const isMeant = issue.input === undefined && this.#misspelled.has(parent)
-    if (!isMeant && !this.#values.has(path)) this.#problems.push(sentence(issue, names))
+    const isMeant = isMissing && this.#misspelled.has(parent)
+    if (!isMeant && !this.#values.has(path)) this.#problems.push(text)
   }
 }
 
