@@ -1,8 +1,9 @@
-// The installation, on the administrator's overview: what is wrong with it, its backup, and the jobs that have failed for good.
+// The installation, on the administrator's overview: what is wrong with it, its backup, what is too old, and the jobs that have failed for good.
 import { useState } from 'preact/hooks'
 import { useAnswer } from './answer.ts'
 import { call, colloquy } from './api.ts'
 import { classes, html } from './html.ts'
+import { count } from './time.ts'
 import { notifyFailure } from './toast.ts'
 
 const ADMIN = '/api/v1/admin'
@@ -32,7 +33,30 @@ export function Doctor() {
       ({ check, is, text }) =>
         html`<li key=${check}><div class="row"><b>${check}</b><span class=${classes('badge', is === 'good' && 'good', is === 'bad' && 'bad')}>${is}</span></div><small>${text}</small></li>`
     )}</ul>
+    <${Retention} />
     <${DeadJobs} />`
+}
+
+/** What is old enough to be deleted is counted only when somebody wants to know: that may take a while. */
+function Retention() {
+  const [old, setOld] = useState<Readonly<Record<string, Old>> | null>(null)
+  const [isBusy, setBusy] = useState(false)
+  const look = async () => {
+    setBusy(true)
+    await call<Record<string, Old>>('GET', `${ADMIN}/prune`).then(setOld, notifyFailure)
+    setBusy(false)
+  }
+  return html`<div class="row"><h3>Retention</h3><button class="plain" disabled=${isBusy} onClick=${look}>${isBusy ? 'Counting…' : 'Count what is too old'}</button></div>
+    <ul class="cards">${Object.entries(old ?? {}).map(
+      ([kind, { count: n, before }]) =>
+        html`<li key=${kind}><b>${kind}</b><small>${before === null ? 'kept for ever' : `${count(n)} from before ${new Date(before).toLocaleString()} will be deleted`}</small></li>`
+    )}</ul>`
+}
+
+interface Old {
+  readonly count: number
+  /** Null: they are kept for ever. */
+  readonly before: string | null
 }
 
 function Backup() {

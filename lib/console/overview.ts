@@ -75,6 +75,7 @@ export function View() {
     <${Usage} />
     <${People} ...${people} />
     <${Invitations} />
+    <${Feedback} names=${names} />
     <${Audit} names=${names} />
     <${ToolServers} />
     <${Skills} />
@@ -210,6 +211,32 @@ function ModelCard({ name, model, display_name, description }: Model) {
     <small>${model === name ? description : `${model}. ${description ?? ''}`}</small>
     ${state && html`<span class=${classes('badge', state.isGood ? 'good' : 'bad')} role="status">${state.text}</span>`}
   </li>`
+}
+
+interface Feedback {
+  readonly feedback_id: string
+  readonly user_id: string | null
+  readonly rating: 1 | -1
+  readonly comment: string | null
+  readonly created_at: string
+}
+
+/** What people think of answers, and not the answers: those are theirs. */
+function Feedback({ names }: { readonly names: ReadonlyMap<string, string> }) {
+  const { answer, problem } = useAnswer<{ feedback: Feedback[] }>('/api/v1/admin/feedback?limit=20')
+  const nameOf = (user: string | null) => names.get(`user:${user}`) ?? user ?? 'nobody'
+  return html`<h2>Feedback</h2>
+    ${problem && html`<p class="problem">${problem}</p>`}
+    ${answer?.feedback.length === 0 && html`<p class="hint">No answer has been rated yet.</p>`}
+    <ul class="cards">
+      ${answer?.feedback.map(
+        ({ feedback_id, user_id, rating, comment, created_at }) => html`<li key=${feedback_id}>
+          <div class="row"><b>${rating > 0 ? 'Good answer' : 'Bad answer'}</b><small>${new Date(created_at).toLocaleString()}</small></div>
+          ${comment && html`<span dir="auto">${comment}</span>`}
+          <small>${nameOf(user_id)}</small>
+        </li>`
+      )}
+    </ul>`
 }
 
 interface AuditEntry {

@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
 import { fail } from '../base/errors.ts'
 import { type Call, type Route, route } from '../http/route.ts'
-import { describedAs, integer, objectOf } from '../http/schema.ts'
+import { describedAs, integer, objectOf, queryInteger } from '../http/schema.ts'
 import type { ScopedStore } from '../store/scoped.ts'
 import { timestamp } from '../base/types.ts'
-import { arrayOf, one, ref, success } from './answers.ts'
+import { arrayOf, one, ref, shaped, success, yesNo } from './answers.ts'
 import { runOf } from './run-view.ts'
 import type { Services } from './services.ts'
 
@@ -15,6 +15,7 @@ const feedbackBody = objectOf({
   comment: v.nullish(v.string()),
   message_id: v.nullish(v.pipe(v.string(), v.maxLength(64)))
 })
+const newestQuery = objectOf({ limit: v.optional(queryInteger({ min: 1, max: 1000 }), '100') })
 type FeedbackBody = v.InferOutput<typeof feedbackBody>
 
 export function feedbackRoutes({ store, writer }: Services): Route[] {
@@ -73,6 +74,13 @@ export function feedbackRoutes({ store, writer }: Services): Route[] {
     return { json: { success: true } }
   }
 
+  /** Whatever its user has written beside a thumb is meant for the operator; the conversation stays its user's. */
+  const newest = async ({ query }: Call<unknown, v.InferOutput<typeof newestQuery>>) => {
+    // One more, to see whether there are more.
+    const found = await feedback().newest(query.limit + 1)
+    return { json: { feedback: found.slice(0, query.limit), has_more: found.length > query.limit } }
+  }
+
   const path = '/api/threads/{thread_id}/runs/{run_id}/feedback'
   const reading = { method: 'GET', permission: 'threads:read', thread: 'read', rule: 'threads:read' } as const
   const writing = {
@@ -115,6 +123,17 @@ export function feedbackRoutes({ store, writer }: Services): Route[] {
       summary: 'Feedback on a run without knowing its thread',
       answers: ratings,
       handler: listOfRun
+    }),
+    route({
+      method: 'GET',
+      path: '/api/v1/admin/feedback',
+      admin: true,
+      permission: 'admin:read',
+      query: newestQuery,
+      rule: null,
+      summary: 'Everybody’s feedback, newest first; administrators and auditors',
+      answers: one(shaped({ feedback: arrayOf(ref('Feedback')), has_more: yesNo })),
+      handler: newest
     })
   ]
 }

@@ -19,7 +19,7 @@ const USER_AT = {
   events: { listMessages: 2, listMessagesByRun: 3, listEvents: 3, nextSeq: null, lastK: null, runsOfMessages: 2 },
   crons: { get: 1, list: 0 },
   items: { get: 2, search: 1, namespaces: 1 },
-  feedback: { list: 2, stats: null, byRuns: 2 },
+  feedback: { list: 2, stats: null, byRuns: 2, newest: null },
   aliases: { get: 2, ofThread: 1 },
   search: { find: 1, queued: null, waiting: 0 },
   usage: { list: 1, quotaUse: null }

@@ -6,7 +6,7 @@ import { ScriptedAgent, aCall, anAnswer, response, type Stage } from '../fixture
 import { isAccessible } from '../fixtures/axe.ts'
 import { account, browserTest, storedAnswer, threadSaying, visit, visitSite } from '../fixtures/browser.ts'
 import { freePort } from '../fixtures/free-port.ts'
-import { asked, at, homeOf, listIn, openSite, PASSWORD, Person, until } from '../fixtures/gateway.ts'
+import { asked, at, homeOf, listIn, openSite, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
 import { type Script, scripted, startModel } from '../fixtures/model.ts'
 import { openCompany } from '../fixtures/provider.ts'
 import { isReadable, WIDE_TABLE } from '../fixtures/wide-table.ts'
@@ -367,16 +367,26 @@ browserTest(
 )
 
 browserTest('the operator sees what was used, what was done, and what has failed, and tries it again', async (t) => {
-  const site = await openSite(t, { config: { webhooks: { attempts: 1, allowed_networks: ['127.0.0.0/8'] } } })
+  const webhooks = { attempts: 1, allowed_networks: ['127.0.0.0/8'] }
+  const site = await openSite(t, { config: { webhooks, retention: { audit_days: 30 } } })
   const admin = new Person(site.url)
   await admin.post('/api/v1/auth/initialize', { email: 'root@example.com', password: PASSWORD })
   const thread = await admin.thread()
   // Nobody listens there.
   const webhook = `http://127.0.0.1:${await freePort()}/hook`
   await admin.post(`/api/threads/${thread}/runs/wait`, { ...asked('/demo deltas=3 rate=0'), webhook })
+  const ann = await account(site.url, 'ann@example.com')
+  const answered = await ann.post(`/api/threads/${await ann.thread()}/runs`, asked('/demo deltas=3 rate=0'))
+  const rated = `/api/threads/${textIn(answered.body, 'thread_id')}/runs/${textIn(answered.body, 'run_id')}/feedback`
+  await ann.ask('PUT', rated, { body: { rating: -1, comment: 'Too short' } })
   const visitor = await visit(t, site.url, { person: admin })
   const { page } = visitor
   await visitor.open('#/overview')
+  const thumb = page.locator('.cards li', { hasText: 'Too short' })
+  t.match(await thumb.textContent(), /Bad answer.*ann@example\.com/)
+  await page.getByRole('button', { name: 'Count what is too old' }).click()
+  await page.locator('.cards li', { hasText: 'threads' }).getByText('kept for ever').waitFor()
+  await page.locator('.cards li', { hasText: /^audit0 from before/ }).waitFor()
   await page.getByRole('heading', { name: 'Usage' }).waitFor()
   await page
     .locator('.cards li', { hasText: 'root@example.com' })

@@ -137,6 +137,17 @@ function keptFeedbackContract(t: Test, open: Open): void {
     t.equal((await feedback.byRuns('missing', [run.run_id], 'ann')).size, 0)
   })
 
+  durable('the newest feedback is everybody’s, of all threads, newest first', async (t, store, reopen) => {
+    const given = []
+    for (const [n, user_id] of ['ann', 'bob', null].entries()) {
+      const run = await addRun(store, (await addThread(store)).thread_id)
+      given.unshift(await upsert(store, aFeedback(run, { user_id, comment: 'why', created_at: time(n) })))
+    }
+    const { feedback } = await reopen()
+    t.strictSame(await feedback?.newest(2), given.slice(0, 2))
+    t.strictSame(await feedback?.newest(3), given)
+  })
+
   test('reads of feedback are of one user, or of everybody for null [Store 1]', async (t, store, feedback, run) => {
     await upsert(store, aFeedback(run))
     const { thread_id, run_id } = run

@@ -41,6 +41,7 @@ const OTHER_READS = [
   'runs.inFlight',
   'events.nextSeq',
   'events.lastK',
+  'feedback.newest',
   'feedback.stats'
 ]
 

@@ -221,6 +221,7 @@ t.test('every list is a range of an index, in the order in which it is asked for
   await feedback!.list('t', 'r', 'u')
   await feedback!.stats('t', 'r')
   await feedback!.byRuns('t', ['r'], 'u')
+  await feedback!.newest(10)
   t.ok(asked.size > 20, `${asked.size} statements`)
   for (const sql of asked) {
     const names = [...sql.matchAll(/[@$](\w+)/g)].map(([, name]) => [name, null])

@@ -113,4 +113,6 @@ export interface FeedbackReads {
   stats(threadId: string, runId: string): Promise<FeedbackStats>
   /** The caller's own feedback by run, for the given runs of a thread, in one query. */
   byRuns(threadId: string, runIds: readonly string[], user: Owner): Promise<ReadonlyMap<string, Feedback>>
+  /** Everybody's, newest first: for administrators. */
+  newest(limit: number): Promise<Feedback[]>
 }

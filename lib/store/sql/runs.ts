@@ -255,10 +255,14 @@ function* byRuns(threadId: string, runIds: readonly string[], user: string | nul
 const LIST_FEEDBACK = `SELECT ${FEEDBACK_COLUMNS} FROM feedback WHERE thread_id = $2 AND run_id = $3 AND ${OWN}
   ORDER BY created_at, feedback_id COLLATE "C" LIMIT ${LIST_MAX}`
 
+const NEWEST_FEEDBACK = `SELECT ${FEEDBACK_COLUMNS} FROM feedback WHERE ${PRESENT}
+  ORDER BY created_at DESC, feedback_id COLLATE "C" DESC LIMIT $1`
+
 export const feedbackReads: StepReads<FeedbackReads> = {
   list: (threadId, runId, user) => ask<Feedback>(LIST_FEEDBACK, user, threadId, runId),
   stats,
-  byRuns
+  byRuns,
+  newest: (limit) => ask<Feedback>(NEWEST_FEEDBACK, limit)
 }
 
 export const feedbackWrites: StepWrites<'feedback.upsert' | 'feedback.remove' | 'feedback.removeById'> = {

@@ -1,0 +1,1 @@
+-- What administrators read of feedback is its newest, by an index that is made beside writers.
