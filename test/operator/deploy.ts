@@ -1,14 +1,15 @@
 // bin/deploy/: that what it hands out is taken by the programs it is for, and says nothing that the configuration does not know.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { loadConfig, unusedOptions } from '../../lib/config/config.ts'
 
-const DEPLOY = fileURLToPath(new URL('../../../bin/deploy/', import.meta.url))
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
+const DEPLOY = join(ROOT, 'bin/deploy')
 const textOf = (name: string) => readFileSync(join(DEPLOY, name), 'utf8')
 
 interface Service {
@@ -88,4 +89,44 @@ t.test('the image runs as nobody special, and every variable that it sets counts
   const config = configOf(t, variables)
   t.match(config, { home: '/var/lib/colloquy', server: { host: '0.0.0.0', port: 8001 } })
   t.strictSame(unusedOptions(config), [])
+})
+
+/** Those of the kit for stores of one's own, which no server needs. */
+const KIT = ['fast-check', 'tap']
+
+t.test('the image has every optional package that a server uses, in a version that is taken', async (t) => {
+  const { peerDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+    peerDependencies: Record<string, string>
+  }
+  const image = textOf('Dockerfile')
+  for (const [name, range] of Object.entries(peerDependencies)) {
+    if (KIT.includes(name)) continue
+    const [, major] = new RegExp(`\\s${name}@(\\d+)`).exec(image) ?? []
+    t.ok(Number(major) >= Number(/^>=(\d+)/.exec(range)?.[1]), `${name} ${range}: ${major}`)
+  }
+})
+
+t.test('secrets that lie beside the files are in no image, package or commit', async (t) => {
+  const { secrets } = parse(textOf('compose.yaml')) as { secrets: Record<string, { file: string }> }
+  const files = Object.values(secrets).map(({ file }) => join('bin/deploy', file))
+  const folder = t.testdir({})
+  for (const path of ['package.json', '.gitignore', '.dockerignore', 'bin/deploy'])
+    cpSync(join(ROOT, path), join(folder, path), { recursive: true })
+  for (const file of files) {
+    mkdirSync(dirname(join(folder, file)), { recursive: true })
+    writeFileSync(join(folder, file), 'a secret')
+  }
+  const inFolder = { cwd: folder, encoding: 'utf8' } as const
+  const [packed] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], inFolder)) as {
+    files: { path: string }[]
+  }[]
+  const names = packed!.files.map(({ path }) => path)
+  t.ok(names.includes('bin/deploy/compose.yaml'))
+  const ignored = readFileSync(join(folder, '.dockerignore'), 'utf8').split('\n')
+  execFileSync('git', ['init', '--quiet'], inFolder)
+  for (const file of files) {
+    t.notOk(names.includes(file), `${file} is not packed`)
+    t.ok(ignored.includes(dirname(file)), `${file} is sent to no builder`)
+    t.equal(spawnSync('git', ['check-ignore', file], inFolder).status, 0, `${file} is not committed`)
+  }
 })
