@@ -4,7 +4,7 @@ import type { StateChanged, StatePlace } from '../agent/states.ts'
 import { fail } from '../base/errors.ts'
 import { type Call, type Route, route } from '../http/route.ts'
 import { listIn } from '../http/request.ts'
-import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean } from '../http/schema.ts'
+import { fewKeys, integer, jsonObject, listOf, objectOf, queryBoolean, queryInteger } from '../http/schema.ts'
 import { arrayOf, one, ref, selectable } from './answers.ts'
 import { CHANNELS_MAX, checkCount, placeIn } from './input.ts'
 import { isObject, type JsonObject } from '../base/types.ts'
@@ -26,14 +26,17 @@ const select = v.nullish(listOf(name, CHANNELS_MAX))
 const checkpointBody = objectOf({ checkpoint: v.nullish(jsonObject), subgraphs: v.nullish(v.boolean()), select })
 const stateQuery = objectOf({ subgraphs: v.optional(queryBoolean, 'false') })
 
+const PAGE = { min: 1, max: 100 }
 const historyBody = objectOf({
-  limit: v.nullish(integer({ min: 1, max: 100 }), 10),
+  limit: v.nullish(integer(PAGE), 10),
   // A text, or LangGraph's config of a checkpoint.
   before: v.nullish(v.union([v.string(), jsonObject])),
   checkpoint: v.nullish(jsonObject),
   metadata: v.nullish(jsonObject),
   select
 })
+
+const historyQuery = objectOf({ limit: v.optional(queryInteger(PAGE), '10'), before: v.optional(name) })
 
 /** @throws Failure when a state could not be changed */
 export function writtenState(changed: StateChanged, threadId: string, base: string | null): string {
@@ -116,8 +119,8 @@ export function stateRoutes({ config, states }: Services): Route[] {
     return { jsonText: writtenState(await states.update(threadId, change), threadId, place.checkpointId) }
   }
 
-  const history = async (call: Call<v.InferOutput<typeof historyBody>>) => {
-    const { params, body, user } = call
+  type Asked = Partial<v.InferOutput<typeof historyBody>>
+  const history = async ({ params, user, dialect }: Call<unknown, unknown>, body: Asked) => {
     const threadId = params.thread_id!
     const before = typeof body.before === 'string' ? body.before : placeIn(body.before, threadId).checkpointId
     const entries = await states.history(threadId, {
@@ -126,7 +129,7 @@ export function stateRoutes({ config, states }: Services): Route[] {
       place: body.checkpoint ? placeIn(body.checkpoint, threadId) : null,
       metadata: body.metadata ?? null,
       user: user!.id,
-      isBare: call.dialect.isBareCheckpoint
+      isBare: dialect.isBareCheckpoint
     })
     // Concatenation builds a rope, which is copied only once, when it is sent.
     let text = '['
@@ -136,6 +139,7 @@ export function stateRoutes({ config, states }: Services): Route[] {
 
   const path = '/api/threads/{thread_id}'
   const reading = { permission: 'threads:read', thread: 'read', rule: 'threads:read' } as const
+  const pages = { ...reading, path: `${path}/history`, answers: one(arrayOf(selectable('State'))) } as const
   const shown = one(selectable('State'))
   const byGet = { ...reading, link: 'thread', method: 'GET', query: stateQuery, answers: shown, handler: get } as const
   return [
@@ -164,14 +168,19 @@ export function stateRoutes({ config, states }: Services): Route[] {
     }),
     route({ ...byGet, path: `${path}/state/{checkpoint_id}`, summary: 'The state at a checkpoint' }),
     route({
-      ...reading,
+      ...pages,
       method: 'POST',
-      path: `${path}/history`,
       body: historyBody,
       bodyOptional: true,
       summary: 'Past states, newest first',
-      answers: one(arrayOf(selectable('State'))),
-      handler: history
+      handler: (call) => history(call, call.body)
+    }),
+    route({
+      ...pages,
+      method: 'GET',
+      query: historyQuery,
+      summary: 'Past states, newest first, without a body',
+      handler: (call) => history(call, call.query)
     })
   ]
 }

@@ -100,6 +100,18 @@ onEachBackend(t, 'an entry of a history has the values of the state at its check
   t.strictSame([counts[0], Math.max(...counts), counts.at(-1)], [1, 4, 0], 'what came later is in no earlier one')
 })
 
+t.test('a history is read by a GET too, as LangGraph’s server has it', async (t) => {
+  const person = await signIn(await openSite(t, { agent: new Parrot() }))
+  const path = `/api/threads/${await conversation(person, ['one', 'two'])}/history`
+  const { body: all } = await person.post(path, { limit: 100 })
+  t.strictSame((await person.get(path)).body, (await person.post(path)).body)
+  t.strictSame((await person.get(`${path}?limit=2`)).body, listIn(all).slice(0, 2))
+  const before = textIn(all, 1, 'checkpoint_id')
+  t.strictSame((await person.get(`${path}?limit=1&before=${before}`)).body, listIn(all).slice(2, 3))
+  t.equal((await person.get(`${path}?limit=0`)).status, 422)
+  t.strictSame((await person.get('/api/threads/nowhere/history')).body, [])
+})
+
 onEachBackend(t, 'a message is edited from the checkpoint before it, and both branches stay', async (t, backend) => {
   const site = await openSite(t, { agent: new Parrot(), config: { database: await databaseSection(t, backend) } })
   const person = await signIn(site)
