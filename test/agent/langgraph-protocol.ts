@@ -9,7 +9,6 @@ import { ServerThread } from '../../lib/langgraph/server-agent/server-thread.ts'
 import { startChild } from '../fixtures/child.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { at, homeOf, openSite, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
-import { IS_FAST } from '../fixtures/size.ts'
 import { dataOf, saidIn, Talk, textsIn } from '../fixtures/graph-journey.ts'
 
 interface Asked {
@@ -579,38 +578,34 @@ t.test('a server that refuses connections is tried again: its restart ends no ru
   t.match(saidIn(await waiting).at(-1), ['ai', 'done'])
 })
 
-t.test(
-  'rejoin false: after kill -9 of the gateway the run on the server is cancelled there',
-  { skip: IS_FAST },
-  async (t) => {
-    const metadata: { gateway_run_id?: string } = {}
-    const server = await openServer(t, {
-      ...PYTHON,
-      'GET /threads/[^/]+/state': [EMPTY],
-      'POST /threads/[^/]+/runs/stream': [quiet([['messages', chunk('half ')]])],
-      'POST /threads/search': [[{ thread_id: 'T' }]],
-      'GET /threads/T/runs\\?.*': [
-        [
-          { run_id: 'other', status: 'running', metadata: { gateway_run_id: 'not ours' } },
-          { run_id: 'R', status: 'running', metadata }
-        ]
-      ],
-      'POST /threads/T/runs/R/cancel.*': [{}]
-    })
-    const config = { agent: { runtime: 'langgraph', url: server.url, rejoin: false } }
-    const home = homeOf(t)
-    const child = await startChild(t, { home, config })
-    const talk = await Talk.begin(child)
-    const streamed = await talk.stream({})
-    await streamed.until(({ frames }) => frames.some(({ data }) => data.includes('half ')))
-    metadata.gateway_run_id = textIn((await talk.runs())[0], 'run_id')
-    await child.kill()
-    await startChild(t, { home, config })
-    await until(() => server.of(/cancel/).length > 0, 'it is cancelled')
-    t.strictSame(
-      server.of(/cancel/).map(({ path }) => path.replace(/\?.*/, '')),
-      ['POST /threads/T/runs/R/cancel'],
-      'and no other'
-    )
-  }
-)
+t.test('rejoin false: after kill -9 of the gateway the run on the server is cancelled there', async (t) => {
+  const metadata: { gateway_run_id?: string } = {}
+  const server = await openServer(t, {
+    ...PYTHON,
+    'GET /threads/[^/]+/state': [EMPTY],
+    'POST /threads/[^/]+/runs/stream': [quiet([['messages', chunk('half ')]])],
+    'POST /threads/search': [[{ thread_id: 'T' }]],
+    'GET /threads/T/runs\\?.*': [
+      [
+        { run_id: 'other', status: 'running', metadata: { gateway_run_id: 'not ours' } },
+        { run_id: 'R', status: 'running', metadata }
+      ]
+    ],
+    'POST /threads/T/runs/R/cancel.*': [{}]
+  })
+  const config = { agent: { runtime: 'langgraph', url: server.url, rejoin: false } }
+  const home = homeOf(t)
+  const child = await startChild(t, { home, config })
+  const talk = await Talk.begin(child)
+  const streamed = await talk.stream({})
+  await streamed.until(({ frames }) => frames.some(({ data }) => data.includes('half ')))
+  metadata.gateway_run_id = textIn((await talk.runs())[0], 'run_id')
+  await child.kill()
+  await startChild(t, { home, config })
+  await until(() => server.of(/cancel/).length > 0, 'it is cancelled')
+  t.strictSame(
+    server.of(/cancel/).map(({ path }) => path.replace(/\?.*/, '')),
+    ['POST /threads/T/runs/R/cancel'],
+    'and no other'
+  )
+})

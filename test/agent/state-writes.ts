@@ -11,7 +11,6 @@ import { BACKENDS, type Backend, type DatabaseSection, databaseSection } from '.
 import { at, listIn, openSite, type Person, signIn, type Site, textIn, until } from '../fixtures/gateway.ts'
 import { graphsFolder } from '../fixtures/graphs.ts'
 import { startPair } from '../fixtures/pair.ts'
-import { IS_FAST } from '../fixtures/size.ts'
 
 const GRAPHS = { plain: 'states.mjs:plain', delta: 'states.mjs:delta', nested: 'states.mjs:nested' }
 /** Updates that come at once. */
@@ -434,7 +433,7 @@ const OF_RUNS = /run|fork|answer|a copy$|pruning$/
 
 async function onBackend(t: Test, backend: Backend): Promise<void> {
   // The rows of a memory store are SQLite's.
-  const isShort = IS_FAST || backend === 'memory'
+  const isShort = backend === 'memory'
   for (const subjects of KINDS) {
     const scene = await openScene(t, subjects[0]!, await databaseSection(t, backend))
     t.jobs = 4

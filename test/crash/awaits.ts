@@ -18,7 +18,7 @@ import { Child, startChild } from '../fixtures/child.ts'
 import { openReceiver } from '../fixtures/receiver.ts'
 import { filesOf } from '../fixtures/remains.ts'
 import { tablesNaming, tablesOf } from '../fixtures/rows.ts'
-import { IS_FAST, sized } from '../fixtures/size.ts'
+import { sized } from '../fixtures/size.ts'
 
 /** What works off the jobs, and what their deeds pass. */
 const FILES = [
@@ -160,7 +160,7 @@ t.test(
 
 t.test(
   'two processes whose clocks are an hour apart do nothing twice, and nothing before its time',
-  { skip: IS_FAST, timeout: 120_000 },
+  { timeout: 120_000 },
   async (t) => {
     const hook = await openReceiver(t)
     const home = homeOf(t)

@@ -13,7 +13,6 @@ import { type Answer, asked, at, homeOf, openSite, type Person, type Site, signI
 import { onOther } from '../fixtures/pair.ts'
 import { ask, places, statusOf } from '../fixtures/place.ts'
 import { programOf } from '../fixtures/program.ts'
-import { IS_FAST } from '../fixtures/size.ts'
 
 /** Longer than anything here takes, many times. */
 const HANGS_MS = 20_000
@@ -135,7 +134,7 @@ t.test('any method of the store may reject: the route answers in shape, or as if
   const placeOf = places(owner, 'sqlite')
   const reached = new Set<string>()
   const routes = Object.entries(EXPECTED).filter(([, { reach }]) => reach !== 'public' && reach !== 'admin')
-  for (const [name, expected] of IS_FAST ? routes.filter((_, i) => i % 4 === 0) : routes) {
+  for (const [name, expected] of routes) {
     const first = await placeOf(name)
     const calls = await callsOf(fault, () => ask(owner, name, first))
     for (const [i, method] of calls.entries()) {
@@ -158,7 +157,7 @@ t.test('any method of the store may reject: the route answers in shape, or as if
       )
     }
   }
-  t.ok(reached.size > (IS_FAST ? 15 : 25), `${reached.size} methods`)
+  t.ok(reached.size > 25, `${reached.size} methods`)
   t.strictSame(rejections, [])
   await serves(t, site, owner)
 })
@@ -175,56 +174,55 @@ async function serves(t: Test, site: Site, person: Person): Promise<void> {
   await until(() => site.sizes().runs === 0, 'the runs are gone')
 }
 
-if (!IS_FAST)
-  t.test(
-    'any method of the store may reject, and all of them, while processes read, cancel and delete runs of each other',
-    async (t) => {
-      const fault = new Fault()
-      const home = homeOf(t)
-      const config = {
-        database: await databaseSection(t, 'postgres'),
-        title: { enabled: false },
-        runs: { lease_ms: 3000 },
-        streams: { heartbeat_ms: 1000 }
-      }
-      const agent = defineAgent(async function* (_, signal) {
-        for (let i = 0; i < 16 && !signal.aborted; i++) {
-          yield `piece ${i} `
-          await pause(40)
-        }
-      })
-      const a = await openSite(t, { config, home, agent, behind: fault.behind })
-      const b = await openSite(t, { config, home, agent, behind: fault.behind })
-      const onA = await signIn(a)
-      const onB = onOther(onA, b)
-      const rejections = rejectionsOf(t)
-      const journey = () => Promise.all(JOURNEY.map((step) => step(onA, onB, fault).catch(() => {})))
-      const settled = () => until(() => a.sizes().runs === 0 && b.sizes().runs === 0, 'every run has ended')
-      const calls = await callsOf(fault, async () => {
-        await journey()
-        await settled()
-        // Heartbeats, leases and polls.
-        await pause(1500)
-      })
-      t.ok(calls.includes('peers.runLocations') && calls.includes('frames.read'), calls.join(' '))
-      // As when the server is gone, at each moment of it.
-      const moments = [20, 100, null, null].map((afterMs) => ['*', afterMs] as const)
-      for (const [i, [method, afterMs]] of [...moments, ...calls.map((name) => [name, null] as const)].entries()) {
-        const kind = method === '*' || i % 2 ? 'unavailable' : 'broken'
-        const awaited = fault.awaited()
-        const going = journey()
-        await Promise.race([afterMs === null ? awaited : pause(afterMs), going])
-        fault.arm(method, kind, false)
-        await pause(GONE_MS)
-        fault.disarm()
-        await inTime(going, `the journey when ${method} rejects`)
-        await inTime(settled(), `a run when ${method} rejects`)
-        t.strictSame(rejections.splice(0), [], `${method} rejects: ${kind}`)
-      }
-      await serves(t, a, onA)
-      await serves(t, b, onB)
+t.test(
+  'any method of the store may reject, and all of them, while processes read, cancel and delete runs of each other',
+  async (t) => {
+    const fault = new Fault()
+    const home = homeOf(t)
+    const config = {
+      database: await databaseSection(t, 'postgres'),
+      title: { enabled: false },
+      runs: { lease_ms: 3000 },
+      streams: { heartbeat_ms: 1000 }
     }
-  )
+    const agent = defineAgent(async function* (_, signal) {
+      for (let i = 0; i < 16 && !signal.aborted; i++) {
+        yield `piece ${i} `
+        await pause(40)
+      }
+    })
+    const a = await openSite(t, { config, home, agent, behind: fault.behind })
+    const b = await openSite(t, { config, home, agent, behind: fault.behind })
+    const onA = await signIn(a)
+    const onB = onOther(onA, b)
+    const rejections = rejectionsOf(t)
+    const journey = () => Promise.all(JOURNEY.map((step) => step(onA, onB, fault).catch(() => {})))
+    const settled = () => until(() => a.sizes().runs === 0 && b.sizes().runs === 0, 'every run has ended')
+    const calls = await callsOf(fault, async () => {
+      await journey()
+      await settled()
+      // Heartbeats, leases and polls.
+      await pause(1500)
+    })
+    t.ok(calls.includes('peers.runLocations') && calls.includes('frames.read'), calls.join(' '))
+    // As when the server is gone, at each moment of it.
+    const moments = [20, 100, null, null].map((afterMs) => ['*', afterMs] as const)
+    for (const [i, [method, afterMs]] of [...moments, ...calls.map((name) => [name, null] as const)].entries()) {
+      const kind = method === '*' || i % 2 ? 'unavailable' : 'broken'
+      const awaited = fault.awaited()
+      const going = journey()
+      await Promise.race([afterMs === null ? awaited : pause(afterMs), going])
+      fault.arm(method, kind, false)
+      await pause(GONE_MS)
+      fault.disarm()
+      await inTime(going, `the journey when ${method} rejects`)
+      await inTime(settled(), `a run when ${method} rejects`)
+      t.strictSame(rejections.splice(0), [], `${method} rejects: ${kind}`)
+    }
+    await serves(t, a, onA)
+    await serves(t, b, onB)
+  }
+)
 
 type Step = (onA: Person, onB: Person, fault: Fault) => Promise<unknown>
 

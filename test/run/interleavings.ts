@@ -18,12 +18,12 @@ import { aRun, write } from '../contract/harness.ts'
 import { ScriptedAgent, type Stage } from '../fixtures/agent.ts'
 import { Clock } from '../fixtures/clock.ts'
 import { ANN, OPTIONS } from '../fixtures/room.ts'
-import { IS_FAST, SEED, sized } from '../fixtures/size.ts'
+import { SEED, sized } from '../fixtures/size.ts'
 import { SteppedStore } from '../fixtures/stepped-store.ts'
 import { loopTurns } from '../fixtures/until.ts'
 import { FakeWire } from '../fixtures/wire.ts'
 
-const RUNS = Number(process.env.PROPERTY_RUNS ?? sized(IS_FAST ? 500 : 2000, 20_000))
+const RUNS = Number(process.env.PROPERTY_RUNS ?? sized(2000, 20_000))
 const STEPS_MAX = 60
 const READERS_MAX = 6
 const MODES = ['messages-tuple', 'custom', 'values', 'messages'] as const

@@ -162,6 +162,7 @@ t.test(
     t.equal(await actor.settled(), false)
     t.equal(actor.cancel('interrupt'), true)
     room.gate.release()
+    await until(() => isFinal(actor.phase), 'it is stored')
     t.equal(await actor.settled(), true)
     t.match(await room.row(run), { status: 'interrupted' })
     t.match(await room.gate.store.threads.get(run.thread_id, null), { status: 'idle' })

@@ -12,7 +12,6 @@ import { homeOf, openSite, textIn, until } from '../fixtures/gateway.ts'
 import { oldPostgres, oldSqlite } from '../fixtures/old-schema.ts'
 import { createDatabase } from '../fixtures/postgres.ts'
 import { openReceiver } from '../fixtures/receiver.ts'
-import { IS_FAST } from '../fixtures/size.ts'
 
 const THEN = '2026-01-01T00:00:00.000000+00:00'
 const EVER = '2096-01-01T00:00:00.000000+00:00'
@@ -20,7 +19,7 @@ const NEXT = /-02-29T00:00:00/
 const SCHEDULE = '0 0 29 2 *'
 /** Versions of the schema that had them, of both databases: the first, the first with times to live, and the last. */
 const SCHEMAS = { sqlite: { first: 13, ttls: 14, last: 17 }, postgres: { first: 11, ttls: 12, last: 15 } } as const
-const BACKENDS = IS_FAST ? (['sqlite'] as const) : (['sqlite', 'postgres'] as const)
+const BACKENDS = ['sqlite', 'postgres'] as const
 
 /** What such a program has left. One run was at work when it ended, and one turn was claimed. */
 function rowsOf(url: string, hasTtls: boolean): string {
