@@ -5,6 +5,7 @@ import { delimiter, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { loadConfig } from '../../lib/config/config.ts'
 import { freePort } from '../fixtures/free-port.ts'
 import { homeOf, openSite, signIn } from '../fixtures/gateway.ts'
 import { blockOf, SHELL_BLOCKS } from '../fixtures/manual.ts'
@@ -110,6 +111,21 @@ t.test('every block of shell of the operator has a suite that runs it', async (t
     const text = readFileSync(join(ROOT, `test/${suite}.ts`), 'utf8')
     for (const word of commands) t.match(text, new RegExp(`'(colloquy )?${word}\\b`), `${suite} runs ${word}`)
   }
+})
+
+t.test('every block of YAML is a configuration that can be used', async (t) => {
+  // Groups are of the provider that the same document signs people in at.
+  const providers = {
+    COLLOQUY_AUTH__OIDC__PROVIDERS: JSON.stringify([{ id: 'company', issuer: 'https://a', client_id: 'c' }])
+  }
+  for (const file of await documents())
+    for (const [, yaml = ''] of readFileSync(join(ROOT, file), 'utf8').matchAll(/^```yaml\n([\s\S]*?)^```/gm)) {
+      const cwd = homeOf(t)
+      writeFileSync(join(cwd, 'colloquy.yaml'), yaml)
+      const variables = [...yaml.matchAll(/\$(\w+)/g)].map(([, name]) => [name, 'x'] as const)
+      const env = { ...Object.fromEntries(variables), ...(yaml.includes('provider: company') && providers) }
+      t.doesNotThrow(() => loadConfig({ env, cwd }), `${file}: ${yaml}`)
+    }
 })
 
 t.test('the first hour, people, usage and capacity run as they stand, one after the other', async (t) => {
