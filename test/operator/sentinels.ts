@@ -4,6 +4,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { pathsOf } from '../../lib/config/keys.ts'
+import { Options as OPTIONS } from '../../lib/config/options.ts'
 import { command, startChild } from '../fixtures/child.ts'
 import { type Answer, asked, at, configFile, homeOf, type Options, Person, textIn, until } from '../fixtures/gateway.ts'
 
@@ -57,7 +59,8 @@ function configOf(echo: string): Options {
     agent: { api_key: sentinel('agent.api_key'), headers: { 'x-own': sentinel('agent.headers') } },
     mail: { url: `smtp://u:${sentinel('mail.url')}@127.0.0.1:9` },
     webhooks: { secret: sentinel('webhooks.secret'), allowed_networks: ['127.0.0.1'], attempts: 1 },
-    mcp: { allowed_networks: ['127.0.0.1'] },
+    mcp: { allowed_networks: ['127.0.0.1'], secrets_key: sentinel('mcp.secrets_key').padEnd(40, 'x') },
+    sharing: 'public',
     title: { enabled: false },
     log: { level: 'trace', access: true },
     tracing: { spans: true }
@@ -68,6 +71,11 @@ function configOf(echo: string): Options {
 function foundIn(text: string): string[] {
   return [...planted].filter(([, secret]) => text.includes(secret)).map(([place]) => place)
 }
+
+/** Options that are a secret by their names, or an address with a password. */
+const SECRETS = pathsOf(OPTIONS, '').filter((path) => /(key|secret|password|token|headers|[._]url)$/.test(path))
+/** Addresses that pages are told. */
+const PUBLIC = ['server.public_url', 'agent.url']
 
 function shown({ status, headers, text }: Answer): string {
   // A cookie is for whom it is set.
@@ -86,6 +94,8 @@ t.test('no secret is in answers, errors, logs, metrics, traces, doctor or config
     env: { NODE_OPTIONS: `--import ${SPANS}`, SPANS_FILE: spans }
   })
   const admin = new Person(child.url)
+  const unplanted = SECRETS.filter((path) => !planted.has(path) && !PUBLIC.includes(path))
+  t.strictSame(unplanted, [], 'every option that is a secret is planted')
   const answers: Answer[] = []
   const keep = async (answer: Promise<Answer>) => {
     answers.push(await answer)
@@ -140,6 +150,16 @@ t.test('no secret is in answers, errors, logs, metrics, traces, doctor or config
   const thread = await admin.thread()
   const run = await keep(admin.post(`/api/threads/${thread}/runs/wait`, asked('hello', { webhook })))
   t.match(run.text, /error/i, 'the model refuses, with all that it was sent')
+  const link = textIn((await admin.post(`/api/threads/${thread}/links`, {})).body, 'link')
+  planted.set('a link to a thread', link)
+  t.equal(
+    (await keep(new Person(child.url).get(`/api/threads/${thread}`, { headers: { 'x-share-link': link } }))).status,
+    200
+  )
+  const made = await admin.post('/api/v1/admin/users', { email: 'ann@example.com' })
+  planted.set('a link to set a password', textIn(made.body, 'password_link', 'token'))
+  const ann = { token: planted.get('a link to set a password'), new_password: sentinel('password by a link') }
+  t.equal((await keep(new Person(child.url).post('/api/v1/auth/reset-password', ann))).status, 200)
   const stream = await admin.stream(thread, 'hello again')
   await stream.ended
   for (const path of ['/api/v1/admin/config', '/api/v1/admin/doctor', '/api/v1/admin/jobs']) await keep(admin.get(path))
