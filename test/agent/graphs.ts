@@ -282,6 +282,25 @@ async function statesOf(t: Test, site: GraphSite): Promise<void> {
     t.equal((await client.threads.getHistory(thread)).length, 5)
   })
 
+  await t.test('subgraphs: a run goes back to a state inside of a task', async (t) => {
+    const thread = await newThread(site)
+    const config = { configurable: { ask: 'interrupt' } }
+    await client.runs.wait(thread, 'nested', { input: FOO, config })
+    const state = await client.threads.getState(thread, undefined, { subgraphs: true })
+    const { checkpoint } = state.tasks[0]!.state!
+    const asked = await client.runs.wait(thread, 'nested', { input: null, config, checkpoint })
+    t.match(at(asked, '__interrupt__'), [{ id: String }], 'it asks again')
+    const { checkpoint_id } = state.checkpoint
+    const lost = client.runs.wait(thread, 'nested', {
+      input: null,
+      config,
+      checkpoint: { ...checkpoint, checkpoint_id }
+    })
+    await t.rejects(lost, /404/, 'one of the graph itself is in no subgraph')
+    const answered = await client.runs.wait(thread, 'nested', { command: { resume: 'foggy' }, config })
+    t.equal(contents(answered).at(-1), 'It is foggy in San Francisco')
+  })
+
   await t.test('subgraphs: the state inside of a task', async (t) => {
     const thread = await newThread(site)
     const config = { configurable: { ask: 'interrupt' } }

@@ -61,9 +61,9 @@ export class GraphStates implements StatePort {
     this.#threads = threads
   }
 
-  async has(threadId: string, checkpointId: string): Promise<boolean> {
+  async has(threadId: string, checkpointId: string, namespace = ''): Promise<boolean> {
     return (await this.#reads.list(threadId, { ns: null, limit: 1 })).length > 0
-      ? (await this.#reads.load(threadId, '', checkpointId)) !== null
+      ? (await this.#reads.load(threadId, namespace, checkpointId)) !== null
       : false
   }
 

@@ -268,7 +268,8 @@ export class GraphWorkers {
     }
     return {
       isOfGraphs: true,
-      has: async (threadId, checkpointId) => (await reads.load(threadId, '', checkpointId)) !== null,
+      has: async (threadId, checkpointId, namespace = '') =>
+        (await reads.load(threadId, namespace, checkpointId)) !== null,
       get: (...args) => ofThread('get', ...args),
       values: (...args) => ofThread('values', ...args),
       history: (...args) => ofThread('history', ...args),

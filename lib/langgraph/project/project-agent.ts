@@ -101,7 +101,8 @@ export class ProjectAgent {
     const isAnyones = async (threadId: string) => this.#sides.size > 1 && (await threads.graphOf(threadId)) === null
     return {
       isOfGraphs: true,
-      has: async (threadId, checkpointId) => (await reads.load(threadId, '', checkpointId)) !== null,
+      has: async (threadId, checkpointId, namespace = '') =>
+        (await reads.load(threadId, namespace, checkpointId)) !== null,
       get: async (threadId, ...more) => (await ofThread(threadId)).get(threadId, ...more),
       values: async (threadId, ...more) => (await ofThread(threadId)).values(threadId, ...more),
       history: async (threadId, ...more) => (await ofThread(threadId)).history(threadId, ...more),

@@ -273,7 +273,8 @@ export class PythonGraphs {
     const { reads, threads } = this.#ports
     return {
       isOfGraphs: true,
-      has: async (threadId, checkpointId) => (await reads.load(threadId, '', checkpointId)) !== null,
+      has: async (threadId, checkpointId, namespace = '') =>
+        (await reads.load(threadId, namespace, checkpointId)) !== null,
       get: (...args) => ask((states) => states.get(...args)),
       values: (...args) => ask((states) => states.values(...args)),
       history: (...args) => ask((states) => states.history(...args)),

@@ -8,6 +8,7 @@ import { refuseHeld } from '../../thread/holds.ts'
 import { newThread } from '../../thread/thread.ts'
 import type { UserLimits } from '../../thread/user-limits.ts'
 import { isInFlight, type JsonObject, type Run, type Thread, timestamp, UNPLACED, uuidOf } from '../../base/types.ts'
+import { objectOr, textOr } from '../../base/json.ts'
 import { type CancelAction, ROLLED_BACK } from '../run-end.ts'
 import { graceOf, isEdit, webhookOf } from '../run-kwargs.ts'
 import type { AlsoWritten, Registry } from './registry.ts'
@@ -115,7 +116,8 @@ export class Runs {
     const mayUndo = run.multitask_strategy === 'rollback' || (isEdit(run) && states.isOfGraphs)
     if (mayUndo) await refuseHeld(store, 'thread', threadId)
     const base = run.kwargs.checkpoint_id
-    if (typeof base === 'string' && !(await states.has(threadId, base)))
+    const { checkpoint_ns: namespace } = objectOr(run.kwargs.checkpoint)
+    if (typeof base === 'string' && !(await states.has(threadId, base, textOr(namespace) ?? '')))
       throw fail('checkpoint_not_found', { id: base })
     const admission = await registry.create({ ...run, thread_id: threadId }, autoFollowUp, also, atOnce)
     if (admission.outcome === 'created' && removesRolledBack && run.multitask_strategy === 'rollback')
