@@ -282,6 +282,8 @@ t.test('the dashboard and the alert rules ask for figures that there are', async
     const text = readFileSync(new URL(`../../../bin/deploy/${file}`, import.meta.url), 'utf8')
     const asked = new Set(text.match(/\b(colloquy|process|nodejs)_[a-z_]+\b/g))
     t.ok(asked.size > 5)
+    // What is tried no more shows nowhere else.
+    t.ok(asked.has('colloquy_jobs'), `${file}: colloquy_jobs`)
     for (const name of asked) t.ok(names.has(name) || declared.has(name.replace(/_(bucket|count|sum)$/, '')), name)
   }
 })
