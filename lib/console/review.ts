@@ -16,6 +16,9 @@ interface Asked {
   readonly args: Args
   readonly description: string
   readonly choices: readonly Choice[]
+  /** What its schema says of each argument, by name, where it came with one. */
+  readonly schema: Readonly<Record<string, Args>>
+  readonly required: readonly Json[]
 }
 
 interface Review {
@@ -39,7 +42,7 @@ export function reviewIn(value: unknown): Review | null {
   return fromLangChain(value) ?? fromAgentInbox(value)
 }
 
-/** `{action_requests: [{name, args, description}], review_configs: [{action_name, allowed_decisions}]}`, also in camel case. */
+/** `{action_requests: [{name, args, description}], review_configs: [{action_name, allowed_decisions, args_schema}]}`, also in camel case. */
 function fromLangChain(value: unknown): Review | null {
   if (!isRecord(value)) return null
   const requests = value.action_requests ?? value.actionRequests
@@ -52,7 +55,8 @@ function fromLangChain(value: unknown): Review | null {
     )
     const allowed = config?.allowed_decisions ?? config?.allowedDecisions
     const choices = Array.isArray(allowed) ? CHOICES.filter((one) => allowed.includes(one)) : DEFAULT_CHOICES
-    return { name: String(name), args: argsIn(args ?? others), description: textIn(description), choices }
+    const schema = schemaIn(config?.args_schema ?? config?.argsSchema)
+    return { name: String(name), args: argsIn(args ?? others), description: textIn(description), choices, ...schema }
   })
   const decided = ({ choice, name, args, reason }: Decision) => {
     if (choice === 'edit') return { type: 'edit', [isCamel ? 'editedAction' : 'edited_action']: { name, args } }
@@ -75,7 +79,7 @@ function fromAgentInbox(value: unknown): Review | null {
       ...(allow.allow_respond ? (['respond'] as const) : []),
       ...(allow.allow_ignore ? (['reject'] as const) : [])
     ]
-    return { name: String(action), args: argsIn(args), description: textIn(description), choices }
+    return { name: String(action), args: argsIn(args), description: textIn(description), choices, ...schemaIn(null) }
   })
   const decided = ({ choice, name, args, reason }: Decision) => {
     if (choice === 'approve') return { type: 'accept', args: null }
@@ -89,6 +93,15 @@ const CHOICES: readonly Choice[] = ['approve', 'edit', 'reject', 'respond']
 const DEFAULT_CHOICES: readonly Choice[] = ['approve', 'edit', 'reject']
 const argsIn = (given: unknown): Args => (isRecord(given) ? given : given === undefined ? {} : { value: given })
 const textIn = (given: unknown): string => (typeof given === 'string' ? given : '')
+
+/** Of a JSON schema of arguments. */
+function schemaIn(given: unknown): Pick<Asked, 'schema' | 'required'> {
+  const { properties, required } = isRecord(given) ? given : {}
+  const schema: Record<string, Args> = {}
+  for (const [name, one] of Object.entries(isRecord(properties) ? properties : {}))
+    if (isRecord(one)) schema[name] = one
+  return { schema, required: Array.isArray(required) ? required : [] }
+}
 
 // ------------------------------------------------------------------------------------------------- the cards
 
@@ -177,22 +190,31 @@ function Card({ call, decision, isSent, onDecide }: CardProps) {
   const [open, setOpen] = useState<'edit' | 'reject' | 'respond' | null>(null)
   const [args, setArgs] = useState(call.args)
   const [reason, setReason] = useState('')
-  const [problem, setProblem] = useState<string | null>(null)
-  const { name } = call
+  const [problems, setProblems] = useState<Readonly<Record<string, string | null>>>({})
+  const problem = Object.values(problems).find((one) => one !== null) ?? null
+  const { name, schema } = call
   const take = (choice: Choice) => {
     setOpen(null)
-    onDecide({ choice, name, args: choice === 'edit' ? args : call.args, reason: reason.trim() })
+    const given = Object.entries(args).filter(([, value]) => value !== undefined)
+    onDecide({ choice, name, args: choice === 'edit' ? Object.fromEntries(given) : call.args, reason: reason.trim() })
   }
-  const choose = (choice: Choice) => (choice === 'approve' ? take(choice) : setOpen(choice === open ? null : choice))
+  const choose = (choice: Choice) => {
+    if (choice === 'approve') return take(choice)
+    setProblems({})
+    setOpen(choice)
+  }
   return html`<li class="review-card" data-choice=${decision?.choice}>
     <p><b>${name}</b>${decision && html` <span class="badge">${DONE[decision.choice]}</span>`}</p>
     ${call.description && html`<p class="hint">${call.description}</p>`}
     ${
       open === 'edit'
-        ? Object.entries(args).map(
-            ([key, value]) =>
-              html`<${Field} key=${key} ...${{ name: key, value }} onChange=${(next: Json, wrong: string | null) => {
-                setProblem(wrong)
+        ? Object.keys({ ...schema, ...args }).map(
+            (key) =>
+              html`<${Field} key=${key} ...${{ name: key, value: args[key], schema: schema[key], isRequired: call.required.includes(key) }} onChange=${(
+                next: Json,
+                wrong: string | null
+              ) => {
+                setProblems({ ...problems, [key]: wrong })
                 if (!wrong) setArgs({ ...args, [key]: next })
               }} />`
           )
@@ -233,25 +255,60 @@ const TAKE: Readonly<Record<'edit' | 'reject' | 'respond', string>> = {
 
 interface FieldProps {
   readonly name: string
+  /** undefined: the call has none. */
   readonly value: Json
+  readonly schema: Args | undefined
+  readonly isRequired: boolean
   readonly onChange: (next: Json, problem: string | null) => void
 }
 
-/** A field for a value by its type: texts and numbers as they are, everything else as JSON. */
-function Field({ name, value, onChange }: FieldProps) {
-  const [text, setText] = useState(typeof value === 'string' ? value : JSON.stringify(value, null, 2))
-  if (typeof value === 'boolean')
-    return html`<label class="check"><input type="checkbox" checked=${value} onChange=${(event: Event) => onChange((event.currentTarget as HTMLInputElement).checked, null)} /> ${name}</label>`
+/** The types that a schema allows, also by its `anyOf`. */
+const typesIn = ({ type, anyOf }: Args): Json[] => [
+  ...[type].flat(),
+  ...(Array.isArray(anyOf) ? anyOf.filter(isRecord).flatMap(typesIn) : [])
+]
+
+/** A field for a value by its schema, or else by its type: texts and numbers as they are, everything else as JSON. */
+function Field({ name, value, schema = {}, isRequired, onChange }: FieldProps) {
+  const types = (value ?? null) === null ? typesIn(schema) : [typeof value]
+  // What was there may be emptied; what was not there and stays empty is not sent.
+  const [wasThere] = useState(value !== undefined)
+  const [isText] = useState(types.includes('string'))
+  const [isNumber] = useState(types.includes('number') || types.includes('integer'))
+  const [isCheck] = useState(types.includes('boolean'))
+  const isBare = value === undefined || typeof value === 'string' || (value === null && isText)
+  const [text, setText] = useState(isBare ? textIn(value) : JSON.stringify(value, null, 2))
+  const hint = html`${name}${schema.description && html` <small dir="auto">${textIn(schema.description)}</small>`}`
+  if (Array.isArray(schema.enum))
+    return html`<${Options} ...${{ hint, value, all: schema.enum, isRequired, onChange }} />`
+  if (isCheck)
+    return html`<label class="check"><input type="checkbox" checked=${value === true} onChange=${(event: Event) => onChange((event.currentTarget as HTMLInputElement).checked, null)} /> ${hint}</label>`
   const onInput = (event: InputEvent) => {
     const given = (event.currentTarget as HTMLTextAreaElement).value
     setText(given)
-    if (typeof value === 'string') return onChange(given, null)
+    if (given === '' && !isRequired && !(wasThere && isText)) return onChange(undefined, null)
+    if (isText) return onChange(given, null)
     try {
       onChange(JSON.parse(given), null)
     } catch {
-      onChange(value, typeof value === 'number' ? t('{} is not a number', name) : t('{} is not JSON', name))
+      onChange(value, isNumber ? t('{} is not a number', name) : t('{} is not JSON', name))
     }
   }
   const rows = Math.min(10, text.split('\n').length)
-  return html`<label>${name}<textarea rows=${rows} dir="auto" value=${text} onInput=${onInput}></textarea></label>`
+  return html`<label>${hint}<textarea rows=${rows} dir="auto" value=${text} onInput=${onInput}></textarea></label>`
+}
+
+interface OptionsProps extends Pick<FieldProps, 'value' | 'isRequired' | 'onChange'> {
+  readonly hint: unknown
+  readonly all: readonly Json[]
+}
+
+/** One of the values that a schema names. */
+function Options({ hint, value, all, isRequired, onChange }: OptionsProps) {
+  const at = all.indexOf(value)
+  const choose = (event: Event) => onChange(all[Number((event.currentTarget as HTMLSelectElement).value)], null)
+  return html`<label>${hint}<select onChange=${choose}>
+    ${(at < 0 || !isRequired) && html`<option value="-1" selected=${at < 0}></option>`}
+    ${all.map((one, i) => html`<option key=${i} value=${i} selected=${i === at}>${shown(one)}</option>`)}
+  </select></label>`
 }

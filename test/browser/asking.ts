@@ -32,6 +32,46 @@ const CALLS: Json = {
   ]
 }
 
+browserTest('a call that came with a schema is edited in a form of it', async (t) => {
+  const agent = new ScriptedAgent()
+  const site = await openSite(t, { agent })
+  const person = await account(site.url, 'ada@example.com')
+  const optional: Json = { anyOf: [{ type: 'string' }, { type: 'null' }], default: null }
+  const properties: Json = {
+    to: { type: 'string', description: 'Whom it goes to' },
+    priority: { enum: ['low', 'high'] },
+    copies: { type: 'integer' },
+    subject: optional,
+    note: optional,
+    urgent: { type: 'boolean' }
+  }
+  const threadId = await asks(agent, person, 'form', {
+    action_requests: [{ name: 'send_mail', args: { to: 'ada@example.com', priority: 'low' } }],
+    review_configs: [{ action_name: 'send_mail', args_schema: { type: 'object', properties, required: ['to'] } }]
+  })
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  await visitor.open(`#/t/${threadId}`)
+  const card = page.getByRole('listitem').filter({ hasText: 'send_mail' })
+  await card.getByRole('button', { name: 'Edit' }).click()
+  await card.getByText('Whom it goes to').waitFor()
+  t.same(await card.getByLabel('priority').locator('option').allTextContents(), ['', 'low', 'high'])
+  await card.getByLabel('priority').selectOption('high')
+  await card.getByLabel('copies').fill('many')
+  await card.getByLabel('subject').fill('2026')
+  await card.getByText('copies is not a number').waitFor()
+  t.ok(await card.getByRole('button', { name: 'Use these arguments' }).isDisabled(), 'another field does not hide it')
+  await card.getByLabel('copies').fill('2')
+  await card.getByLabel('urgent').check()
+  await isAccessible(t, visitor, 'a form of a schema')
+  const sent = page.waitForRequest((request) => request.method() === 'POST' && request.url().endsWith('/runs/stream'))
+  await card.getByRole('button', { name: 'Use these arguments' }).click()
+  const args = { to: 'ada@example.com', priority: 'high', copies: 2, subject: '2026', urgent: true }
+  t.same((await sent).postDataJSON().command.resume, {
+    decisions: [{ type: 'edit', edited_action: { name: 'send_mail', args } }]
+  })
+})
+
 browserTest('each tool call has a card: one is edited by its fields, the other rejected with a reason', async (t) => {
   const agent = new ScriptedAgent()
   const site = await openSite(t, { agent })
