@@ -1,5 +1,6 @@
 // Regenerate an answer, or edit a question and run it again: what the run has to start with. Preparing writes nothing.
 import { randomUUID } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import * as v from 'valibot'
 import { Refused } from '../base/errors.ts'
 import { isObject, type JsonObject, type Message, textOf } from '../base/types.ts'
@@ -7,7 +8,7 @@ import { type Route, route, type UserCall } from '../http/route.ts'
 import { objectOf } from '../http/schema.ts'
 import { anObject, arrayOf, one, shaped, text } from '../routes/answers.ts'
 import type { Services } from '../routes/services.ts'
-import { goalIn } from '../routes/run-request.ts'
+import { goalIn, keepsGoalBeside } from '../routes/run-request.ts'
 import { type Entry, historyOf, isAnswer, isQuestion, runOf, type Turn, turnAt } from '../routes/turn.ts'
 
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(256))
@@ -19,14 +20,23 @@ const USER_SUFFIX = /__user$/
 /** Of a question that is asked anew, what its files and references say. */
 const KEPT_KWARGS = ['files', 'referenced_message_contexts']
 
-export function replayRoutes({ states, store, config }: Pick<Services, 'states' | 'store' | 'config'>): Route[] {
+export function replayRoutes(services: Pick<Services, 'states' | 'store' | 'config'>): Route[] {
+  const { states, store, config } = services
+  const isGoalBeside = keepsGoalBeside(services)
+
+  /** What has nothing to do with the turn that is replaced stays as it is now, though its run starts from the state before. */
+  const keptFrom = ({ title, goal }: Entry, base: Entry) => ({
+    ...(typeof title === 'string' && { title }),
+    ...(!isGoalBeside && !isDeepStrictEqual(goal ?? null, base.goal ?? null) && { goal: goal ?? null })
+  })
+
   const regenerate = async ({ params, body, user }: UserCall<v.InferOutput<typeof regenerateBody>>) => {
     const history = await historyOf(states, params.thread_id!, user.id)
-    const { messages, title } = history[0]
+    const { messages } = history[0]
     const index = messages.findIndex(({ id }) => id === body.message_id)
     const turn = index < 0 ? await interruptedTurn(history) : turnOfAnswer(history, index)
     if (!turn) throw new Refused(404, `Message ${body.message_id} not found`)
-    const input = { messages: [askedAgain(turn.human)], ...(typeof title === 'string' && { title }) }
+    const input = { messages: [askedAgain(turn.human)], ...keptFrom(history[0], turn.base) }
     return { json: { ...prepared(turn, input), metadata: origin(turn, body.message_id), target_run_id: turn.runId } }
   }
 
@@ -44,7 +54,7 @@ export function replayRoutes({ states, store, config }: Pick<Services, 'states' 
     const { messages } = history[0]
     const words = body.replacement_text.trim()
     if (words === '') throw new Refused(409, 'The new text is empty')
-    const { metadata } = states.isOfGraphs ? ((await store.threads.get(params.thread_id!)) ?? {}) : {}
+    const { metadata } = isGoalBeside ? ((await store.threads.get(params.thread_id!)) ?? {}) : {}
     if ((goalIn(metadata) ?? goalIn(history[0])) !== null)
       throw new Refused(409, 'A question is not edited while a goal is set')
     const human = messages.findLast(isQuestion)
@@ -55,7 +65,8 @@ export function replayRoutes({ states, store, config }: Pick<Services, 'states' 
     if (run?.status !== 'success') throw new Refused(409, 'Only a turn that has succeeded can be edited')
     const id = randomUUID()
     const { title } = turn.base
-    const input = { messages: [edited(human, id, words)], ...(typeof title === 'string' && { title }) }
+    const kept = keptFrom({ ...history[0], title }, turn.base)
+    const input = { messages: [edited(human, id, words)], ...kept }
     const answerId = String(turn.messages.at(-1)?.id)
     const versions = { edit_from_message_id: human.id, edit_message_id: id, edit_version_group_id: groupOf(human) }
     return {

@@ -184,7 +184,7 @@ export async function orderFor(
     throw refusedValue(['body', 'webhook'], NO_ADDRESS)
   const persona = nameIn({ config: body.config ?? null, context: body.context ?? null }, 'agent_name')
   const assistant = await assistantOf(assistants, body.assistant_id ?? null, userId, persona)
-  const configuration = configurationOf(body, assistant, isOfGraphs ? await toldBeside(services, request) : {})
+  const configuration = configurationOf(body, assistant, await toldBeside(services, request))
   const user = await access.userFor(userId)
   if (!access.mayUse('agents', assistant.graphId, user)) throw fail('agent_not_allowed', { name: assistant.graphId })
   const models = agent.models?.() ?? []
@@ -294,8 +294,7 @@ async function assistantOf(
   throw fail('assistant_unknown', { id: name ?? '' })
 }
 
-/** The caller's config, overriding the assistant's. */
-/** @param beside what a graph finds in its configuration besides */
+/** The caller's config, overriding the assistant's, and what a graph finds in it besides. */
 function configurationOf({ config, context }: RunBody, assistant: RunAssistant, beside: JsonObject): Configuration {
   const configurable = isObject(config?.configurable) ? config.configurable : {}
   const given = Object.keys(beside).length > 0 ? { ...config, configurable: { ...configurable, ...beside } } : config
@@ -310,12 +309,21 @@ export function goalIn(given: unknown): JsonObject | null {
   return isObject(given) && isObject(given.goal) ? given.goal : null
 }
 
-/** What a graph is told that its caller does not say: headers, and the goal of its thread. */
-async function toldBeside({ store }: Pick<Services, 'store'>, request: RunRequest): Promise<JsonObject> {
-  const { threadId, headers = {} } = request
+/** A graph has channels of its own, here and behind a LangGraph server: goals stand in the threads' metadata. */
+export function keepsGoalBeside({ states, config }: Pick<Services, 'states' | 'config'>): boolean {
+  return states.isOfGraphs || config.agent.runtime === 'langgraph'
+}
+
+/** What a graph is told that its caller does not say: headers if it is ours, and the goal of its thread. */
+async function toldBeside(
+  services: Pick<Services, 'store' | 'states' | 'config'>,
+  request: RunRequest
+): Promise<JsonObject> {
+  if (!keepsGoalBeside(services)) return {}
+  const { threadId, headers } = request
   // Whoever may start a run in a thread may know its goal; a cron starts its own in nobody's name.
-  const goal = threadId === null ? null : goalIn((await store.threads.get(threadId, null))?.metadata)
-  return { ...headers, ...(goal && { goal }) }
+  const goal = threadId === null ? null : goalIn((await services.store.threads.get(threadId, null))?.metadata)
+  return { ...(services.states.isOfGraphs && headers), ...(goal && { goal }) }
 }
 
 /** A run goes on with an answer of its own thread, and a new thread has none. @throws Failure run_not_in_thread, run_not_found */

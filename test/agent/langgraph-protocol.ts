@@ -102,6 +102,7 @@ t.test('a Python server is given configurable alone; its pieces, blocks and chec
     ]
   })
   const talk = await talkTo(t, `${server.url}/`, { api_key: 'key-of-ours', headers: { 'x-team': 'blue' } })
+  await talk.person.ask('PUT', `/api/threads/${talk.thread}/goal`, { body: { objective: 'Report' } })
   const answer = await talk.person.stream(talk.thread, 'hello', {
     stream_mode: ['messages-tuple', 'values'],
     assistant_id: 'helper',
@@ -114,7 +115,10 @@ t.test('a Python server is given configurable alone; its pieces, blocks and chec
   const { config, context, assistant_id, input } = asked?.body as Record<string, unknown>
   t.equal(assistant_id, 'helper', 'as the run says, where the configuration does not')
   t.equal(context, undefined)
-  t.match(config, { configurable: { colour: 'red', user_id: String }, recursion_limit: 7 })
+  t.match(config, {
+    configurable: { colour: 'red', user_id: String, goal: { objective: 'Report' } },
+    recursion_limit: 7
+  })
   t.notMatch(JSON.stringify(config), /elsewhere|__pregel/)
   t.match(input, { messages: [{ type: 'human', content: 'hello', id: String }] })
   const messages = at(await talk.state(), 'values', 'messages')

@@ -83,6 +83,37 @@ t.test('an answer regenerated that fails leaves the failure: only edits are take
   t.equal((await chat.feed()).filter((row) => row === 'ai: one').length, 1, 'while the old answer stays in the feed')
 })
 
+t.test('a goal that was set or cleared since stays so when an answer is regenerated, and in a branch', async (t) => {
+  const chat = await openChat(t)
+  const { person, path } = chat
+  await chat.send(typed({ text: 'before' }))
+  const goalOf = async (thread: string) => at((await person.get(`${thread}/goal`)).body, 'goal', 'objective')
+  const latest = async () => textIn((await chat.messages()).at(-1), 'id')
+  const again = async () => {
+    const { body } = await person.post(`${path}/runs/regenerate/prepare`, { message_id: await latest() })
+    const { input, checkpoint, metadata } = body as Record<'input' | 'checkpoint' | 'metadata', object>
+    await chat.send(input, { checkpoint, metadata })
+  }
+  const branched = async () => {
+    const first = textIn((await chat.messages())[1], 'id')
+    const { body } = await person.post(`${path}/branches`, { message_id: first, message_ids: [first] })
+    return `/api/threads/${textIn(body, 'thread_id')}`
+  }
+  await chat.send(typed({ text: 'one' }))
+  await person.ask('PUT', `${path}/goal`, { body: { objective: 'Report' } })
+  await again()
+  t.equal(await goalOf(path), 'Report', 'set since')
+  t.equal(await goalOf(await branched()), 'Report')
+  await chat.send(typed({ text: 'two' }))
+  await person.ask('DELETE', `${path}/goal`)
+  await again()
+  t.equal(await goalOf(path), undefined, 'cleared since')
+  t.equal(await goalOf(await branched()), undefined)
+  const { input, more } = await editTo(chat, { text: 'three' })
+  await chat.send(input, more)
+  t.equal(await goalOf(path), undefined, 'an edit brings none back')
+})
+
 t.test('no question is edited while a goal is set', async (t) => {
   const chat = await openChat(t)
   const { person, path } = chat
