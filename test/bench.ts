@@ -77,7 +77,7 @@ t.test('an installed copy can run one, and keep its figures as JSON lines', asyn
 })
 
 t.test('a store of somebody else’s runs beside ours, in one table', async (t) => {
-  const store = fileURLToPath(new URL('fixtures/file-store.js', import.meta.url))
+  const store = fileURLToPath(new URL('examples/file-store.js', import.meta.url))
   const options = { cwd: tmpdir(), maxBuffer: 16 * 1024 * 1024 }
   const args = [COMMAND, 'bench', 'stores', '--quick', '--store', store]
   const { stdout } = await promisify(execFile)(process.execPath, args, options)

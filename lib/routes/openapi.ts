@@ -1,4 +1,5 @@
 // The reference: the OpenAPI document of the whole table, and the route that serves it.
+import { VERSION } from '../base/version.ts'
 import { documentOf, type Reference } from '../http/openapi.ts'
 import { basePathOf } from '../http/base-path.ts'
 import { type Route, route } from '../http/route.ts'
@@ -105,7 +106,7 @@ const PARAMETERS: Reference['parameters'] = {
 
 export const REFERENCE: Reference = {
   title: 'Colloquy',
-  version: '0.1.0',
+  version: VERSION,
   description:
     'Threads, runs of an agent on them, and streams that can be joined, left and rejoined at the exact frame. With a session cookie, requests that change something must repeat the csrf_token cookie in X-CSRF-Token; with an API token they need not.',
   schemas: { ...SCHEMAS, ...eventSchemas() },

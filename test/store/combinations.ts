@@ -34,13 +34,13 @@ const PAIRS: readonly Pair[] = [
   { database: 'sqlite', events: 'memory', works: { ...SQL, warns: [EVENTS_NOT_KEPT] } },
   { database: 'sqlite', events: 'db', works: SQL },
   { database: 'sqlite', events: 'jsonl', works: SQL },
-  { database: 'sqlite', events: module('file-store.js'), works: SQL },
+  { database: 'sqlite', events: module('../examples/file-store.js'), works: SQL },
   { database: module('database-module.js'), events: 'jsonl', works: SQL },
-  { database: 'memory', events: module('file-store.js'), works: { feedback: false, warns: [NOT_KEPT] } },
+  { database: 'memory', events: module('../examples/file-store.js'), works: { feedback: false, warns: [NOT_KEPT] } },
   { database: 'postgres', events: 'memory', works: { ...SQL, warns: [EVENTS_NOT_KEPT] } },
   { database: 'postgres', events: 'db', works: SQL },
   { database: 'postgres', events: 'jsonl', works: SQL },
-  { database: 'postgres', events: module('file-store.js'), works: SQL }
+  { database: 'postgres', events: module('../examples/file-store.js'), works: SQL }
 ]
 
 /** Runs of a person on one thread, as the API tells them, without what differs from one time to the next. */

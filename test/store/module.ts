@@ -11,7 +11,7 @@ import { openMemoryEvents } from '../../lib/store/memory/event-store.ts'
 import { splitStore } from '../../lib/store/split/open.ts'
 import { classStore } from '../fixtures/database-module.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
-import { openEventStore } from '../fixtures/file-store.ts'
+import { openEventStore } from '../examples/file-store.ts'
 import { homeOf, openSite, signIn } from '../fixtures/gateway.ts'
 import { ask, places, statusOf } from '../fixtures/place.ts'
 
@@ -43,7 +43,7 @@ async function opened(t: Test, yaml: string, files: Record<string, string> = {})
 }
 
 t.test('modules that are what they should be are taken, for events and for everything', async (t) => {
-  const events = JSON.stringify({ module: join(FIXTURES, 'file-store.js'), options: { folder: 'mine' } })
+  const events = JSON.stringify({ module: join(FIXTURES, '../examples/file-store.js'), options: { folder: 'mine' } })
   const database = JSON.stringify({ module: join(FIXTURES, 'database-module.js') })
   t.strictSame(await opened(t, `run_events: { backend: ${events} }\ndatabase: { backend: ${database} }`), [])
 })
