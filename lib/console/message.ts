@@ -78,6 +78,7 @@ function Human({ message, conversation, isRunning, branch, branches }: MessagePr
         )}
       </ul>`
     }
+    ${partsOf(message.content).map((part, i) => 'image' in part && html`<${Picture} key=${i} url=${part.image} alt=${t('Image')} />`)}
     <${Asked} text=${text} />
     <div class="actions">
       ${
@@ -222,8 +223,8 @@ function isOfRun(conversation: Conversation, messageId: string | null, runId: st
 }
 
 /** Loading an image from elsewhere would reveal the reader to its server, so it is only a link. */
-function Picture({ url }: { readonly url: string }) {
-  if (/^data:image\/(?!svg)/.test(url)) return html`<img class="picture" src=${url} alt="Image in the answer" />`
+function Picture({ url, alt = t('Image in the answer') }: { readonly url: string; readonly alt?: string }) {
+  if (/^data:image\/(?!svg)/.test(url)) return html`<img class="picture" src=${url} alt=${alt} />`
   if (!/^https?:/.test(url)) return html`<p class="hint">An image that cannot be shown.</p>`
   return html`<p><a href=${url} target="_blank" rel="noopener noreferrer"><${Icon} name="open" /> Image: ${url} <small>${new URL(url).host}</small></a></p>`
 }

@@ -104,6 +104,17 @@ browserTest('pictures of the thread are shown, others are links that name their 
     await page.getByRole('link', { name: 'theirs images.example' }).getAttribute('href'),
     'https://images.example/1.png'
   )
+  // As other protocols' clients send them.
+  const image_url = { url: `data:image/png;base64,${png.toString('base64')}` }
+  const content = [
+    { type: 'text', text: 'Look' },
+    { type: 'image_url', image_url }
+  ]
+  const looked = await person.thread()
+  await person.post(`/api/threads/${looked}/state`, { values: { messages: [{ type: 'human', content }] } })
+  await visitor.open(`#/t/${looked}`)
+  await page.locator('.message.human').getByRole('img', { name: 'Image', exact: true }).waitFor()
+  t.equal(await widthOf('.message.human .picture'), 1, 'of a message that was asked with it')
 })
 
 browserTest(
