@@ -1,6 +1,6 @@
 // One provider of sign-ins that speaks OpenID Connect: discovery, the code flow with PKCE, refreshing, and what it says of ended sessions.
 import { createHash } from 'node:crypto'
-import { createRemoteJWKSet, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
+import { createRemoteJWKSet, customFetch, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Configuration, TokenEndpointResponse } from 'openid-client'
 import { fail, messageOf } from '../base/errors.ts'
 import { optionalPeer } from '../base/optional-peer.ts'
@@ -70,6 +70,8 @@ const KEYS_PAUSE_MS = 1_000
 const GROUPS_MAX = 1_000
 const GROUP_LENGTH_MAX = 256
 const SUBJECT_LENGTH_MAX = 128
+/** Of one answer: what it says of itself, its keys, tokens, and what it says of somebody. */
+const ANSWER_BYTES = 1 << 20
 /** Age of a logout token in seconds. */
 const LOGOUT_AGE_S = 600
 const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout'
@@ -215,16 +217,35 @@ export class OidcProvider {
       client_id,
       undefined,
       client_secret === null ? library.None() : library.ClientSecretPost(client_secret),
-      { timeout: TIMEOUT_S, ...(isPlain && { execute: [library.allowInsecureRequests] }) }
+      {
+        timeout: TIMEOUT_S,
+        [library.customFetch]: boundedFetch,
+        ...(isPlain && { execute: [library.allowInsecureRequests] })
+      }
     )
     const { jwks_uri } = configuration.serverMetadata()
     if (jwks_uri === undefined) throw new Error('it names no keys')
     const keys = createRemoteJWKSet(new URL(jwks_uri), {
       cooldownDuration: KEYS_PAUSE_MS,
-      timeoutDuration: TIMEOUT_S * 1000
+      timeoutDuration: TIMEOUT_S * 1000,
+      [customFetch]: boundedFetch
     })
     return { library, configuration, keys }
   }
+}
+
+/** As fetch; an answer that is too long fails while it arrives. The libraries would keep all of it until their timeout. */
+async function boundedFetch(url: string, options: RequestInit): Promise<Response> {
+  const answer = await fetch(url, options)
+  let left = ANSWER_BYTES
+  const bounded = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      left -= chunk.length
+      if (left < 0) throw new Error(`an answer of more than ${ANSWER_BYTES} bytes`)
+      controller.enqueue(chunk)
+    }
+  })
+  return new Response(answer.body?.pipeThrough(bounded) ?? null, answer)
 }
 
 /** What a provider calls somebody, as it is stored: a long one by its digest. */

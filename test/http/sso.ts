@@ -1,7 +1,8 @@
 // Signing in at a provider: who comes in, as whom, and when it is over. The provider is oidc-provider as it is.
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
-import { listIn, Person, textIn, until } from '../fixtures/gateway.ts'
+import { listIn, openSite, Person, textIn, until } from '../fixtures/gateway.ts'
+import { FloodServer, json } from '../fixtures/inbound.ts'
 import { scripted, startModel } from '../fixtures/model.ts'
 import { Browser, openCompany } from '../fixtures/provider.ts'
 
@@ -225,6 +226,27 @@ t.test('signing out here signs out there, and a sign-out there ends the sessions
   for (const logout_token of ['', 'a.b.c', 'e30.e30.'])
     t.equal((await other.person.post(`${AUTH}/backchannel/company`, { logout_token })).status, 400, logout_token)
   t.equal((await other.person.get(`${AUTH}/me`)).status, 200)
+})
+
+t.test('no answer of a provider is read without an end: what it says of itself, and its keys', async (t) => {
+  const flood = await FloodServer.start(t, json)
+  flood.type = 'application/json'
+  flood.shape = 'endless'
+  const silent = { id: 'silent', issuer: flood.url, client_id: 'c', client_secret: 's' }
+  const described = { ...silent, id: 'described', issuer: `${flood.url}/described` }
+  const { issuer } = described
+  const description = { issuer, jwks_uri: `${issuer}/keys`, authorization_endpoint: `${issuer}/auth` }
+  flood.answerOf = ({ url }) => (url?.startsWith('/described/.well-known') ? JSON.stringify(description) : null)
+  const site = await openSite(t, { config: { auth: { oidc: { providers: [silent, described] } } } })
+  const person = new Person(site.url)
+  const isLeft = () => !flood.isReadWhole
+  const { headers } = await person.get(`${AUTH}/oauth/silent`, { redirect: 'manual' })
+  t.match(headers.get('location') ?? '', /error=/)
+  t.ok(flood.asked === 1 && isLeft(), 'its description')
+  const part = (of: object) => Buffer.from(JSON.stringify(of)).toString('base64url')
+  const logout_token = [part({ alg: 'RS256', kid: 'k' }), part({ iss: issuer, aud: 'c' }), 'AAAA'].join('.')
+  t.equal((await person.post(`${AUTH}/backchannel/described`, { logout_token })).status, 400)
+  t.ok(flood.asked === 2 && isLeft(), 'its keys')
 })
 
 t.test('without local sign-in there is no other way in, and no set-up to wait for', async (t) => {
