@@ -1,4 +1,4 @@
-// The installation, on the administrator's overview: what is wrong with it, its backup, what is too old, and the jobs that have failed for good.
+// The installation, on the administrator's overview: what is wrong with it, its backup, configuration and schema, what is too old, and the jobs that have failed for good.
 import { useState } from 'preact/hooks'
 import { useAnswer } from './answer.ts'
 import { call, colloquy } from './api.ts'
@@ -15,39 +15,104 @@ interface Finding {
   readonly text: string
 }
 
-/** It asks models and tool servers: only when somebody wants it. */
-export function Doctor() {
-  const [findings, setFindings] = useState<readonly Finding[] | null>(null)
+/** A route that is asked only when somebody wants it: it takes a while, or changes something. */
+function useAsked<T>(method: 'GET' | 'POST', path: string) {
+  const [answer, setAnswer] = useState<T | null>(null)
   const [isBusy, setBusy] = useState(false)
-  const look = async () => {
+  const ask = async () => {
     setBusy(true)
-    await call<{ findings: Finding[] }>('GET', `${ADMIN}/doctor`).then(
-      ({ findings }) => setFindings(findings),
-      notifyFailure
-    )
+    await call<T>(method, `${ADMIN}/${path}`).then(setAnswer, notifyFailure)
     setBusy(false)
   }
-  return html`<div class="row"><h2>Installation</h2><button class="plain" disabled=${isBusy} onClick=${look}>${isBusy ? 'Looking…' : 'Look for problems'}</button></div>
+  return { answer, isBusy, ask }
+}
+
+export function Doctor() {
+  // It asks models and tool servers.
+  const { answer, isBusy, ask } = useAsked<{ findings: Finding[] }>('GET', 'doctor')
+  return html`<div class="row"><h2>Installation</h2><button class="plain" disabled=${isBusy} onClick=${ask}>${isBusy ? 'Looking…' : 'Look for problems'}</button></div>
     <${Backup} />
-    <ul class="cards">${findings?.map(
+    <ul class="cards">${answer?.findings.map(
       ({ check, is, text }) =>
         html`<li key=${check}><div class="row"><b>${check}</b><span class=${classes('badge', is === 'good' && 'good', is === 'bad' && 'bad')}>${is}</span></div><small>${text}</small></li>`
     )}</ul>
+    <${Configuration} />
+    <${Schema} />
     <${Retention} />
     <${DeadJobs} />`
 }
 
-/** What is old enough to be deleted is counted only when somebody wants to know: that may take a while. */
+interface Shown {
+  readonly file: string | null
+  readonly options: Readonly<Record<string, unknown>>
+  readonly warnings: readonly string[]
+}
+
+/** What each process has made of the configuration when it was read again. */
+interface Reread {
+  readonly process: string
+  readonly taken: readonly string[]
+  readonly left: readonly string[]
+  readonly problems: readonly string[]
+}
+
+function Configuration() {
+  const shown = useAsked<Shown>('GET', 'config')
+  const reread = useAsked<{ processes: Reread[] }>('POST', 'reload')
+  const { file, options, warnings } = shown.answer ?? { file: null, options: {}, warnings: [] }
+  return html`<div class="row"><h3>Configuration</h3>
+      <button class="plain" disabled=${shown.isBusy} onClick=${shown.ask}>Show what counts</button>
+      <button class="plain" disabled=${reread.isBusy} onClick=${reread.ask}>Read it again</button>
+    </div>
+    <ul class="cards">
+      ${reread.answer?.processes.map(
+        ({ process, taken, left, problems }) => html`<li key=${process}>
+          <b>Process: ${process}</b>
+          <small>${taken.length > 0 ? `taken: ${taken.join(', ')}` : 'nothing new was taken'}</small>
+          ${left.length > 0 && html`<small>left for a restart: ${left.join(', ')}</small>`}
+          ${problems.map((problem) => html`<small class="problem">${problem}</small>`)}
+        </li>`
+      )}
+    </ul>
+    ${shown.answer && html`<p class="hint">${file ?? 'No file: defaults, environment and flags.'}</p>`}
+    ${warnings.map((warning) => html`<p class="problem">${warning}</p>`)}
+    <ul class="cards">${Object.entries(options).map(
+      ([name, value]) =>
+        html`<li key=${name}><details><summary>${name}</summary><small>${JSON.stringify(value, null, 1)}</small></details></li>`
+    )}</ul>`
+}
+
+interface Plan {
+  readonly backend: string
+  readonly schema: number
+  readonly program: number
+  readonly steps: readonly { version: number; phase: string; stop: boolean; rows: number | null }[]
+  readonly processes: readonly { schema: number; count: number }[]
+}
+
+function Schema() {
+  const { answer, isBusy, ask } = useAsked<Plan>('GET', 'migration')
+  return html`<div class="row"><h3>Schema</h3><button class="plain" disabled=${isBusy} onClick=${ask}>Plan its change</button></div>
+    ${answer && html`<p class="hint">${answer.backend}, schema ${answer.schema}; this program: ${answer.program}. ${answer.steps.length === 0 ? 'There is nothing to do.' : 'colloquy migrate does it.'}</p>`}
+    <ul class="cards">
+      ${answer?.processes.map(
+        ({ schema, count: n }) =>
+          html`<li key=${`in use by ${schema}`}><b>In use</b><small>by ${count(n)} of schema ${schema || 'unknown'}</small></li>`
+      )}
+      ${answer?.steps.map(
+        ({ version, phase, stop, rows }) => html`<li key=${`${version} ${phase}`}>
+          <b>Step ${version}, ${phase}</b>
+          <small>${rows === null ? '' : `about ${count(rows)} rows; `}older versions ${stop ? 'must have stopped' : 'may go on'}</small>
+        </li>`
+      )}
+    </ul>`
+}
+
+/** What is old enough to be deleted is counted only when somebody wants to know. */
 function Retention() {
-  const [old, setOld] = useState<Readonly<Record<string, Old>> | null>(null)
-  const [isBusy, setBusy] = useState(false)
-  const look = async () => {
-    setBusy(true)
-    await call<Record<string, Old>>('GET', `${ADMIN}/prune`).then(setOld, notifyFailure)
-    setBusy(false)
-  }
-  return html`<div class="row"><h3>Retention</h3><button class="plain" disabled=${isBusy} onClick=${look}>${isBusy ? 'Counting…' : 'Count what is too old'}</button></div>
-    <ul class="cards">${Object.entries(old ?? {}).map(
+  const { answer, isBusy, ask } = useAsked<Readonly<Record<string, Old>>>('GET', 'prune')
+  return html`<div class="row"><h3>Retention</h3><button class="plain" disabled=${isBusy} onClick=${ask}>${isBusy ? 'Counting…' : 'Count what is too old'}</button></div>
+    <ul class="cards">${Object.entries(answer ?? {}).map(
       ([kind, { count: n, before }]) =>
         html`<li key=${kind}><b>${kind}</b><small>${before === null ? 'kept for ever' : `${count(n)} from before ${new Date(before).toLocaleString()} will be deleted`}</small></li>`
     )}</ul>`

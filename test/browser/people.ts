@@ -1,4 +1,4 @@
-// The administrator's overview: people, their quotas and legal holds, what cannot be undone, and the age of the last backup.
+// The administrator's overview: people, their quotas and legal holds, what cannot be undone, the installation, and its usage.
 import { account, browserTest, visit } from '../fixtures/browser.ts'
 import { command } from '../fixtures/child.ts'
 import { homeOf, openSite, PASSWORD, Person, textIn, until } from '../fixtures/gateway.ts'
@@ -19,6 +19,15 @@ browserTest('an administrator sets a quota, holds, and erases an account whose a
   await page.getByText('No backup has been made yet').waitFor()
   await page.getByRole('button', { name: 'Look for problems' }).click()
   await page.locator('.cards li', { hasText: 'descriptors' }).waitFor()
+  await page.getByRole('button', { name: 'Show what counts' }).click()
+  await page.locator('.cards summary', { hasText: 'retention' }).click()
+  await page.locator('.cards li', { hasText: 'audit_days' }).waitFor()
+  await page.getByRole('button', { name: 'Read it again' }).click()
+  await page.locator('.cards li', { hasText: 'nothing new was taken' }).waitFor()
+  await page.getByRole('button', { name: 'Plan its change' }).click()
+  await page.getByText('There is nothing to do').waitFor()
+  for (const key of ['model', 'agent', 'user', 'day'])
+    await page.getByRole('heading', { name: `By ${key}`, exact: true }).waitFor()
   t.notMatch(await page.locator('.overview').innerText(), `user:${textIn(body, 'id')}`, 'accounts are shown by name')
   for (const width of [320, 760, 1280]) {
     await page.setViewportSize({ width, height: 900 })

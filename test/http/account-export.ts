@@ -64,6 +64,17 @@ for (const events of ['db', 'jsonl'])
     t.equal(statSync(file).mode & 0o777, 0o600)
     t.strictSame([...(await membersOf(file)).keys()], [...members.keys()], 'by the command too')
     t.not((await command(site.home, 'user', 'export', email, file)).code, 0, 'no file is overwritten')
+    const { out } = await command(site.home, 'audit', '--action', 'account_exported', '--json')
+    const lines = out
+      .trim()
+      .split('\n')
+      .map((line): unknown => JSON.parse(line))
+    const target = `user:${textIn(account, 'id')}`
+    t.match(lines, [
+      { actor: 'operator', target, address: null },
+      { actor: target, target, address: '127.0.0.1' }
+    ])
+    t.equal(lines.length, 2, 'what was refused is no export')
   })
 
 t.test(
