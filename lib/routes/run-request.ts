@@ -184,7 +184,8 @@ export async function orderFor(
     throw refusedValue(['body', 'webhook'], NO_ADDRESS)
   const persona = nameIn({ config: body.config ?? null, context: body.context ?? null }, 'agent_name')
   const assistant = await assistantOf(assistants, body.assistant_id ?? null, userId, persona)
-  const configuration = configurationOf(body, assistant, await toldBeside(services, request))
+  const beside = keepsGoalBeside(services) ? await toldBeside(services, request) : {}
+  const configuration = configurationOf(body, assistant, beside)
   const user = await access.userFor(userId)
   if (!access.mayUse('agents', assistant.graphId, user)) throw fail('agent_not_allowed', { name: assistant.graphId })
   const models = agent.models?.() ?? []
@@ -316,14 +317,12 @@ export function keepsGoalBeside({ states, config }: Pick<Services, 'states' | 'c
 
 /** What a graph is told that its caller does not say: headers if it is ours, and the goal of its thread. */
 async function toldBeside(
-  services: Pick<Services, 'store' | 'states' | 'config'>,
-  request: RunRequest
+  { states, store }: Pick<Services, 'states' | 'store'>,
+  { threadId, headers }: RunRequest
 ): Promise<JsonObject> {
-  if (!keepsGoalBeside(services)) return {}
-  const { threadId, headers } = request
   // Whoever may start a run in a thread may know its goal; a cron starts its own in nobody's name.
-  const goal = threadId === null ? null : goalIn((await services.store.threads.get(threadId, null))?.metadata)
-  return { ...(services.states.isOfGraphs && headers), ...(goal && { goal }) }
+  const goal = threadId === null ? null : goalIn((await store.threads.get(threadId, null))?.metadata)
+  return { ...(states.isOfGraphs && headers), ...(goal && { goal }) }
 }
 
 /** A run goes on with an answer of its own thread, and a new thread has none. @throws Failure run_not_in_thread, run_not_found */

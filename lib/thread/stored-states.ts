@@ -32,6 +32,7 @@ const GRAPH = 'lead_agent'
 
 export class StoredStates implements KeptStates {
   readonly isOfGraphs = false
+  readonly takesBreakpoints: boolean
   readonly #store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>
   readonly #writer: Writer
   /** null: there is only the lead agent. */
@@ -45,10 +46,7 @@ export class StoredStates implements KeptStates {
     this.#store = store
     this.#writer = writer
     this.#graphs = graphs
-  }
-
-  get takesBreakpoints(): boolean {
-    return this.#graphs !== null
+    this.takesBreakpoints = graphs !== null
   }
 
   async has(threadId: string, id: string): Promise<boolean> {
