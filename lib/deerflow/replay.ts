@@ -22,12 +22,12 @@ const KEPT_KWARGS = ['files', 'referenced_message_contexts']
 
 export function replayRoutes(services: Pick<Services, 'states' | 'store' | 'config'>): Route[] {
   const { states, store, config } = services
-  const isGoalBeside = keepsGoalBeside(services)
+  const isGoalBeside = () => keepsGoalBeside(services)
 
   /** What has nothing to do with the turn that is replaced stays as it is now, though its run starts from the state before. */
   const keptFrom = ({ title, goal }: Entry, base: Entry) => ({
     ...(typeof title === 'string' && { title }),
-    ...(!isGoalBeside && !isDeepStrictEqual(goal ?? null, base.goal ?? null) && { goal: goal ?? null })
+    ...(!isGoalBeside() && !isDeepStrictEqual(goal ?? null, base.goal ?? null) && { goal: goal ?? null })
   })
 
   const regenerate = async ({ params, body, user }: UserCall<v.InferOutput<typeof regenerateBody>>) => {
@@ -54,7 +54,7 @@ export function replayRoutes(services: Pick<Services, 'states' | 'store' | 'conf
     const { messages } = history[0]
     const words = body.replacement_text.trim()
     if (words === '') throw new Refused(409, 'The new text is empty')
-    const { metadata } = isGoalBeside ? ((await store.threads.get(params.thread_id!)) ?? {}) : {}
+    const { metadata } = isGoalBeside() ? ((await store.threads.get(params.thread_id!)) ?? {}) : {}
     if ((goalIn(metadata) ?? goalIn(history[0])) !== null)
       throw new Refused(409, 'A question is not edited while a goal is set')
     const human = messages.findLast(isQuestion)

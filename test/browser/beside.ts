@@ -58,7 +58,7 @@ browserTest('who comes back to a growing answer finds where it was left, and how
   await visitor.hasWords('w0002')
   const threadId = await visitor.threadId()
   await page.goto('about:blank')
-  await until(async () => (await person.get(`/api/threads/${threadId}`)).text.includes('"idle"'), 'the end')
+  await until(async () => (await person.get(`/api/threads/${threadId}/state`)).text.includes('w0299'), 'the end')
   await visitor.open(`#/t/${threadId}`)
   await page.locator('.left-off').waitFor()
   const left = await page.locator('.left-off').getAttribute('data-left')
