@@ -13,6 +13,7 @@ const QUERIES_MAX = 3
  */
 const MORE: Readonly<Record<string, number>> = {
   'GET /api/threads/{thread_id}': 4,
+  'GET /api/threads/{thread_id}/history': 4,
   'POST /api/threads/{thread_id}/history': 4,
   'GET /api/threads/{thread_id}/messages': 4,
   // Beside these: the runs that replays have replaced.
