@@ -226,7 +226,7 @@ export class Migrator {
     const connection = this.#connection
     const broken = await connection.rows<{ name: string }>(
       `SELECT relname AS name FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
-       WHERE NOT indisvalid AND relnamespace = current_schema()::regnamespace`
+       WHERE NOT indisvalid AND relnamespace = quote_ident(current_schema())::regnamespace`
     )
     await this.#ticking({ version, phase: 'indexes' }, async () => {
       for (const { name } of broken)
