@@ -102,8 +102,7 @@ export interface StatePort {
   readonly isOfGraphs: boolean
   /** Runs may name nodes before or after which they stop. Graphs always take that. */
   readonly takesBreakpoints?: boolean
-  /** Whether the thread has this checkpoint. */
-  /** @param namespace of a subgraph, in which it is; absent: the graph itself */
+  /** Whether the thread has this checkpoint. @param namespace of a subgraph, in which it is; absent: the graph itself */
   has(threadId: string, checkpointId: string, namespace?: string): Promise<boolean>
   /** null: no such state. A thread nothing was written to has a state of its own. */
   get(threadId: string, place: StatePlace, withSubgraphs?: boolean, isBare?: boolean): Promise<string | null>

@@ -1,4 +1,4 @@
-// The installation, on the administrator's overview: what is wrong with it, its backup, configuration and schema, what is too old, and the jobs that have failed for good.
+// The administrator's view of the installation itself: findings, backup, configuration, schema, retention, jobs that have failed for good.
 import { useState } from 'preact/hooks'
 import { useAnswer } from './answer.ts'
 import { call, colloquy } from './api.ts'

@@ -6,7 +6,7 @@ import { type JsonObject, timestamp } from '../base/types.ts'
 import { type Route, route, type UserCall } from '../http/route.ts'
 import { listOf, objectOf } from '../http/schema.ts'
 import { one, shaped, text } from '../routes/answers.ts'
-import { keepsGoalBeside } from '../routes/run-request.ts'
+import { keepsGoalInMetadata } from '../routes/run-request.ts'
 import { removeThread } from '../routes/remove-thread.ts'
 import type { Services } from '../routes/services.ts'
 import { writtenState } from '../routes/state.ts'
@@ -50,7 +50,7 @@ export function branchRoutes(services: Services): Route[] {
       const title = titleOf(body.title ?? null, parent.display_name, parent.metadata.deerflow_branch === true)
       // Its newest checkpoint is the turn's end, whatever followed there.
       const place = { checkpointId: entry.checkpointId, namespace: '' }
-      const goal = keepsGoalBeside(services) ? undefined : history[0].goal
+      const goal = keepsGoalInMetadata(services) ? undefined : history[0].goal
       const values: JsonObject = {
         ...(title !== null && { title }),
         ...(goal !== undefined && { goal })

@@ -7,7 +7,7 @@ import { type Route, route, type UserCall } from '../http/route.ts'
 import { integer, objectOf } from '../http/schema.ts'
 import { anObject, one, orNull, shaped } from '../routes/answers.ts'
 import type { Services } from '../routes/services.ts'
-import { goalIn, keepsGoalBeside } from '../routes/run-request.ts'
+import { goalIn, keepsGoalInMetadata } from '../routes/run-request.ts'
 import { writtenState } from '../routes/state.ts'
 import { newThread } from '../thread/thread.ts'
 
@@ -31,17 +31,16 @@ type Parts = Pick<Services, 'config' | 'states' | 'store' | 'writer' | 'limits'>
 
 export function goalRoutes(services: Parts): Route[] {
   const { states, store, writer, limits } = services
-  const isBeside = () => keepsGoalBeside(services)
 
   const goalOf = async (threadId: string): Promise<JsonObject | null> => {
-    if (isBeside()) return goalIn((await store.threads.get(threadId))?.metadata)
+    if (keepsGoalInMetadata(services)) return goalIn((await store.threads.get(threadId))?.metadata)
     const state = await states.values(threadId, null)
     const values = state === null ? null : (JSON.parse(state.json) as Json)
     return goalIn(values)
   }
 
   const set = async (threadId: string, user: string, goal: JsonObject | null) => {
-    if (isBeside()) {
+    if (keepsGoalInMetadata(services)) {
       if ((await store.threads.get(threadId))?.status === 'running') throw fail('thread_in_flight', { id: threadId })
       const write = { name: 'thread.patch', thread_id: threadId, metadata: { goal }, now: timestamp() } as const
       if (!(await writer.write(write))) throw fail('thread_not_found', { id: threadId })

@@ -8,7 +8,7 @@ import { type Route, route, type UserCall } from '../http/route.ts'
 import { objectOf } from '../http/schema.ts'
 import { anObject, arrayOf, one, shaped, text } from '../routes/answers.ts'
 import type { Services } from '../routes/services.ts'
-import { goalIn, keepsGoalBeside } from '../routes/run-request.ts'
+import { goalIn, keepsGoalInMetadata } from '../routes/run-request.ts'
 import { type Entry, historyOf, isAnswer, isQuestion, runOf, type Turn, turnAt } from '../routes/turn.ts'
 
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(256))
@@ -22,12 +22,10 @@ const KEPT_KWARGS = ['files', 'referenced_message_contexts']
 
 export function replayRoutes(services: Pick<Services, 'states' | 'store' | 'config'>): Route[] {
   const { states, store, config } = services
-  const isGoalBeside = () => keepsGoalBeside(services)
-
   /** What has nothing to do with the turn that is replaced stays as it is now, though its run starts from the state before. */
   const keptFrom = ({ title, goal }: Entry, base: Entry) => ({
     ...(typeof title === 'string' && { title }),
-    ...(!isGoalBeside() && !isDeepStrictEqual(goal ?? null, base.goal ?? null) && { goal: goal ?? null })
+    ...(!keepsGoalInMetadata(services) && !isDeepStrictEqual(goal ?? null, base.goal ?? null) && { goal: goal ?? null })
   })
 
   const regenerate = async ({ params, body, user }: UserCall<v.InferOutput<typeof regenerateBody>>) => {
@@ -54,7 +52,7 @@ export function replayRoutes(services: Pick<Services, 'states' | 'store' | 'conf
     const { messages } = history[0]
     const words = body.replacement_text.trim()
     if (words === '') throw new Refused(409, 'The new text is empty')
-    const { metadata } = isGoalBeside() ? ((await store.threads.get(params.thread_id!)) ?? {}) : {}
+    const { metadata } = keepsGoalInMetadata(services) ? ((await store.threads.get(params.thread_id!)) ?? {}) : {}
     if ((goalIn(metadata) ?? goalIn(history[0])) !== null)
       throw new Refused(409, 'A question is not edited while a goal is set')
     const human = messages.findLast(isQuestion)

@@ -184,8 +184,8 @@ export async function orderFor(
     throw refusedValue(['body', 'webhook'], NO_ADDRESS)
   const persona = nameIn({ config: body.config ?? null, context: body.context ?? null }, 'agent_name')
   const assistant = await assistantOf(assistants, body.assistant_id ?? null, userId, persona)
-  const beside = keepsGoalBeside(services) ? await toldBeside(services, request) : {}
-  const configuration = configurationOf(body, assistant, beside)
+  const added = keepsGoalInMetadata(services) ? await addedSettings(services, request) : {}
+  const configuration = configurationOf(body, assistant, added)
   const user = await access.userFor(userId)
   if (!access.mayUse('agents', assistant.graphId, user)) throw fail('agent_not_allowed', { name: assistant.graphId })
   const models = agent.models?.() ?? []
@@ -295,10 +295,10 @@ async function assistantOf(
   throw fail('assistant_unknown', { id: name ?? '' })
 }
 
-/** The caller's config, overriding the assistant's, and what a graph finds in it besides. */
-function configurationOf({ config, context }: RunBody, assistant: RunAssistant, beside: JsonObject): Configuration {
+/** The caller's config, overriding the assistant's, and what is added for graphs. */
+function configurationOf({ config, context }: RunBody, assistant: RunAssistant, added: JsonObject): Configuration {
   const configurable = isObject(config?.configurable) ? config.configurable : {}
-  const given = Object.keys(beside).length > 0 ? { ...config, configurable: { ...configurable, ...beside } } : config
+  const given = Object.keys(added).length > 0 ? { ...config, configurable: { ...configurable, ...added } } : config
   return withAssistant(assistant, {
     config: given ? configWithoutReserved(given) : null,
     context: context ? withoutReserved(context) : null
@@ -311,12 +311,12 @@ export function goalIn(given: unknown): JsonObject | null {
 }
 
 /** A graph has channels of its own, here and behind a LangGraph server: goals stand in the threads' metadata. */
-export function keepsGoalBeside({ states, config }: Pick<Services, 'states' | 'config'>): boolean {
+export function keepsGoalInMetadata({ states, config }: Pick<Services, 'states' | 'config'>): boolean {
   return states.isOfGraphs || config.agent.runtime === 'langgraph'
 }
 
-/** What a graph is told that its caller does not say: headers if it is ours, and the goal of its thread. */
-async function toldBeside(
+/** What is added to the configuration of a graph: headers if it is one of ours, and the goal of its thread. */
+async function addedSettings(
   { states, store }: Pick<Services, 'states' | 'store'>,
   { threadId, headers }: RunRequest
 ): Promise<JsonObject> {
@@ -367,12 +367,13 @@ function kwargsOf(
   const { isOfGraphs, takesBreakpoints = isOfGraphs } = states
   // What goes on behind a crash goes on behind what was stored: readers have seen nothing more.
   const resumes = agent.canResume === true && runs.on_restart === 'resume'
-  const checkpoint = placeIn(body.checkpoint, threadId).checkpointId
-  // Where LangGraph itself, within a process, is told of a checkpoint: whoever moves to a server leaves it there.
-  const configured = isObject(body.config?.configurable) ? body.config.configurable.checkpoint_id : null
+  // In `configurable` LangGraph itself, within a process, finds it: whoever moves to a server leaves it there.
+  const { configurable } = body.config ?? {}
+  const named = body.checkpoint ?? (isObject(configurable) && configurable.checkpoint_id ? configurable : null)
+  const { checkpointId, namespace } = placeIn(named, threadId)
   return {
     input: inputOf(body, isOfGraphs),
-    ...(isOfGraphs && { checkpoint: body.checkpoint ?? null }),
+    ...(isOfGraphs && { checkpoint: named && { ...body.checkpoint, checkpoint_ns: namespace } }),
     ...(takesBreakpoints && {
       interrupt_before: body.interrupt_before ?? null,
       interrupt_after: body.interrupt_after ?? null,
@@ -380,8 +381,7 @@ function kwargsOf(
     }),
     command: body.command ?? null,
     ...(body.continue_from && { continue_from: body.continue_from }),
-    checkpoint_id:
-      body.checkpoint_id || checkpoint || (typeof configured === 'string' && configured ? configured : null),
+    checkpoint_id: body.checkpoint_id || checkpointId,
     // Only graphs have events.
     stream_mode: [...servedModes(body.stream_mode ?? ['values'], isOfGraphs)],
     on_disconnect: body.on_disconnect ?? runs.on_disconnect,

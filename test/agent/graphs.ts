@@ -290,6 +290,10 @@ async function statesOf(t: Test, site: GraphSite): Promise<void> {
     const { checkpoint } = state.tasks[0]!.state!
     const asked = await client.runs.wait(thread, 'nested', { input: null, config, checkpoint })
     t.match(at(asked, '__interrupt__'), [{ id: String }], 'it asks again')
+    const { checkpoint_id: inner, checkpoint_ns } = checkpoint
+    const configured = { configurable: { ...config.configurable, checkpoint_id: inner, checkpoint_ns } }
+    const again = await client.runs.wait(thread, 'nested', { input: null, config: configured })
+    t.match(at(again, '__interrupt__'), [{ id: String }], 'also where the configuration names it')
     const { checkpoint_id } = state.checkpoint
     const lost = client.runs.wait(thread, 'nested', {
       input: null,

@@ -55,6 +55,8 @@ t.test('a run begins at the checkpoint that its body names, by itself, in a plac
   }
   const nowhere = asked('instead', { config: { configurable: { checkpoint_id: 'no-such' } } })
   t.equal((await person.post(`${path}/runs/wait`, nowhere)).status, 404)
+  const elsewhere = asked('instead', { config: { configurable: { checkpoint_id, thread_id: await person.thread() } } })
+  t.equal((await person.post(`${path}/runs/wait`, elsewhere)).status, 400)
 })
 
 t.test('a namespace is that of a subgraph, and where there is none nothing else stands for it', async (t) => {

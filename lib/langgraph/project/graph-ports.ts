@@ -1,4 +1,5 @@
 // Services for in-process graphs.
+import type { StatePort } from '../../agent/states.ts'
 import type { Door } from '../../base/loopback.ts'
 import type { GraphUpdate } from '../../conversation/state.ts'
 import type { JsonObject } from '../../base/types.ts'
@@ -24,6 +25,12 @@ export interface VersionedReads extends GraphReads {
   /** Changes with every checkpoint of the thread; null: it has none. */
   version(threadId: string): Promise<string | null>
 }
+
+/** It takes no graph to say whether a checkpoint is there. */
+export const hasCheckpoint =
+  (reads: GraphReads): StatePort['has'] =>
+  async (threadId, checkpointId, namespace = '') =>
+    (await reads.load(threadId, namespace, checkpointId)) !== null
 
 export interface GraphPorts {
   readonly reads: VersionedReads

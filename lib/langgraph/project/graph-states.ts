@@ -35,7 +35,7 @@ const ATTEMPTS = 8
 /** Longest pause between attempts, in ms. */
 const PAUSE_MS_MAX = 2000
 
-/** An update. */
+/** What an update is of, whatever it writes. */
 interface Written {
   /** Of a thread that has no graph yet. */
   readonly graphId: string | null

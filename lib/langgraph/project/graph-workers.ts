@@ -15,7 +15,7 @@ import {
 import type { GraphInfo, StatePort } from '../../agent/states.ts'
 import { graphSpecs } from './config-file.ts'
 import type { GraphsAgent } from './graphs-agent.ts'
-import type { GraphLog, GraphPorts } from './graph-ports.ts'
+import { type GraphLog, type GraphPorts, hasCheckpoint } from './graph-ports.ts'
 import type { GraphWorkerData } from './graph-worker.ts'
 import { called, type ThreadPort, WorkerChannel } from './worker-channel.ts'
 import { warnUnexpected } from '../../base/errors.ts'
@@ -268,8 +268,7 @@ export class GraphWorkers {
     }
     return {
       isOfGraphs: true,
-      has: async (threadId, checkpointId, namespace = '') =>
-        (await reads.load(threadId, namespace, checkpointId)) !== null,
+      has: hasCheckpoint(reads),
       get: (...args) => ofThread('get', ...args),
       values: (...args) => ofThread('values', ...args),
       history: (...args) => ofThread('history', ...args),

@@ -2,7 +2,7 @@
 import { AgentError, type ListedAgent } from '../../agent/runtime.ts'
 import type { StateChanged, StatePort } from '../../agent/states.ts'
 import { loadGraphs, namedGraphs, pythonProject } from './config-file.ts'
-import type { GraphPorts } from './graph-ports.ts'
+import { type GraphPorts, hasCheckpoint } from './graph-ports.ts'
 import { GraphSet } from './graph-set.ts'
 import { GraphWorkers } from './graph-workers.ts'
 import { isOnlyTitle } from './graph-states.ts'
@@ -101,8 +101,7 @@ export class ProjectAgent {
     const isAnyones = async (threadId: string) => this.#sides.size > 1 && (await threads.graphOf(threadId)) === null
     return {
       isOfGraphs: true,
-      has: async (threadId, checkpointId, namespace = '') =>
-        (await reads.load(threadId, namespace, checkpointId)) !== null,
+      has: hasCheckpoint(reads),
       get: async (threadId, ...more) => (await ofThread(threadId)).get(threadId, ...more),
       values: async (threadId, ...more) => (await ofThread(threadId)).values(threadId, ...more),
       history: async (threadId, ...more) => (await ofThread(threadId)).history(threadId, ...more),

@@ -4,7 +4,7 @@ import { AgentError, type AgentInput, RunCut, type Sink } from '../../agent/runt
 import type { GraphInfo, StatePort } from '../../agent/states.ts'
 import { type Caller, callerOfRun } from '../../base/loopback.ts'
 import { defaultsOf } from './graph-files.ts'
-import type { GraphLog, GraphPorts } from './graph-ports.ts'
+import { type GraphLog, type GraphPorts, hasCheckpoint } from './graph-ports.ts'
 import { runGraph } from './graph-run.ts'
 import { GraphSet, type LoadedGraph } from './graph-set.ts'
 import { GraphStates } from './graph-states.ts'
@@ -273,8 +273,7 @@ export class PythonGraphs {
     const { reads, threads } = this.#ports
     return {
       isOfGraphs: true,
-      has: async (threadId, checkpointId, namespace = '') =>
-        (await reads.load(threadId, namespace, checkpointId)) !== null,
+      has: hasCheckpoint(reads),
       get: (...args) => ask((states) => states.get(...args)),
       values: (...args) => ask((states) => states.values(...args)),
       history: (...args) => ask((states) => states.history(...args)),
