@@ -299,7 +299,6 @@ const ONCE: readonly {
     sign: /Promise\.race\(/,
     home: 'lib/base/waiting.ts',
     others: {
-      'lib/agent/mcp/stdio.ts': 'a tool server that ends instead of reading on, without a limit',
       'lib/console/live.ts': 'of browsers, which import nothing of ours',
       'lib/console/worker.ts': 'of browsers, which import nothing of ours',
       'lib/langgraph/project/graph-workers.ts': 'a run that fails while its worker is at it, without a limit'

@@ -1,5 +1,6 @@
-// Helpers of all rooms for waiting: a limit of time for work, giving up when a signal aborts, the delay before the next try, and waiting
-// with others.
+// Helpers of all rooms for waiting: a limit of time for work, giving up when a signal aborts, the delay before the next try, room in a
+// stream, and waiting with others.
+import type { Writable } from 'node:stream'
 
 /** Resolves like `work`, or with undefined after `ms` milliseconds; with `late` it rejects with that error then. Rejects like `work`. */
 export async function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T>
@@ -74,4 +75,26 @@ export function waitWith<T>(waiters: Set<(given: T | null) => void>, signal?: Ab
     waiters.add(settle)
     signal?.addEventListener('abort', giveUp)
   })
+}
+
+const draining = new WeakMap<Writable, Promise<void>>()
+
+/**
+ * Resolves when a stream that was written too much takes more, or is closed. All who wait for one stream share two listeners: one pair for
+ * each would be a leak until it closes, and beyond ten Node warns of it.
+ */
+export function roomIn(stream: Writable): Promise<void> {
+  if (stream.destroyed) return Promise.resolve()
+  const known = draining.get(stream)
+  if (known) return known
+  const room = new Promise<void>((resolve) => {
+    const go = () => {
+      stream.off('drain', go).off('close', go)
+      draining.delete(stream)
+      resolve()
+    }
+    stream.on('drain', go).on('close', go)
+  })
+  draining.set(stream, room)
+  return room
 }

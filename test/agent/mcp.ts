@@ -6,12 +6,15 @@ import t, { type Test } from 'tap'
 import { Egress } from '../../lib/agent/mcp/egress.ts'
 import { McpTokens } from '../../lib/agent/mcp/connection.ts'
 import { type McpServerConfig, problemOf } from '../../lib/agent/mcp/command-policy.ts'
+import { ProcessGroups } from '../../lib/agent/mcp/process-groups.ts'
 import { masked, problemOfMasks, secretsIn, unmasked } from '../../lib/agent/mcp/secrets.ts'
+import { StdioTransport } from '../../lib/agent/mcp/stdio.ts'
 import { ToolServers } from '../../lib/agent/mcp/tool-servers.ts'
 import { until } from '../fixtures/gateway.ts'
 import { ToolServer } from '../fixtures/hanging-tool.ts'
 import { HOSTILE_SERVERS } from '../fixtures/hostile.ts'
 import { A_SERVER, OAUTH } from '../fixtures/tool-server.ts'
+import { loopTurns } from '../fixtures/until.ts'
 
 const POLICY = { launchers: ['npx', 'uvx'], variables: ['MEMORY_FILE_PATH'] }
 const stdio = (more: Partial<McpServerConfig>) => problemOf({ ...A_SERVER, ...more }, POLICY)
@@ -300,6 +303,23 @@ t.test('a renewed refresh token is used after a new connection, and after all we
     t.equal(servers.status('s').last_error, null, time)
     servers.configure({})
   }
+})
+
+t.test('calls to a server that does not read wait together, and are over when it ends', async (t) => {
+  const deaf = { command: process.execPath, args: ['-e', 'setTimeout(() => {}, 1e6)'], env: {}, secrets: [] }
+  const transport = new StdioTransport(deaf, new ProcessGroups())
+  await transport.start()
+  let isOver = false
+  const method = 'x'.repeat(1 << 20)
+  const calls = Array.from({ length: 12 }, (_, id) => transport.send({ jsonrpc: '2.0', id, method }))
+  const all = Promise.all(calls).then(() => {
+    isOver = true
+  })
+  // Each with listeners of its own would be more than ten of them: a warning, which ends a suite.
+  await loopTurns(20)
+  t.notOk(isOver)
+  await transport.close()
+  await all
 })
 
 t.test('an answer over HTTP is bounded as one over stdio is: whole, and an event of a stream', async (t) => {

@@ -4,7 +4,7 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { deserializeMessage, type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client'
 import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
-import { withTimeout } from '../../base/waiting.ts'
+import { roomIn, withTimeout } from '../../base/waiting.ts'
 import { JsonShape } from '../../base/json.ts'
 import { checkValues, MESSAGE_BYTES } from './egress.ts'
 import type { ProcessGroups } from './process-groups.ts'
@@ -92,7 +92,7 @@ export class StdioTransport implements Transport {
     if (server === null) throw new Error('The tool server is not running')
     if (server.stdin.write(serializeMessage(message))) return
     // It may end instead of reading on.
-    await Promise.race([new Promise((resolve) => server.stdin.once('drain', resolve)), this.#ended])
+    await roomIn(server.stdin)
   }
 
   /** Closes its stdin, then sends SIGTERM, then SIGKILL. */
