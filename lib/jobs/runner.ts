@@ -4,7 +4,7 @@ import { messageOf } from '../base/errors.ts'
 import { backoffMs } from '../base/waiting.ts'
 import { Poller } from '../base/poller.ts'
 import type { Due, Group, Job, JobReads, Op, OpName, OpOf, Outcome } from '../store/store.ts'
-import type { JobKind } from '../base/types.ts'
+import { cutTo, type JobKind } from '../base/types.ts'
 
 /** The longest time between looks at the table, in ms: jobs of processes that are gone are found by nothing else. */
 const LOOK_MS = 5_000
@@ -133,7 +133,7 @@ export class JobRunner {
 
   async #failed(job: Job, type: JobType, reason: string): Promise<void> {
     const { kind, key, attempts } = job
-    const error = reason.slice(0, ERROR_LENGTH_MAX)
+    const error = cutTo(reason, ERROR_LENGTH_MAX)
     // The next process need not wait.
     if (this.#stopping.signal.aborted) return this.#finish(job, { due: 0, error: job.last_error })
     const about = { kind, key, attempts, reason: error }

@@ -156,7 +156,6 @@ function rowOf(
 
 /** Metadata that is sent of a run that is gone, in characters. */
 const METADATA_MAX = 8_000
-const ERROR_MAX = 8_000
 const NO_JOBS: readonly NewJob[] = []
 
 /** Its webhook, and the removal of a thread that was made for it. */
@@ -169,8 +168,7 @@ function jobsAfter(run: Run, { status, error }: RunEnd): readonly NewJob[] {
   if (url !== null) {
     const metadata = JSON.stringify(run.metadata).length <= METADATA_MAX ? run.metadata : {}
     const ended = { run_id, thread_id, assistant_id, status, metadata, multitask_strategy, created_at }
-    const short = { ...ended, updated_at: timestamp(), error: error?.slice(0, ERROR_MAX) ?? null }
-    const payload = JSON.stringify({ url, run: short })
+    const payload = JSON.stringify({ url, run: { ...ended, updated_at: timestamp(), error } })
     jobs.push({ kind: 'webhook', key: run_id, user_id, thread_id, due: 0, payload })
   }
   if (graceMs !== null) jobs.push({ kind: 'removal', key: thread_id, user_id, thread_id, due: graceMs, payload: '{}' })

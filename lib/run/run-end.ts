@@ -1,6 +1,6 @@
 // How a run ends: decided once, before it is written.
 import { AgentError } from '../agent/runtime.ts'
-import type { RunStatus, ThreadStatus } from '../base/types.ts'
+import { cutTo, type RunStatus, type ThreadStatus } from '../base/types.ts'
 
 export type CancelAction = 'interrupt' | 'rollback'
 
@@ -13,6 +13,9 @@ export interface RunEnd {
   /** The state is rolled back to before the run. */
   readonly rollback: boolean
 }
+
+/** Of what an error says, in UTF-16 units: somebody may have put a whole document into it. */
+const MESSAGE_MAX = 8_000
 
 export const ROLLED_BACK = 'Rolled back by user'
 
@@ -66,6 +69,7 @@ export function threadStatusAfter(end: RunEnd): ThreadStatus {
   return status === 'success' || status === 'interrupted' ? 'idle' : 'error'
 }
 
-function failedWith(status: RunEnd['status'], kind: string, message: string, stopReason: string | null): RunEnd {
+function failedWith(status: RunEnd['status'], kind: string, said: string, stopReason: string | null): RunEnd {
+  const message = cutTo(said, MESSAGE_MAX)
   return { status, failure: { kind, message }, error: message, stopReason, rollback: false }
 }

@@ -170,6 +170,10 @@ t.test('a process that ends fails its runs by name, and the next run has a new o
   t.equal(at(left.body, '__error__', 'error'), 'SystemExit', 'what Python raises fails its run')
   const raised = await person.post('/api/runs/wait', { assistant_id: 'agent', ...saying('base') })
   t.match(raised.body, { __error__: { error: 'Own', message: 'mine' } })
+  const mute = await person.post('/api/runs/wait', { assistant_id: 'agent', ...saying('mute') })
+  t.match(mute.body, { __error__: { error: 'Mute', message: 'Mute' } }, 'also what fails at saying what it is')
+  const long = await person.post('/api/runs/wait', { assistant_id: 'agent', ...saying('long') })
+  t.equal(textIn(long.body, '__error__', 'message').length, 8000, 'and no more of it than somebody reads')
   t.equal(contents(await client.runs.wait(thread, 'agent', saying('hi'))).at(-1), 'one two three', 'and nothing else')
 })
 

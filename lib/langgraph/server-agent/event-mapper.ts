@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { MessageLimits } from '../../conversation/chunk.ts'
 import { INTERRUPTS, interruptsIn } from '../../conversation/interrupts.ts'
-import { type Interrupt, type Json, type JsonObject, type Message, isObject } from '../../base/types.ts'
+import { cutTo, type Interrupt, type Json, type JsonObject, type Message, isObject } from '../../base/types.ts'
 import { objectOr, textOr, textsIn } from '../../base/json.ts'
 import {
   AgentError,
@@ -298,5 +298,5 @@ function failureIn(data: Json): AgentError {
     textOr(error)
       ?.replace(/[^\w.]/g, '')
       .slice(0, KIND_MAX) || 'GraphError'
-  return new AgentError(kind, (textOr(message) || 'The graph has failed').slice(0, ERROR_MAX))
+  return new AgentError(kind, cutTo(textOr(message) || 'The graph has failed', ERROR_MAX))
 }

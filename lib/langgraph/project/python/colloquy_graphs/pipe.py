@@ -8,7 +8,7 @@ import queue
 import struct
 import threading
 
-from .plain import dumps, loads
+from .plain import dumps, loads, said
 
 _LENGTH = struct.Struct(">I")
 # Messages that are waiting are written together, up to this size.
@@ -154,11 +154,10 @@ class Channel:
     async def _answer(self, number: int, handler, args) -> None:
         try:
             value = await handler(*args)
+            self._put({"answer": number, "value": value})
         except BaseException as error:
-            # A graph may raise anything, SystemExit too: it is its call's failure, not that of the process.
+            # A graph may raise anything, SystemExit too, and make what has no JSON: it is its call's failure, not that of the process.
             self._put({"answer": number, "error": sent(error)})
-            return
-        self._put({"answer": number, "value": value})
 
 
 # The loop itself keeps only weak references.
@@ -169,5 +168,5 @@ def sent(error: BaseException) -> dict:
     if isinstance(error, RemoteError):
         return error.sent
     kind = "file" if isinstance(error, LoadError) else "other"
-    message = str(error) or type(error).__name__
+    message = said(error) or type(error).__name__
     return {"kind": kind, "name": type(error).__name__, "message": message, "stopReason": None}

@@ -17,6 +17,8 @@ except ImportError:
     orjson = None
 
 _DEPTH_MAX = 250
+# Of what an error says, in characters: somebody may have put a whole document into it.
+_SAID_MAX = 8_000
 # LangGraph's own types, by the names of their members.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -46,7 +48,7 @@ def default(value):
         if callable(getattr(value, method, None)):
             return getattr(value, method)()
     if isinstance(value, BaseException):
-        return {"error": type(value).__name__, "message": str(value)}
+        return {"error": type(value).__name__, "message": said(value)}
     if isinstance(value, (set, frozenset, deque)):
         return list(value)
     if isinstance(value, (bytes, bytearray)):
@@ -69,8 +71,23 @@ def _scalar(value):
     return None
 
 
+def said(error: BaseException, text=str) -> str:
+    """What an error says. Its class may be a graph's own, and fail at that too."""
+    try:
+        return text(error)[:_SAID_MAX]
+    except BaseException:
+        return ""
+
+
 def plain(value, depth=0):
-    """The same as data of JSON's own types."""
+    """The same as data of JSON's own types. What cannot be read is null."""
+    try:
+        return _plain(value, depth)
+    except Exception:
+        return None
+
+
+def _plain(value, depth):
     if depth > _DEPTH_MAX:
         return None
     if value is None or isinstance(value, (bool, str)):
@@ -89,7 +106,4 @@ def plain(value, depth=0):
         return {field.name: plain(getattr(value, field.name, None), depth + 1) for field in dataclasses.fields(value)}
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
-    try:
-        return plain(default(value), depth + 1)
-    except Exception:
-        return None
+    return plain(default(value), depth + 1)
