@@ -10,7 +10,7 @@ import { classes, focusComposer, html, Icon } from './html.ts'
 import type { Lane } from './lanes.ts'
 import { Later } from './later.ts'
 import { copyText } from './clipboard.ts'
-import { cutOf, filesOf, partsOf, plainText, type Run } from './records.ts'
+import { argsOf, cutOf, extrasOf, filesOf, isInline, partsOf, plainText, pretty, type Run, short } from './records.ts'
 import { threadLink } from './router.ts'
 import { Sources, sourcesOf } from './sources.ts'
 import { bytes, clock, count, duration } from './time.ts'
@@ -79,7 +79,7 @@ function Human({ message, conversation, isRunning, branch, branches }: MessagePr
       </ul>`
     }
     ${partsOf(message.content).map((part, i) => 'image' in part && html`<${Picture} key=${i} url=${part.image} alt=${t('Image')} />`)}
-    <${Asked} text=${text} />
+    ${text && html`<${Asked} text=${text} />`}
     <div class="actions">
       ${
         branches.length > 1 &&
@@ -118,6 +118,8 @@ interface EditProps {
 
 function Edit({ message, conversation, text, onClose }: EditProps) {
   const isSending = useSignal(false)
+  const out = useSignal<ReadonlySet<unknown>>(new Set())
+  const kept = extrasOf(message).filter(({ thing }) => !out.value.has(thing))
   const area = useRef<HTMLTextAreaElement>(null)
   useEffect(() => {
     area.current?.focus()
@@ -126,11 +128,11 @@ function Edit({ message, conversation, text, onClose }: EditProps) {
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     const next = String(new FormData(event.currentTarget as HTMLFormElement).get('text')).trim()
-    if (!next) return onClose()
+    if (!next && kept.length === 0) return onClose()
     if (isSending.value) return
     isSending.value = true
     // What could not be sent stays to be sent again.
-    conversation.outbox.edit(message, next).then(focusComposer, (error: unknown) => {
+    conversation.outbox.edit(message, next, out.value).then(focusComposer, (error: unknown) => {
       isSending.value = false
       failed(error)
     })
@@ -144,6 +146,17 @@ function Edit({ message, conversation, text, onClose }: EditProps) {
     onClose()
   }
   return html`<form class="message human edit" onSubmit=${submit} onKeyDown=${onKeyDown}>
+    ${
+      kept.length > 0 &&
+      html`<ul class="files">
+        ${kept.map(
+          ({ thing, name, picture }) => html`<li key=${thing}>
+            <span>${picture ? html`<img class="thumb" src=${picture} alt="" />` : html`<${Icon} name="file" />`} ${name}</span>
+            <button type="button" class="quiet" aria-label=${t('Remove {}', name)} onClick=${() => (out.value = new Set([...out.value, thing]))}><${Icon} name="close" /></button>
+          </li>`
+        )}
+      </ul>`
+    }
     <textarea ref=${area} name="text" dir="auto" aria-label="Edit your message" rows="4">${text}</textarea>
     <div class="row end">
       <button type="button" class="plain" onClick=${onClose}>Cancel</button>
@@ -224,7 +237,7 @@ function isOfRun(conversation: Conversation, messageId: string | null, runId: st
 
 /** Loading an image from elsewhere would reveal the reader to its server, so it is only a link. */
 function Picture({ url, alt = t('Image in the answer') }: { readonly url: string; readonly alt?: string }) {
-  if (/^data:image\/(?!svg)/.test(url)) return html`<img class="picture" src=${url} alt=${alt} />`
+  if (isInline(url)) return html`<img class="picture" src=${url} alt=${alt} />`
   if (!/^https?:/.test(url)) return html`<p class="hint">An image that cannot be shown.</p>`
   return html`<p><a href=${url} target="_blank" rel="noopener noreferrer"><${Icon} name="open" /> Image: ${url} <small>${new URL(url).host}</small></a></p>`
 }
@@ -298,27 +311,6 @@ function Answered({ call, result, isAsked }: AnsweredProps) {
   const isOpen = words.startsWith(String(question))
   if (isOpen && isAsked) return null
   return html`<div class="answered"><span dir="auto">${String(question ?? call.name)}</span>${!isOpen && html`<b dir="auto">${words}</b>`}</div>`
-}
-
-function argsOf(json: string): Record<string, unknown> {
-  try {
-    return JSON.parse(json)
-  } catch {
-    return {}
-  }
-}
-
-function short(args: string): string {
-  const plain = args.replace(/\s+/g, ' ')
-  return plain === '{}' || plain === '' ? '' : plain.length > 60 ? `${plain.slice(0, 60)}…` : plain
-}
-
-function pretty(json: string): string {
-  try {
-    return JSON.stringify(JSON.parse(json), null, 2)
-  } catch {
-    return json
-  }
 }
 
 interface ActionsProps {

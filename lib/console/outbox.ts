@@ -11,8 +11,9 @@ import {
   type Attached,
   type Chosen,
   filesIn,
-  filesOf,
   humanMessage,
+  reworded,
+  sameAgain,
   newId,
   plainText,
   type Question,
@@ -120,15 +121,18 @@ export class Outbox {
     void deliver()
   }
 
-  /** Replaces a message by another; what followed it stays as another branch. */
-  async edit(message: TranscriptMessage, text: string): Promise<void> {
-    await this.#branch(message, humanMessage(text, filesOf(message)))
+  /**
+   * Replaces a message by another; what followed it stays as another branch.
+   * @param out which of its files and images do not go along
+   */
+  async edit(message: TranscriptMessage, text: string, out: ReadonlySet<unknown>): Promise<void> {
+    await this.#branch(message, reworded(message, text, out))
   }
 
   /** Sends the run's message again. */
   async retry(runId: string): Promise<void> {
     const asked = this.#target.shown.asked(runId)
-    if (asked) await this.#branch(asked, humanMessage(plainText(asked.content), filesOf(asked)))
+    if (asked) await this.#branch(asked, sameAgain(asked))
   }
 
   /** Goes on from what is stored of a run's answer: the same message grows. */

@@ -123,6 +123,48 @@ export function humanMessage(text: string, files: readonly Attached[]): Record<s
   }
 }
 
+/** What was said in a question beside its words. */
+interface Extra {
+  /** A file, or a block of the content. */
+  readonly thing: unknown
+  readonly name: string
+  /** URL of what can be shown of it; null: nothing. */
+  readonly picture: string | null
+}
+
+export function extrasOf(message: TranscriptMessage): readonly Extra[] {
+  const files = filesOf(message).map((file) => ({ thing: file, name: file.filename, picture: null }))
+  const blocks = wordlessIn(message.content).map((block) => {
+    const image = imageIn(block)
+    const picture = image !== null && isInline(image) ? image : null
+    return { thing: block, name: image === null ? t('Files') : t('Image'), picture }
+  })
+  return [...files, ...blocks]
+}
+
+const wordlessIn = (content: TranscriptMessage['content']) =>
+  typeof content === 'string' ? [] : content.filter((block) => plainText([block]) === '')
+
+/** An image that is loaded from nowhere, and runs nothing. */
+export const isInline = (url: string) => /^data:image\/(?!svg)/.test(url)
+
+/** A question once more, with all that was said beside its words. */
+export function sameAgain(message: TranscriptMessage): Record<string, unknown> {
+  return { ...humanMessage('', filesOf(message)), content: message.content }
+}
+
+/**
+ * A question in other words.
+ * @param out what was taken out of its extras
+ */
+export function reworded(message: TranscriptMessage, text: string, out: ReadonlySet<unknown>): Record<string, unknown> {
+  const isKept = (thing: unknown) => !out.has(thing)
+  const asked = humanMessage(text, filesOf(message).filter(isKept))
+  const blocks = wordlessIn(message.content).filter(isKept)
+  if (blocks.length === 0) return asked
+  return { ...asked, content: [...(text ? [{ type: 'text', text }] : []), ...blocks] }
+}
+
 /** Messages, and characters of each, from which suggestions are made. */
 const EXCHANGE_MESSAGES = 6
 const EXCHANGE_CHARS = 2000
@@ -179,3 +221,25 @@ export function failureOf({ error, stop_reason }: Run): string {
 
 export const isInFlight = ({ status }: Run): boolean => status === 'pending' || status === 'running'
 export const isFailed = ({ status }: Run): boolean => status === 'error' || status === 'timeout'
+
+/** Arguments of a tool call; {}: they are not whole. */
+export function argsOf(json: string): Record<string, unknown> {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return {}
+  }
+}
+
+export function short(args: string): string {
+  const plain = args.replace(/\s+/g, ' ')
+  return plain === '{}' || plain === '' ? '' : plain.length > 60 ? `${plain.slice(0, 60)}…` : plain
+}
+
+export function pretty(json: string): string {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2)
+  } catch {
+    return json
+  }
+}

@@ -7,6 +7,8 @@ import { startChild } from '../fixtures/child.ts'
 import { openSite } from '../fixtures/gateway.ts'
 import { packagesOf } from '../fixtures/npm.ts'
 
+const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+
 browserTest(
   'code is coloured, wrapped, saved and copied; its libraries come with the first that needs them',
   async (t) => {
@@ -77,10 +79,7 @@ browserTest('pictures of the thread are shown, others are links that name their 
   const site = await openSite(t)
   const person = await account(site.url, 'ada@example.com')
   const threadId = await person.thread()
-  const png = Buffer.from(
-    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
-    'base64'
-  )
+  const png = Buffer.from(PNG, 'base64')
   const visitor = await visit(t, site.url, { person })
   const { page } = visitor
   await visitor.open(`#/t/${threadId}`)
@@ -105,7 +104,7 @@ browserTest('pictures of the thread are shown, others are links that name their 
     'https://images.example/1.png'
   )
   // As other protocols' clients send them.
-  const image_url = { url: `data:image/png;base64,${png.toString('base64')}` }
+  const image_url = { url: `data:image/png;base64,${PNG}` }
   const content = [
     { type: 'text', text: 'Look' },
     { type: 'image_url', image_url }
@@ -115,6 +114,46 @@ browserTest('pictures of the thread are shown, others are links that name their 
   await visitor.open(`#/t/${looked}`)
   await page.locator('.message.human').getByRole('img', { name: 'Image', exact: true }).waitFor()
   t.equal(await widthOf('.message.human .picture'), 1, 'of a message that was asked with it')
+})
+
+browserTest('what was asked with images keeps them, edited or asked again, until they are removed', async (t) => {
+  const { person, visitor, page } = await visitSite(t)
+  const image = { type: 'image_url', image_url: { url: `data:image/png;base64,${PNG}` } }
+  const threadId = await person.thread()
+  const content = [image, { type: 'text', text: '/demo deltas=1 rate=0' }]
+  const body = { assistant_id: 'agent', input: { messages: [{ type: 'human', content }] } }
+  await person.post(`/api/threads/${threadId}/runs/wait`, body)
+  await visitor.open(`#/t/${threadId}`)
+  await visitor.answered()
+  const asked = async (): Promise<Json> => {
+    const { values } = (await person.get(`/api/threads/${threadId}/state`)).body as {
+      values: { messages: { content: Json }[] }
+    }
+    return values.messages[0]!.content
+  }
+  await page.getByRole('button', { name: 'Try again' }).click()
+  await page.getByText('2 / 2').first().waitFor()
+  await visitor.answered()
+  t.same(await asked(), content, 'asked again')
+
+  const edit = async (text: string) => {
+    await page.getByLabel('Edit your message').fill(text)
+    await page.getByRole('button', { name: 'Send again' }).click()
+  }
+  await page.getByRole('button', { name: 'Edit' }).click()
+  await page.locator('.edit img.thumb').waitFor()
+  await edit('')
+  await page.getByText('3 / 3').first().waitFor()
+  await visitor.answered()
+  t.same(await asked(), [image], 'the image alone')
+  t.equal(await page.locator('.message.human .bubble').count(), 0, 'no empty bubble')
+
+  await page.getByRole('button', { name: 'Edit' }).click()
+  await page.getByRole('button', { name: 'Remove Image' }).click()
+  await edit('/demo deltas=1 rate=0')
+  await page.getByText('4 / 4').first().waitFor()
+  await visitor.answered()
+  t.same(await asked(), '/demo deltas=1 rate=0')
 })
 
 browserTest(
