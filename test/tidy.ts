@@ -54,6 +54,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'routes',
     'run/log',
     'run/delivery',
+    // Whether a run takes its thread with it.
+    'run/run-kwargs',
     'thread',
     // What an agent takes of a client, by its name in the run's context.
     'agent/client-context',

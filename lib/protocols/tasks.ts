@@ -12,6 +12,7 @@ import type { RequestKey } from './repeats.ts'
 import { newestRuns } from './threads.ts'
 import { interruptsIn } from '../conversation/interrupts.ts'
 import { stopError } from '../run/log/frame.ts'
+import { graceOf } from '../run/run-kwargs.ts'
 import { type Interrupt, isInFlight, isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
 
 export interface Task {
@@ -127,11 +128,12 @@ export class Tasks {
     return this.#from(first)
   }
 
-  /** Tasks of runs as a list has them: those that may be read, and none that goes on with another. */
+  /** Tasks of runs as a list has them: those that may be read, none that goes on with another, and none that takes its thread with it. */
   async list(call: Call, runs: readonly Run[]): Promise<Task[]> {
     const tasks: Task[] = []
     for (const run of runs) {
-      const isLeftOut = continuedBy(run) !== null || (await this.#mayRead(call, run).then(() => false, isHidden))
+      const isNone = continuedBy(run) !== null || graceOf(run) !== null
+      const isLeftOut = isNone || (await this.#mayRead(call, run).then(() => false, isHidden))
       if (!isLeftOut) tasks.push(await this.#from(run))
     }
     return tasks

@@ -394,6 +394,14 @@ t.test('tasks are listed by their last change, and those that have changed since
   t.strictSame(idsIn(await list({ statusTimestampAfter: '2999-01-01T00:00:00Z' })), [])
 })
 
+t.test('a run that takes its thread with it is in no list, and found by its id', async (t) => {
+  const { person } = await open(t)
+  const { body } = await person.post('/api/runs', { ...asked('hello'), on_completion: 'delete' })
+  t.strictSame(listIn(await ask(person, 'ListTasks', {}), 'result', 'tasks'), [])
+  const id = textIn(body, 'run_id')
+  t.equal(textIn(await ask(person, 'GetTask', { id }), 'result', 'id'), id)
+})
+
 t.test('a run whose client has a task_id of its own in its metadata is a task like any other', async (t) => {
   const { person } = await open(t)
   const body = { ...asked(QUESTION), metadata: { task_id: 'T-1' } }
