@@ -1,5 +1,6 @@
 // Helpers of all rooms for waiting: a limit of time for work, giving up when a signal aborts, the delay before the next try, room in a
-// stream, and waiting with others.
+// stream, and waiting with others. Their listeners go when the waiting is over: Node need not warn of many at once on one signal.
+import { setMaxListeners } from 'node:events'
 import type { Writable } from 'node:stream'
 
 /** Resolves like `work`, or with undefined after `ms` milliseconds; with `late` it rejects with that error then. Rejects like `work`. */
@@ -21,6 +22,7 @@ export async function withTimeout<T>(work: Promise<T>, ms: number, late?: () => 
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = () => reject(signal.reason)
+    setMaxListeners(0, signal)
     signal.addEventListener('abort', stop, { once: true })
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop))
     if (signal.aborted) stop()
@@ -38,6 +40,7 @@ export async function withDeadline<T>(
 ): Promise<T> {
   const own = new AbortController()
   const stop = () => own.abort(parent.reason)
+  setMaxListeners(0, parent)
   parent.addEventListener('abort', stop, { once: true })
   if (parent.aborted) stop()
   const timer = setTimeout(() => own.abort(new DOMException('The deadline has passed', 'TimeoutError')), ms)
@@ -73,6 +76,7 @@ export function waitWith<T>(waiters: Set<(given: T | null) => void>, signal?: Ab
       resolve(given)
     }
     waiters.add(settle)
+    if (signal) setMaxListeners(0, signal)
     signal?.addEventListener('abort', giveUp)
   })
 }

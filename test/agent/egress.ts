@@ -187,6 +187,18 @@ t.test('[needs N20] a name is looked up once, and the connection is made to what
   t.ok(said.some((text) => text.includes('private network')))
 })
 
+t.test('many calls at once share the signal of their server', async (t) => {
+  const waiting: (() => void)[] = []
+  const { port } = await serve(t, (_req, res) => void waiting.push(() => res.end('good')))
+  const egress = new Egress(['127.0.0.0/8'])
+  const { signal } = new AbortController()
+  // Of the eleventh listener Node would warn, which ends a suite.
+  const calls = Array.from({ length: 12 }, () => egress.fetch(`http://127.0.0.1:${port}/`, { signal }))
+  await until(() => waiting.length === calls.length, 'all are asked')
+  for (const answer of waiting) answer()
+  for (const call of calls) t.equal(await (await call).text(), 'good')
+})
+
 t.test('[needs N20] a redirect is not followed, whatever its kind', async (t) => {
   const trap = await serve(t, (_req, res) => res.end('caught'))
   for (const status of [301, 302, 303, 307, 308]) {

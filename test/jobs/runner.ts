@@ -1,5 +1,7 @@
 // The runner of jobs: who is asked to do them, how often, and what becomes of one that fails.
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { unlessAborted, withDeadline } from '../../lib/base/waiting.ts'
 import { type Done, JobRunner, type JobType } from '../../lib/jobs/runner.ts'
 import type { Due, Group, Job, Op, Outcome, Store } from '../../lib/store/store.ts'
 import { aJob } from '../contract/jobs.ts'
@@ -42,6 +44,15 @@ const put = (key: string, due: Due = 0): Op => ({ name: 'job.put', job: aJob(key
 const get = (store: Store, key: string) => store.jobs.get('webhook', key)
 /** In how many ms it is due. */
 const inMs = async (store: Store, { due_at }: Job) => Date.parse(due_at!) - Date.parse(await store.jobs.now())
+
+t.test('as many deeds as may be done at once share the signal of the stop', async (t) => {
+  const { signal } = new AbortController()
+  const over = setImmediate(0)
+  // Of the eleventh listener Node would warn, which ends a suite.
+  const many = <T>(one: () => Promise<T>) => Promise.all(Array.from({ length: 32 }, one))
+  t.equal((await many(() => withDeadline(signal, 60_000, () => over))).length, 32)
+  t.equal((await many(() => unlessAborted(over, signal))).length, 32)
+})
 
 t.test('a job that is written is done at once, and not when the table is looked at next', async (t) => {
   const done: string[] = []

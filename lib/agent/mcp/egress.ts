@@ -1,5 +1,6 @@
 // Restricts outgoing requests to user-supplied URLs: no private networks unless allowed, which includes cloud metadata services.
 import { lookup } from 'node:dns/promises'
+import { setMaxListeners } from 'node:events'
 import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { isIP, isIPv4, type LookupFunction } from 'node:net'
@@ -99,6 +100,8 @@ export class Egress {
     const isBytes = body instanceof Uint8Array
     if (body !== undefined && body !== null && typeof body !== 'string' && !isBytes)
       throw new Error('The body must be a string or bytes')
+    // All calls of a tool server share one: many at once are no leak, of which Node would warn.
+    if (signal) setMaxListeners(0, signal)
     const [request, agent] = url.protocol === 'https:' ? [httpsRequest, this.#https] : [httpRequest, this.#http]
     const asked = request(url, {
       method,
