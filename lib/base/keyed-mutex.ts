@@ -1,4 +1,5 @@
 // Fairness by key: a queue whose keys take turns, and a mutex on it, which limits concurrent work in total and per key.
+import { onAbort } from './waiting.ts'
 
 /** What waits, by key. Keys (users, threads) come round-robin, so the one with the most work waits longest. */
 export class FairQueue<T> {
@@ -86,8 +87,9 @@ export class KeyedMutex {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted()
       const { waiting = Number.POSITIVE_INFINITY, waitingEach = waiting } = this.#limits
+      let unlisten: (() => void) | undefined
       const go = () => {
-        signal?.removeEventListener('abort', giveUp)
+        unlisten?.()
         this.#running.set(key, (this.#running.get(key) ?? 0) + 1)
         this.#runningOfAll++
         resolve(() => this.#leave(key))
@@ -99,7 +101,7 @@ export class KeyedMutex {
       if (this.#hasTurn(key)) return go()
       if (this.#waiting.size >= waiting || this.#waiting.sizeOf(key) >= waitingEach)
         throw new MutexBusy('too many are waiting')
-      signal?.addEventListener('abort', giveUp, { once: true })
+      unlisten = signal && onAbort(signal, giveUp)
       this.#waiting.add(key, go)
     })
   }

@@ -1,5 +1,5 @@
-// Helpers of all rooms for waiting: a limit of time for work, giving up when a signal aborts, the delay before the next try, room in a
-// stream, and waiting with others. Their listeners go when the waiting is over: Node need not warn of many at once on one signal.
+// Helpers of all rooms for waiting: a limit of time for work, giving up when a signal aborts, the delay before the next try, a stream's
+// drain, and waiting with others.
 import { setMaxListeners } from 'node:events'
 import type { Writable } from 'node:stream'
 
@@ -18,13 +18,21 @@ export async function withTimeout<T>(work: Promise<T>, ms: number, late?: () => 
   }
 }
 
+/**
+ * Calls `stop` when a signal aborts that many may wait for at once: all webhooks, all tools of a run. That is no leak, of which Node would
+ * warn from the eleventh on, as each takes its listener away by the function that this returns.
+ */
+export function onAbort(signal: AbortSignal, stop: () => void): () => void {
+  setMaxListeners(0, signal)
+  signal.addEventListener('abort', stop, { once: true })
+  return () => signal.removeEventListener('abort', stop)
+}
+
 /** Awaits work that may ignore its abort signal: its result, or a rejection with the signal's reason as soon as that aborts. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = () => reject(signal.reason)
-    setMaxListeners(0, signal)
-    signal.addEventListener('abort', stop, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop))
+    work.then(resolve, reject).finally(onAbort(signal, stop))
     if (signal.aborted) stop()
   })
 }
@@ -40,15 +48,14 @@ export async function withDeadline<T>(
 ): Promise<T> {
   const own = new AbortController()
   const stop = () => own.abort(parent.reason)
-  setMaxListeners(0, parent)
-  parent.addEventListener('abort', stop, { once: true })
+  const leave = onAbort(parent, stop)
   if (parent.aborted) stop()
   const timer = setTimeout(() => own.abort(new DOMException('The deadline has passed', 'TimeoutError')), ms)
   try {
     return await work(own.signal)
   } finally {
     clearTimeout(timer)
-    parent.removeEventListener('abort', stop)
+    leave()
   }
 }
 
@@ -72,26 +79,26 @@ export function waitWith<T>(waiters: Set<(given: T | null) => void>, signal?: Ab
     const giveUp = () => settle(null)
     const settle = (given: T | null) => {
       waiters.delete(settle)
-      signal?.removeEventListener('abort', giveUp)
+      leave?.()
       resolve(given)
     }
     waiters.add(settle)
-    if (signal) setMaxListeners(0, signal)
-    signal?.addEventListener('abort', giveUp)
+    const leave = signal && onAbort(signal, giveUp)
   })
 }
 
+/** Of streams that somebody waits for. */
 const draining = new WeakMap<Writable, Promise<void>>()
 
 /**
  * Resolves when a stream that was written too much takes more, or is closed. All who wait for one stream share two listeners: one pair for
  * each would be a leak until it closes, and beyond ten Node warns of it.
  */
-export function roomIn(stream: Writable): Promise<void> {
+export function drained(stream: Writable): Promise<void> {
   if (stream.destroyed) return Promise.resolve()
   const known = draining.get(stream)
   if (known) return known
-  const room = new Promise<void>((resolve) => {
+  const over = new Promise<void>((resolve) => {
     const go = () => {
       stream.off('drain', go).off('close', go)
       draining.delete(stream)
@@ -99,6 +106,6 @@ export function roomIn(stream: Writable): Promise<void> {
     }
     stream.on('drain', go).on('close', go)
   })
-  draining.set(stream, room)
-  return room
+  draining.set(stream, over)
+  return over
 }

@@ -10,7 +10,7 @@ import { classes, focusComposer, html, Icon } from './html.ts'
 import type { Lane } from './lanes.ts'
 import { Later } from './later.ts'
 import { copyText } from './clipboard.ts'
-import { argsOf, cutOf, extrasOf, filesOf, isInline, partsOf, plainText, pretty, type Run, short } from './records.ts'
+import { argsOf, attached, cutOf, filesOf, isInline, partsOf, plainText, pretty, type Run, short } from './records.ts'
 import { threadLink } from './router.ts'
 import { Sources, sourcesOf } from './sources.ts'
 import { bytes, clock, count, duration } from './time.ts'
@@ -119,7 +119,7 @@ interface EditProps {
 function Edit({ message, conversation, text, onClose }: EditProps) {
   const isSending = useSignal(false)
   const out = useSignal<ReadonlySet<unknown>>(new Set())
-  const kept = extrasOf(message).filter(({ thing }) => !out.value.has(thing))
+  const kept = attached(message).filter(({ thing }) => !out.value.has(thing))
   const area = useRef<HTMLTextAreaElement>(null)
   useEffect(() => {
     area.current?.focus()

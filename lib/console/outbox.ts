@@ -12,8 +12,8 @@ import {
   type Chosen,
   filesIn,
   humanMessage,
-  reworded,
-  sameAgain,
+  editedMessage,
+  repeatedMessage,
   newId,
   plainText,
   type Question,
@@ -126,13 +126,13 @@ export class Outbox {
    * @param out which of its files and images do not go along
    */
   async edit(message: TranscriptMessage, text: string, out: ReadonlySet<unknown>): Promise<void> {
-    await this.#branch(message, reworded(message, text, out))
+    await this.#branch(message, editedMessage(message, text, out))
   }
 
   /** Sends the run's message again. */
   async retry(runId: string): Promise<void> {
     const asked = this.#target.shown.asked(runId)
-    if (asked) await this.#branch(asked, sameAgain(asked))
+    if (asked) await this.#branch(asked, repeatedMessage(asked))
   }
 
   /** Goes on from what is stored of a run's answer: the same message grows. */

@@ -124,7 +124,7 @@ export function humanMessage(text: string, files: readonly Attached[]): Record<s
 }
 
 /** What was said in a question beside its words. */
-interface Extra {
+interface Attachment {
   /** A file, or a block of the content. */
   readonly thing: unknown
   readonly name: string
@@ -132,9 +132,9 @@ interface Extra {
   readonly picture: string | null
 }
 
-export function extrasOf(message: TranscriptMessage): readonly Extra[] {
+export function attached(message: TranscriptMessage): readonly Attachment[] {
   const files = filesOf(message).map((file) => ({ thing: file, name: file.filename, picture: null }))
-  const blocks = wordlessIn(message.content).map((block) => {
+  const blocks = nonTextBlocks(message.content).map((block) => {
     const image = imageIn(block)
     const picture = image !== null && isInline(image) ? image : null
     return { thing: block, name: image === null ? t('Files') : t('Image'), picture }
@@ -142,14 +142,14 @@ export function extrasOf(message: TranscriptMessage): readonly Extra[] {
   return [...files, ...blocks]
 }
 
-const wordlessIn = (content: TranscriptMessage['content']) =>
+const nonTextBlocks = (content: TranscriptMessage['content']) =>
   typeof content === 'string' ? [] : content.filter((block) => plainText([block]) === '')
 
 /** An image that is loaded from nowhere, and runs nothing. */
 export const isInline = (url: string) => /^data:image\/(?!svg)/.test(url)
 
 /** A question once more, with all that was said beside its words. */
-export function sameAgain(message: TranscriptMessage): Record<string, unknown> {
+export function repeatedMessage(message: TranscriptMessage): Record<string, unknown> {
   return { ...humanMessage('', filesOf(message)), content: message.content }
 }
 
@@ -157,10 +157,14 @@ export function sameAgain(message: TranscriptMessage): Record<string, unknown> {
  * A question in other words.
  * @param out what was taken out of its extras
  */
-export function reworded(message: TranscriptMessage, text: string, out: ReadonlySet<unknown>): Record<string, unknown> {
+export function editedMessage(
+  message: TranscriptMessage,
+  text: string,
+  out: ReadonlySet<unknown>
+): Record<string, unknown> {
   const isKept = (thing: unknown) => !out.has(thing)
   const asked = humanMessage(text, filesOf(message).filter(isKept))
-  const blocks = wordlessIn(message.content).filter(isKept)
+  const blocks = nonTextBlocks(message.content).filter(isKept)
   if (blocks.length === 0) return asked
   return { ...asked, content: [...(text ? [{ type: 'text', text }] : []), ...blocks] }
 }

@@ -132,9 +132,8 @@ export class Tasks {
   async list(call: Call, runs: readonly Run[]): Promise<Task[]> {
     const tasks: Task[] = []
     for (const run of runs) {
-      const isNone = continuedBy(run) !== null || graceOf(run) !== null
-      const isLeftOut = isNone || (await this.#mayRead(call, run).then(() => false, isHidden))
-      if (!isLeftOut) tasks.push(await this.#from(run))
+      if (continuedBy(run) !== null || graceOf(run) !== null) continue
+      if (!(await this.#mayRead(call, run).then(() => false, isHidden))) tasks.push(await this.#from(run))
     }
     return tasks
   }

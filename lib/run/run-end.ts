@@ -69,7 +69,7 @@ export function threadStatusAfter(end: RunEnd): ThreadStatus {
   return status === 'success' || status === 'interrupted' ? 'idle' : 'error'
 }
 
-function failedWith(status: RunEnd['status'], kind: string, said: string, stopReason: string | null): RunEnd {
-  const message = cutTo(said, MESSAGE_MAX)
+function failedWith(status: RunEnd['status'], kind: string, text: string, stopReason: string | null): RunEnd {
+  const message = cutTo(text, MESSAGE_MAX)
   return { status, failure: { kind, message }, error: message, stopReason, rollback: false }
 }

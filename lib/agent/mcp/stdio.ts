@@ -4,7 +4,7 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { deserializeMessage, type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client'
 import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
-import { roomIn, withTimeout } from '../../base/waiting.ts'
+import { drained, withTimeout } from '../../base/waiting.ts'
 import { JsonShape } from '../../base/json.ts'
 import { checkValues, MESSAGE_BYTES } from './egress.ts'
 import type { ProcessGroups } from './process-groups.ts'
@@ -75,9 +75,9 @@ export class StdioTransport implements Transport {
         resolve()
       })
     })
-    const drained = new Promise((resolve) => server.once('close', resolve))
+    const closed = new Promise((resolve) => server.once('close', resolve))
     // A process that left the group may keep the pipes open for ever.
-    const heard = this.#ended.then(() => withTimeout(drained, DRAIN_MS))
+    const heard = this.#ended.then(() => withTimeout(closed, DRAIN_MS))
     heard.then(() => this.#over(server)).catch(warnUnexpected)
     server.on('error', (error) => this.onerror?.(error))
     server.stdin.on('error', (error) => this.onerror?.(error))
@@ -92,7 +92,7 @@ export class StdioTransport implements Transport {
     if (server === null) throw new Error('The tool server is not running')
     if (server.stdin.write(serializeMessage(message))) return
     // It may end instead of reading on.
-    await roomIn(server.stdin)
+    await drained(server.stdin)
   }
 
   /** Closes its stdin, then sends SIGTERM, then SIGKILL. */

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Failure } from '../../base/errors.ts'
 import { actingFor, callerOf } from '../../base/loopback.ts'
 import type { Principal } from '../../base/accounts.ts'
-import { roomIn } from '../../base/waiting.ts'
+import { drained } from '../../base/waiting.ts'
 import { HANDLED, type Ours, type ProjectApp, type Reply } from '../../http/route.ts'
 import { basePaths, placeHeaders } from '../../http/base-path.ts'
 import { boundReading, JSON_TYPE } from '../../http/reply.ts'
@@ -287,7 +287,7 @@ async function send(req: IncomingMessage, res: ServerResponse, response: Respons
     if (res.destroyed) break
     if (res.write(chunk)) continue
     boundReading(res, stallMs)
-    await roomIn(res)
+    await drained(res)
     // The app may be silent as long as it likes: only a client that does not read is cut off.
     res.socket?.setTimeout(0)
   }

@@ -8,7 +8,7 @@ import queue
 import struct
 import threading
 
-from .plain import dumps, loads, said
+from .plain import dumps, error_text, loads
 
 _LENGTH = struct.Struct(">I")
 # Messages that are waiting are written together, up to this size.
@@ -168,5 +168,5 @@ def sent(error: BaseException) -> dict:
     if isinstance(error, RemoteError):
         return error.sent
     kind = "file" if isinstance(error, LoadError) else "other"
-    message = said(error) or type(error).__name__
+    message = error_text(error) or type(error).__name__
     return {"kind": kind, "name": type(error).__name__, "message": message, "stopReason": None}

@@ -18,7 +18,7 @@ except ImportError:
 
 _DEPTH_MAX = 250
 # Of what an error says, in characters: somebody may have put a whole document into it.
-_SAID_MAX = 8_000
+_ERROR_TEXT_MAX = 8_000
 # LangGraph's own types, by the names of their members.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -48,7 +48,7 @@ def default(value):
         if callable(getattr(value, method, None)):
             return getattr(value, method)()
     if isinstance(value, BaseException):
-        return {"error": type(value).__name__, "message": said(value)}
+        return {"error": type(value).__name__, "message": error_text(value)}
     if isinstance(value, (set, frozenset, deque)):
         return list(value)
     if isinstance(value, (bytes, bytearray)):
@@ -71,10 +71,10 @@ def _scalar(value):
     return None
 
 
-def said(error: BaseException, text=str) -> str:
+def error_text(error: BaseException, text=str) -> str:
     """What an error says. Its class may be a graph's own, and fail at that too."""
     try:
-        return text(error)[:_SAID_MAX]
+        return text(error)[:_ERROR_TEXT_MAX]
     except BaseException:
         return ""
 

@@ -12,7 +12,7 @@ import traceback
 import typing
 
 from .pipe import LoadError
-from .plain import said
+from .plain import error_text
 
 # Older ones have no RunControl and no third version of events.
 _VERSION_MIN = (1, 2)
@@ -105,7 +105,7 @@ class Project:
     def _sentence(self, place: str, error: BaseException) -> str:
         file, line = self._line(place, error)
         where = f"{file}:{line}" if line else file
-        text = f"The graph in {where} cannot be loaded: {type(error).__name__}: {next(iter(said(error).splitlines()), '')}"
+        text = f"The graph in {where} cannot be loaded: {type(error).__name__}: {next(iter(error_text(error).splitlines()), '')}"
         return f"{text}: {self._remedy(error)}" if isinstance(error, ModuleNotFoundError) else text
 
     def _line(self, place: str, error: BaseException):
@@ -226,7 +226,7 @@ class Handle:
                 await self._closed.wait()
         except BaseException as error:
             if not opened.done():
-                opened.set_exception(error if isinstance(error, Exception) else RuntimeError(said(error, repr)))
+                opened.set_exception(error if isinstance(error, Exception) else RuntimeError(error_text(error, repr)))
 
     def close(self) -> None:
         self._closed.set()

@@ -3,7 +3,7 @@ import asyncio
 import inspect
 
 from .pipe import LoadError
-from .plain import plain, said
+from .plain import error_text, plain
 from .user import User
 
 # What `authenticate` may take, by name, from the head of a request: its body is not read before the caller is known.
@@ -75,7 +75,7 @@ async def _answered(handler, given: dict, shown) -> dict:
         if not isinstance(status, int):
             raise
         headers = {str(name): str(one) for name, one in dict(getattr(error, "headers", None) or {}).items()}
-        return {"refused": {"status": status, "message": said(error, lambda one: str(getattr(one, "detail", one))), "headers": headers}}
+        return {"refused": {"status": status, "message": error_text(error, lambda one: str(getattr(one, "detail", one))), "headers": headers}}
     return {"result": shown(found)}
 
 

@@ -1,7 +1,7 @@
 # Graphs, their states and what they stream, as the gateway takes them: LangGraph's objects under the names of LangGraph.js.
 import typing
 
-from .plain import dumps, plain, said
+from .plain import dumps, error_text, plain
 
 # What happens to a tool's call, by LangGraph.js' names: the log has one form.
 _TOOL_EVENTS = {"tool-started": "on_tool_start", "tool-output-delta": "on_tool_event", "tool-finished": "on_tool_end", "tool-error": "on_tool_error"}
@@ -32,7 +32,7 @@ def _task_view(task) -> dict:
 
 
 def _error(error):
-    return said(error, repr) if isinstance(error, BaseException) else error
+    return error_text(error, repr) if isinstance(error, BaseException) else error
 
 
 def _interrupt(interrupt) -> dict:
