@@ -240,12 +240,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
     webhooks,
     removals,
     states,
-    assistants: new Assistants({
-      store: store.assistants,
-      personas,
-      graphs: () => states.graphs(),
-      takesAnyName: !states.isOfGraphs
-    }),
+    assistants: new Assistants({ store: store.assistants, personas, states, access }),
     personas,
     agent,
     models: () => agentServices.models() ?? agent.models?.() ?? [],

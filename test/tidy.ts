@@ -69,7 +69,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'http/web-socket',
     'protocols/feed',
     'run/log',
-    'run/delivery'
+    'run/delivery',
+    // Which graph a run is of.
+    'run/run-kwargs'
   ],
   // What routes may; routes never imports langgraph: composition joins the tables.
   'langgraph/api': [

@@ -51,6 +51,12 @@ export class GroupAccess {
     return allowed === first ? null : allowed.name
   }
 
+  /** Which agents somebody may use; null: nobody, who has what is everybody's. */
+  async agentsFor(userId: string | null): Promise<(name: string) => boolean> {
+    const user = await this.userFor(userId)
+    return (name) => this.mayUse('agents', name, user)
+  }
+
   /** The user with whom `mayUse` is asked; null where all may use everything, and nobody is looked up. */
   async userFor(userId: string | null): Promise<User | null> {
     const isOpen = this.#groups.models.size === 0 && this.#groups.agents.size === 0

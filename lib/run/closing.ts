@@ -8,7 +8,7 @@ import type { Journal } from './log/journal.ts'
 import { ModelUsages } from './log/model-usage.ts'
 import type { RunLog } from './log/run-log.ts'
 import { ASKING, failed, REFUSED, type RunEnd, threadStatusAfter } from './run-end.ts'
-import { feedbackKeysOf, graceOf, isEdit, webhookOf } from './run-kwargs.ts'
+import { feedbackKeysOf, graceOf, graphOf, isEdit, webhookOf } from './run-kwargs.ts'
 import type { RunState } from './run-state.ts'
 
 /** Frames for readers, events for the history, and the state. */
@@ -147,7 +147,7 @@ function rowOf(
     first_human_message: known.first_human_message,
     last_ai_message: known.last_ai_message,
     now: timestamp(),
-    usage: { user_id, agent: assistant_id, models: usage.list(known.model_name) },
+    usage: { user_id, agent: assistant_id ?? graphOf(run), models: usage.list(known.model_name) },
     jobs: jobsAfter(run, end),
     // The only spread, and last: members behind one are added one by one, which costs more than the rest of the end.
     ...totals

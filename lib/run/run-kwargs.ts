@@ -100,8 +100,8 @@ export function baseOf(run: Run): string | null {
 }
 
 /** The graph of the run's assistant; null: none. */
-function graphOf(run: Run): string | null {
-  return typeof run.kwargs.graph_id === 'string' ? run.kwargs.graph_id : null
+export function graphOf({ kwargs }: Run): string | null {
+  return typeof kwargs.graph_id === 'string' ? kwargs.graph_id : null
 }
 
 /**

@@ -1,6 +1,6 @@
 // Assistants: every graph has a system assistant that all users share; users create others.
 import { createHash } from 'node:crypto'
-import type { GraphInfo } from '../agent/states.ts'
+import type { GraphInfo, StatePort } from '../agent/states.ts'
 import type { AssistantReads } from '../store/store.ts'
 import { type Assistant, isObject, type JsonObject, type Timestamp, timestamp, uuidOf } from '../base/types.ts'
 import { Containment } from './contains.ts'
@@ -26,12 +26,16 @@ export interface RunAssistant {
   readonly persona?: string
 }
 
+/** Which graphs a user may run by his groups; null: nobody in particular. */
+interface GraphAccess {
+  agentsFor(user: string | null): Promise<(graphId: string) => boolean>
+}
+
 interface AssistantsDeps {
   readonly store: AssistantReads
   readonly personas: Pick<Personas, 'named'>
-  readonly graphs: () => readonly GraphInfo[]
-  /** Any name is accepted (for agents without graphs); memory is kept per name [spec]. */
-  readonly takesAnyName: boolean
+  readonly states: Pick<StatePort, 'graphs' | 'isOfGraphs'>
+  readonly access: GraphAccess
 }
 
 /** LangGraph's namespace UUID for assistant ids. */
@@ -57,38 +61,61 @@ export class Assistants {
     this.#deps = deps
   }
 
+  /** Whether any name is accepted, as for agents without graphs: memory is kept by it [spec]. */
   get takesAnyName(): boolean {
-    return this.#deps.takesAnyName
+    return !this.#deps.states.isOfGraphs
   }
 
   /** Whether a graph of this id is there. */
   hasGraph(graphId: string): boolean {
-    return this.#deps.graphs().some(({ id }) => id === graphId)
+    return this.#deps.states.graphs().some(({ id }) => id === graphId)
   }
 
-  system(): Assistant[] {
-    return this.#deps.graphs().map((graph) => this.#systemOf(graph))
+  /** Those of the graphs that a user may run; null: that everybody may. The first is the default. */
+  async system(user: string | null): Promise<Assistant[]> {
+    const mayRun = await this.#deps.access.agentsFor(user)
+    const graphs = this.#deps.states.graphs().filter(({ id }) => mayRun(id))
+    return graphs.map((graph) => this.#systemOf(graph))
+  }
+
+  /** All that a user may run, in any order: his own as well, where their graph is not for other groups. */
+  async runnable(user: string): Promise<Assistant[]> {
+    const mayRun = await this.#deps.access.agentsFor(user)
+    const all = await this.#all(user)
+    return all.filter(({ graph_id }) => mayRun(graph_id))
   }
 
   /** By its id; a system assistant also by the name of its graph. */
   async get(id: string, user: string): Promise<Assistant | null> {
-    return this.#systemNamed(id) ?? (isUuid(id) ? this.#deps.store.get(id, user) : null)
+    return this.systemNamed(id) ?? (isUuid(id) ? this.#deps.store.get(id, user) : null)
   }
 
   /** System assistants cannot be changed. */
   isSystem(id: string): boolean {
-    return this.#systemNamed(id) !== null
+    return this.systemNamed(id) !== null
   }
 
-  /** All that match, in any order. @throws TooCostly */
+  /** The same, where it is shown: what a graph for other groups is made of is not. */
+  async shown(id: string, user: string): Promise<Assistant | null> {
+    const found = await this.get(id, user)
+    if (found?.user_id !== null) return found
+    const mayRun = await this.#deps.access.agentsFor(user)
+    return mayRun(found.graph_id) ? found : null
+  }
+
+  /** All that match and are shown to a user, in any order. @throws TooCostly */
   async search(query: AssistantQuery, user: string): Promise<Assistant[]> {
     const { graphId, metadata } = query
     const name = query.name?.toLowerCase()
-    const all = [...(await this.#deps.store.list(user)), ...this.system()]
+    const all = await this.#all(user)
     const containment = new Containment()
     const isNamed = (one: Assistant) =>
       (graphId === null || one.graph_id === graphId) && (name === undefined || one.name.toLowerCase().includes(name))
     return containment.among(all.filter(isNamed), metadata)
+  }
+
+  async #all(user: string): Promise<Assistant[]> {
+    return [...(await this.#deps.store.list(user)), ...(await this.system(user))]
   }
 
   /**
@@ -96,8 +123,10 @@ export class Assistants {
    * @param persona the user's own as whom a graph is to answer; one that is not there is the graph's own matter
    */
   async resolve(name: string | null, user: string | null, persona: string | null = null): Promise<RunAssistant | null> {
-    const [first] = this.#deps.graphs()
-    const system = name === null ? first && this.#systemOf(first) : this.#systemNamed(name)
+    const [first, ...others] = this.#deps.states.graphs()
+    // The first that the user may run; where there is none, the run is refused by the name of the first of all.
+    const [allowed] = name === null && others.length > 0 ? await this.system(user) : []
+    const system = name === null ? (allowed ?? (first && this.#systemOf(first))) : this.systemNamed(name)
     const asked = system?.graph_id === LEAD_AGENT ? persona : this.takesAnyName ? name : null
     const called = asked === null || user === null ? null : await this.#deps.personas.named(asked, user)
     if (called && this.hasGraph(called.graph_id)) return this.#asPersona(called)
@@ -115,8 +144,9 @@ export class Assistants {
     return { ...runAssistant(persona), ...(this.takesAnyName && { name }), persona: name }
   }
 
-  #systemNamed(id: string): Assistant | null {
-    const graph = this.#deps.graphs().find((one) => one.id === id || systemAssistantId(one.id) === id)
+  /** By the name of its graph or its id, whoever may run it. */
+  systemNamed(id: string): Assistant | null {
+    const graph = this.#deps.states.graphs().find((one) => one.id === id || systemAssistantId(one.id) === id)
     return graph ? this.#systemOf(graph) : null
   }
 

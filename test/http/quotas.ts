@@ -1,5 +1,4 @@
 // Quotas: what each user may use, on all processes together. A run that has begun is never cut; the next is a 429 with the time of the reset.
-import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { quotaUse } from '../../lib/store/sql/quotas.ts'
 import type { QuotaLimits } from '../../lib/base/accounts.ts'
@@ -8,6 +7,7 @@ import { command } from '../fixtures/child.ts'
 import { type Answer, at, listIn, openSite, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { scripted, startModel } from '../fixtures/model.ts'
 import { startPair } from '../fixtures/pair.ts'
+import { type Form, starts } from '../fixtures/starts.ts'
 
 const AUTH = '/api/v1/auth'
 const USERS = '/api/v1/admin/users'
@@ -53,38 +53,16 @@ t.test('the run after the last of the day is a 429 with the reset, in each proto
 t.test('a refused request leaves no thread in any protocol, and is answered in its form with the reset', async (t) => {
   const site = await openSite(t, { config: { quotas: { runs_per_day: 1 } } })
   const ann = await signIn(site, 'ann')
-  const content = 'hi'
-  const input = { messages: [{ role: 'user', content }] }
-  t.equal((await ann.post('/api/runs/wait', { input })).status, 200)
-  const rpc = (method: string, params: object) => ({ jsonrpc: '2.0', id: 7, method, params })
-  const message = { messageId: 'm1', contextId: 'trip', role: 'ROLE_USER', parts: [{ text: content }] }
-  const chat = { messages: [{ id: 'm1', role: 'user', parts: [{ type: 'text', text: content }] }] }
-  const agui = {
-    messages: [{ id: 'm1', role: 'user', content }],
-    tools: [],
-    context: [],
-    state: {},
-    forwardedProps: {}
+  const refusals: Record<Form, object> = {
+    contract: { detail: /T00:00:00/ },
+    rpc: { id: 7, error: { message: /T00:00:00/ } },
+    rest: { error: { status: 'RESOURCE_EXHAUSTED', message: /T00:00:00/ } },
+    openai: { error: { code: 'quota_runs', message: /T00:00:00/ } }
   }
-  const call = { name: 'lead_agent', arguments: { message: content } }
-  const detail = { detail: /T00:00:00/ }
-  const ofRpc = { id: 7, error: { message: /T00:00:00/ } }
-  const ofRest = { error: { status: 'RESOURCE_EXHAUSTED', message: /T00:00:00/ } }
-  const ofOpenai = { error: { code: 'quota_runs', message: /T00:00:00/ } }
-  const asked: [path: string, body: object, refusal: object][] = [
-    ['/v1/responses', { input: content }, ofOpenai],
-    ['/api/ai/chat', { id: randomUUID(), trigger: 'submit-message', ...chat }, detail],
-    ['/api/ai/chat', { id: 'trip', trigger: 'submit-message', ...chat }, detail],
-    ['/api/agui/lead_agent', { threadId: 'trip', runId: 'first', ...agui }, detail],
-    ['/api/copilotkit/agent/lead_agent/run', { threadId: randomUUID(), runId: randomUUID(), ...agui }, detail],
-    ['/a2a/lead_agent', rpc('SendMessage', { message }), ofRpc],
-    ['/a2a/lead_agent/message:send', { message }, ofRest],
-    ['/mcp', rpc('tools/call', call), ofRpc],
-    [`/threads/${randomUUID()}/commands`, rpc('run.start', { assistant_id: 'lead_agent', input }), detail]
-  ]
-  for (const [path, body, refusal] of asked) {
+  t.equal((await ask(ann)).status, 200)
+  for (const { path, body, form } of starts('hi')) {
     const answer = await ann.post(path, body)
-    t.match(answer, { status: 429, body: refusal }, path)
+    t.match(answer, { status: 429, body: refusals[form] }, path)
     t.ok(answer.headers.has('retry-after'), path)
   }
   t.equal(listIn((await ann.post('/api/threads/search', {})).body).length, 1)

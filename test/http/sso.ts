@@ -2,6 +2,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
 import { listIn, openSite, Person, textIn, until } from '../fixtures/gateway.ts'
+import { EXPECTED } from '../fixtures/expected.ts'
+import { graphsFolder } from '../fixtures/graphs.ts'
 import { FloodServer, json } from '../fixtures/inbound.ts'
 import { scripted, startModel } from '../fixtures/model.ts'
 import { Browser, openCompany } from '../fixtures/provider.ts'
@@ -111,6 +113,87 @@ t.test('groups give roles, models and agents, and the last administrator keeps t
   people.set('ann', { email: 'ann@example.com', groups: [] })
   t.match(await meOf((await signIn('ann')).browser), { system_role: 'admin' })
   t.ok(site.logged.some(([, , text]) => text.includes('the last administrator keeps the role')))
+})
+
+const TOOLS = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
+/** Every route that reads and whose path names nothing, and what else lists: by its name, with its body. */
+const LISTS: readonly (readonly [name: string, body?: object])[] = [
+  ...Object.entries(EXPECTED)
+    .filter(([name, { reach, endless }]) => /^GET [^{]*$/.test(name) && reach !== 'admin' && !endless)
+    .map(([name, { query = '' }]) => [`${name}${query}`] as const),
+  ['POST /api/assistants/search', {}],
+  ['POST /mcp', TOOLS],
+  ['GET /api/models/model-of-some'],
+  ['GET /v1/models/model-of-some'],
+  ['GET /v1/models/graph-of-some'],
+  ...['', '/graph', '/schemas', '/subgraphs'].map((part) => [`GET /api/assistants/graph-of-some${part}`] as const)
+]
+
+/** Those in which somebody finds one of the names. */
+async function listing({ person }: Browser, names: RegExp): Promise<string[]> {
+  const found: string[] = []
+  for (const [name, body] of LISTS) {
+    const [method = '', path = ''] = name.split(' ')
+    const { status, text } = method === 'GET' ? await person.get(path) : await person.post(path, body)
+    if (status === 200 && names.test(name + text)) found.push(name)
+  }
+  return found.sort()
+}
+
+t.test('what is for a group is listed for nobody else, by no protocol, and is found by its own', async (t) => {
+  const groups = [{ name: 'research', models: ['model-of-some'], agents: ['graph-of-some'] }]
+  const model = { base_url: 'http://127.0.0.1:9/v1', model: 'm' }
+  const models = ['model-of-some', 'model-of-all'].map((name) => ({ ...model, name }))
+  const folder = graphsFolder(t, 'newest', { 'graph-of-some': 'graph', 'graph-of-all': 'graph' })
+  const sites = {
+    model: [
+      { models },
+      ['GET /api/models', 'GET /api/models/model-of-some', 'GET /v1/models', 'GET /v1/models/model-of-some']
+    ],
+    graph: [
+      { agent: { runtime: 'graphs', config: folder } },
+      [
+        ...['', '/graph', '/schemas', '/subgraphs'].map((part) => `GET /api/assistants/graph-of-some${part}`),
+        'GET /api/copilotkit/info',
+        'GET /v1/models',
+        'GET /v1/models/graph-of-some',
+        'POST /api/assistants/search',
+        'POST /mcp'
+      ]
+    ]
+  } as const
+  for (const [kind, [config, lists]] of Object.entries(sites)) {
+    const { people, signIn } = await openCompany(t, { groups }, config)
+    people.set('bob', { email: 'bob@example.com', groups: ['research'] })
+    people.set('cid', { email: 'cid@example.com' })
+    const bob = (await signIn('bob')).browser
+    const cid = (await signIn('cid')).browser
+    t.strictSame(await listing(bob, new RegExp(`${kind}-of-some`)), [...lists].sort(), `a ${kind}, by its group`)
+    t.strictSame(await listing(cid, new RegExp(`${kind}-of-some`)), [], `a ${kind}, by others`)
+    t.ok((await listing(cid, new RegExp(`${kind}-of-all`))).length > 0)
+    if (kind === 'model') continue
+    const { body } = await bob.person.post('/api/assistants', { graph_id: 'graph-of-some' })
+    t.equal((await bob.person.post('/api/assistants/count', {})).text, '3')
+    t.equal((await cid.person.post('/api/assistants/count', {})).text, '1')
+    const refused = { status: 403, body: { detail: 'The agent graph-of-some is for other groups' } }
+    t.match(await cid.person.post('/api/assistants', { graph_id: 'graph-of-some' }), refused)
+    const own = await cid.person.post('/api/assistants', { graph_id: 'graph-of-all' })
+    const path = `/api/assistants/${textIn(own.body, 'assistant_id')}`
+    t.match(await cid.person.ask('PATCH', path, { body: { graph_id: 'graph-of-some' } }), refused)
+    const says = { input: { messages: [{ role: 'user', content: 'hello' }] } }
+    t.match(await cid.person.post('/api/runs/wait', { ...says, assistant_id: 'graph-of-some' }), refused)
+    const first = await cid.person.post('/v1/chat/completions', { messages: says.input.messages })
+    t.equal(first.status, 200, 'who names no agent gets the first that he may use')
+    t.match(await cid.person.get('/.well-known/agent-card.json'), { body: { name: 'graph-of-all' } })
+    // Who leaves the group keeps what he has made, and cannot use it.
+    people.set('bob', { email: 'bob@example.com' })
+    const left = (await signIn('bob')).browser
+    const { assistant_id } = body as { assistant_id: string }
+    t.equal((await left.person.get(`/api/assistants/${assistant_id}`)).status, 200)
+    t.notMatch((await left.person.get('/v1/models')).text, assistant_id)
+    t.notMatch((await left.person.post('/mcp', TOOLS)).text, assistant_id.slice(0, 8))
+    t.match(await left.person.post('/api/runs/wait', { ...says, assistant_id }), refused)
+  }
 })
 
 t.test(

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { command } from '../fixtures/child.ts'
 import { at, openSite, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
 import { scripted, startModel } from '../fixtures/model.ts'
+import { starts } from '../fixtures/starts.ts'
 
 const AUTH = '/api/v1/auth'
 const ADMIN = '/api/v1/admin/usage'
@@ -74,6 +75,18 @@ t.test('runs, tokens and money are added up when a run ends, at the prices of th
   for (const bad of ['since=yesterday', 'until=2026-02-30', 'group_by=day,day', 'group_by=,', 'format=xml', 'limit=0'])
     t.equal((await admin.get(`${ADMIN}?${bad}`)).status, 422, bad)
 })
+
+t.test(
+  'a run counts for the agent that answers, by whichever protocol it comes and whether it names one or not',
+  async (t) => {
+    const { ann } = await priced(t)
+    const all = starts(scripted({ usage: [usage(5, 5)] }))
+    for (const { path, body } of all) t.equal((await ann.post(path, body)).status, 200, path)
+    const byAgent = async () => (await ann.get(`${AUTH}/usage?group_by=agent`)).body
+    await until(async () => at(await byAgent(), 'total', 'runs') === all.length, 'all to have ended')
+    t.match(await byAgent(), { rows: [{ agent: 'lead_agent', runs: all.length, total_tokens: 10 * all.length }] })
+  }
+)
 
 t.test('what a run has taken before it was cut off counts, and it stays when the run is gone', async (t) => {
   const { ann, model } = await priced(t)

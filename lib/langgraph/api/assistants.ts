@@ -1,6 +1,7 @@
 // Assistants: search, create, get, update, delete, versions; and information about their graphs.
 import { randomUUID } from 'node:crypto'
 import * as v from 'valibot'
+import type { User } from '../../base/accounts.ts'
 import { Failure, fail } from '../../base/errors.ts'
 import { type Route, route, type UserCall } from '../../http/route.ts'
 import { integer, isWithin, jsonObject, listOf, metadata, objectOf, queryBoolean } from '../../http/schema.ts'
@@ -98,10 +99,10 @@ function contentIn(body: v.InferOutput<typeof updateBody>): AssistantPatch {
 }
 
 export function assistantRoutes(services: Services): Route[] {
-  const { assistants, states, store, writer } = services
+  const { assistants, states, store, writer, access } = services
 
   const found = async ({ params, user }: UserCall): Promise<Assistant> => {
-    const assistant = await assistants.get(params.assistant_id!, user.id)
+    const assistant = await assistants.shown(params.assistant_id!, user.id)
     if (!assistant) throw fail('assistant_not_found')
     return assistant
   }
@@ -113,16 +114,17 @@ export function assistantRoutes(services: Services): Route[] {
     return assistant
   }
 
-  const needGraph = (id: string): void => {
+  const needGraph = (id: string, user: User): void => {
     if (!assistants.hasGraph(id)) throw fail('graph_not_found', { id })
+    if (!access.mayUse('agents', id, user)) throw fail('agent_not_allowed', { name: id })
   }
 
   const create = async ({ body, user }: UserCall<v.InferOutput<typeof createBody>>) => {
-    needGraph(body.graph_id)
+    needGraph(body.graph_id, user)
     const id = body.assistant_id ?? randomUUID()
-    const system = assistants.system().find(({ assistant_id }) => assistant_id === id)
+    const system = assistants.isSystem(id) ? await assistants.shown(id, user.id) : null
     if (system && body.if_exists === 'do_nothing') return { json: view(system) }
-    if (system) throw fail('assistant_exists')
+    if (assistants.isSystem(id)) throw fail('assistant_exists')
     const now = timestamp()
     const assistant: Assistant = {
       assistant_id: id,
@@ -156,7 +158,7 @@ export function assistantRoutes(services: Services): Route[] {
   const update = async (call: UserCall<v.InferOutput<typeof updateBody>>) => {
     const { assistant_id, config, context, metadata } = await own(call)
     const set = contentIn(call.body)
-    if (set.graph_id) needGraph(set.graph_id)
+    if (set.graph_id) needGraph(set.graph_id, call.user)
     const merged = { config, context, ...set, metadata: { ...metadata, ...set.metadata } }
     if (!isWithin(merged, BODY_BYTES)) throw tooLong(['body'], BODY_BYTES)
     const now = timestamp()

@@ -1,6 +1,7 @@
 // Translates the log of a run to protocol v2, frame by frame. The result depends only on earlier frames: state in,
 // events and state out, so that every reader gets the same events, live, late, or on another process.
 import type { RawFrame } from '../../run/log/segment.ts'
+import { graphOf } from '../../run/run-kwargs.ts'
 import { dataOf, stopError, Kind } from '../../run/log/frame.ts'
 import { INTERRUPTS, interruptsIn } from '../../conversation/interrupts.ts'
 import { readTuple } from '../../conversation/wire.ts'
@@ -104,13 +105,13 @@ const ROOT: Namespace = []
 
 /** Start of an attempt, which goes on with messages cut by a crash, or sends them under other ids: then they finish without a reason. */
 function translateStart(run: Run, state: RunState): TranslateResult {
-  const running = lifecycle(ROOT, { event: 'running', graph_name: graphOf(run) })
+  const running = lifecycle(ROOT, { event: 'running', graph_name: graphName(run) })
   return { state: { ...state, open: suspendAll(state.open) }, emitted: [running] }
 }
 
-/** The graph of a run. */
-export function graphOf({ assistant_id, kwargs }: Run): string {
-  return typeof kwargs.graph_id === 'string' ? kwargs.graph_id : (assistant_id ?? 'lead_agent')
+/** As the protocol names the graph of a run. */
+export function graphName(run: Run): string {
+  return graphOf(run) ?? run.assistant_id ?? 'lead_agent'
 }
 
 function data(channel: Channel, namespace: Namespace, json: string, about: Partial<EventBody> = {}): EventBody {
@@ -131,7 +132,7 @@ function translateEnd(run: Run, state: RunState, at: Pick<RawFrame, 'epoch' | 'n
   const open = [...done.state.namespaces.values()].reverse()
   const descendants = [...done.emitted, ...open.map((namespace) => lifecycle(namespace, endOf(namespace, event)))]
   const error = event === 'failed' ? (state.failure ?? run.error ?? stopError(run)?.message ?? 'The run failed') : null
-  const root = lifecycle(ROOT, { event, graph_name: graphOf(run), ...(error !== null && { error }) })
+  const root = lifecycle(ROOT, { event, graph_name: graphName(run), ...(error !== null && { error }) })
   const emitted = [...(finished?.emitted ?? []), ...descendants]
   const { epoch } = at
   // No frame follows, so these may take the numbers of several.

@@ -6,7 +6,7 @@ import type { Run } from '../../base/types.ts'
 import { type Encoding, EventFeed } from './feed.ts'
 import { eventFilter } from './subscription.ts'
 import { steady } from './subscriptions.ts'
-import { graphOf, statusOf } from './translate.ts'
+import { graphName, statusOf } from './translate.ts'
 
 type GraphNode = {
   readonly namespace: string[]
@@ -19,7 +19,7 @@ const LINES: Encoding = { bytes: (events) => Buffer.from(events.map(({ json }) =
 const LIFECYCLE = steady(eventFilter({ channels: ['lifecycle'] }))
 
 export async function treeOf(run: Run, log: RunLog): Promise<GraphNode> {
-  const root: GraphNode = { namespace: [], status: statusOf(run), graph_name: graphOf(run) }
+  const root: GraphNode = { namespace: [], status: statusOf(run), graph_name: graphName(run) }
   const nodes = new Map<string, GraphNode>()
   for await (const { namespace, data } of lifecycleOf(run, log)) {
     if (namespace.length === 0) continue

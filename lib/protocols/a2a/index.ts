@@ -5,7 +5,7 @@ import { searchParams } from '../../http/request.ts'
 import { jsonObject } from '../../http/schema.ts'
 import { anEvent, anObject, anything, arrayOf, oneOf, openly, text as string } from '../../routes/answers.ts'
 import type { Services } from '../../routes/services.ts'
-import type { Assistant, JsonObject } from '../../base/types.ts'
+import type { JsonObject } from '../../base/types.ts'
 import { throughDoor } from '../door.ts'
 import { failure, INVALID_REQUEST, isRpcId, RpcError, type RpcId, requestIn, success } from '../json-rpc.ts'
 import { cardOf, PROTOCOL_VERSION } from './card.ts'
@@ -21,10 +21,10 @@ export function a2aRoutes(services: Services): Route[] {
 
   // --------------------------------------------------------------------------------------------------- cards
 
-  const card = (call: Call<unknown, unknown>): Reply => {
-    const all = assistants.system()
+  const card = async (call: Call<unknown, unknown>): Promise<Reply> => {
     const { agent } = call.params
-    const shown: Assistant | undefined = agent === undefined ? all[0] : all.find(({ graph_id }) => graph_id === agent)
+    const [first] = await assistants.system(null)
+    const shown = agent === undefined ? first : assistants.systemNamed(agent)
     if (!shown || !config.a2a.public_card) throw fail('not_found')
     return {
       json: cardOf(call as Call, shown, config.server.public_url),

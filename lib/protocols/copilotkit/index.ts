@@ -55,8 +55,9 @@ export function copilotKitRoutes(services: Services): Route[] {
   const { run, connect } = agUi(services)
   const threads = new CopilotThreads(services)
 
-  const info = (): Reply => {
-    const agents = assistants.system().map(({ graph_id, name, description }) => {
+  const info = async ({ user }: UserCall): Promise<Reply> => {
+    const all = await assistants.system(user.id)
+    const agents = all.map(({ graph_id, name, description }) => {
       const about = { name: graph_id, description: description ?? name, className: 'Agent' }
       return [graph_id, about] as const
     })

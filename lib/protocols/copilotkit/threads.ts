@@ -55,6 +55,7 @@ export class CopilotThreads {
   async list(call: UserCall, wanted: Wanted): Promise<{ threads: ListedThread[]; nextCursor: string | null }> {
     const threads: ListedThread[] = []
     const allowed = await this.#allowed(call, wanted)
+    const first = await this.#firstAgentOf(call)
     let at = wanted.cursor
     while (at < wanted.cursor + LOOKED_AT_MAX) {
       const query = { limit: READ_MAX, offset: at, sortBy: 'updated_at', sortOrder: 'desc' } as const
@@ -62,15 +63,11 @@ export class CopilotThreads {
       for (const thread of page.threads) {
         if (threads.length === wanted.limit) return { threads, nextCursor: String(at) }
         at++
-        if (allowed(thread) && this.#isWanted(thread, wanted)) threads.push(await this.#viewOf(thread))
+        if (allowed(thread) && isWanted(thread, wanted, first)) threads.push(await this.#viewOf(thread, first))
       }
       if (page.threads.length < READ_MAX) return { threads, nextCursor: null }
     }
     return { threads, nextCursor: String(at) }
-  }
-
-  #isWanted(thread: Thread, { agentId, includeArchived }: Wanted): boolean {
-    return this.#agentOf(thread) === agentId && (includeArchived || !isArchived(thread))
   }
 
   /** The project's rules are asked about the search, once. @throws Failure what they refuse with */
@@ -80,9 +77,10 @@ export class CopilotThreads {
     return ({ metadata }) => wanted === null || holds(metadata, wanted)
   }
 
-  /** Of a thread that names none, the first one. */
-  #agentOf({ assistant_id }: Thread): string {
-    return assistant_id ?? this.#services.assistants.system()[0]?.graph_id ?? ''
+  /** Whose a thread is that names none. */
+  async #firstAgentOf({ user }: UserCall): Promise<string> {
+    const [first] = await this.#services.assistants.system(user.id)
+    return first?.graph_id ?? ''
   }
 
   /** A copy has the metadata of another thread, and with it that one's name. */
@@ -91,12 +89,12 @@ export class CopilotThreads {
     return name !== null && (await threadIdOf(this.#services, PROTOCOL, name)) === thread_id ? name : thread_id
   }
 
-  async #viewOf(thread: Thread): Promise<ListedThread> {
-    const { user_id, display_name, created_at, updated_at } = thread
+  async #viewOf(thread: Thread, first: string): Promise<ListedThread> {
+    const { user_id, assistant_id, display_name, created_at, updated_at } = thread
     return {
       id: await this.#nameOf(thread),
       organizationId: '',
-      agentId: this.#agentOf(thread),
+      agentId: assistant_id ?? first,
       createdById: user_id ?? '',
       name: display_name,
       archived: isArchived(thread),
@@ -118,7 +116,7 @@ export class CopilotThreads {
       await writer.write({ name: 'thread.patch', thread_id, metadata: { [ARCHIVED]: archived }, now: timestamp() })
     const thread = await store.threads.get(thread_id)
     if (!thread) throw fail('thread_not_found', { id: name })
-    return this.#viewOf(thread)
+    return this.#viewOf(thread, await this.#firstAgentOf(call))
   }
 
   /** @throws Failure thread_not_found */
@@ -131,6 +129,10 @@ export class CopilotThreads {
     if (threadId === null) throw fail('thread_not_found', { id: name })
     return threadId
   }
+}
+
+function isWanted(thread: Thread, { agentId, includeArchived }: Wanted, first: string): boolean {
+  return (thread.assistant_id ?? first) === agentId && (includeArchived || !isArchived(thread))
 }
 
 function isArchived({ metadata }: Thread): boolean {

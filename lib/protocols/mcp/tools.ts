@@ -84,7 +84,7 @@ export class AssistantTools {
   }
 
   async #all(user: string): Promise<Assistant[]> {
-    const all = await this.#services.assistants.search({ graphId: null, name: null, metadata: {} }, user)
+    const all = await this.#services.assistants.runnable(user)
     // Graphs first, and each list in an order of its own that stays.
     return all.sort((one, other) => order(one).localeCompare(order(other)))
   }

@@ -155,7 +155,7 @@ export class Conversations {
   ): Promise<void> {
     const { states, assistants } = this.#services
     // Which one answers is said by the first response.
-    const graphId = assistants.system()[0]?.graph_id
+    const [first] = await assistants.system(user.id)
     await this.#changes.run(threadId, async () => {
       for (let attempt = 1; ; attempt++) {
         const newest = await this.#state(threadId)
@@ -166,7 +166,7 @@ export class Conversations {
           values,
           asNode: null,
           user: user.id,
-          ...(graphId !== undefined && { graphId }),
+          ...(first && { graphId: first.graph_id }),
           ...expected
         })
         if (written.outcome !== 'conflict' || attempt === ATTEMPTS_MAX)

@@ -1,11 +1,12 @@
 // Models of this protocol: the assistants that the caller may run, and the configured models of the first one.
+import type { User } from '../../base/accounts.ts'
 import { fail } from '../../base/errors.ts'
 import type { Reply, UserCall } from '../../http/route.ts'
 import type { Services } from '../../routes/services.ts'
 import { isUuid } from '../../thread/assistants.ts'
 import type { Json } from '../../base/types.ts'
 
-type Parts = Pick<Services, 'assistants' | 'agent' | 'policy'>
+type Parts = Pick<Services, 'assistants' | 'agent' | 'access'>
 
 /** What a request's `model` names. */
 interface Chosen {
@@ -39,27 +40,27 @@ export class ModelRoutes {
   }
 
   async list({ user }: UserCall): Promise<Reply> {
-    const data = (await this.#all(user.id)).map((one) => ({ object: 'model', ...one }))
+    const data = (await this.#all(user)).map((one) => ({ object: 'model', ...one }))
     return { json: { object: 'list', data } }
   }
 
   async get({ user, params }: UserCall): Promise<Reply> {
     const id = params.model!
-    const found = (await this.#all(user.id)).find((one) => one.id === id)
+    const found = (await this.#all(user)).find((one) => one.id === id)
     if (!found) throw fail('model_not_found', { name: id.slice(0, 256) })
     return { json: { object: 'model', ...found } }
   }
 
   /** A project's rules decide about each of a user's assistants when it is run. */
-  async #all(user: string): Promise<Listed[]> {
-    const { assistants, agent } = this.#services
-    const all = await assistants.search({ graphId: null, name: null, metadata: {} }, user)
+  async #all(user: User): Promise<Listed[]> {
+    const { assistants, agent, access } = this.#services
+    const all = await assistants.runnable(user.id)
     const listed = all.map(({ assistant_id, user_id, graph_id, created_at }) => ({
       id: user_id === null ? graph_id : assistant_id,
       created: Math.floor(Date.parse(created_at) / 1000),
       owned_by: user_id === null ? 'colloquy' : 'user'
     }))
-    const models = (agent.models?.() ?? []).map(({ name }) => ({ id: name, created: 0, owned_by: 'colloquy' }))
-    return [...listed, ...models]
+    const models = (agent.models?.() ?? []).filter(({ name }) => access.mayUse('models', name, user))
+    return [...listed, ...models.map(({ name }) => ({ id: name, created: 0, owned_by: 'colloquy' }))]
   }
 }
