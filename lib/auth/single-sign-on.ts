@@ -176,7 +176,8 @@ export class SingleSignOn {
 
   /** An account that somebody else may have made under this address: its password, sessions and tokens end. */
   async #link(options: ProviderOptions, holder: User, identity: Identity, by: Actor): Promise<User> {
-    const { id, system_role, oauth_provider, token_version } = holder
+    const { id, system_role, oauth_provider, token_version, disabled_at } = holder
+    if (disabled_at !== null) throw fail('account_disabled')
     if (!options.trusts_email || system_role !== 'user' || oauth_provider !== null) throw fail('sso_account_exists')
     const set = {
       oauth_provider: options.id,

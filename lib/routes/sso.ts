@@ -20,8 +20,12 @@ const startQuery = objectOf({ next: v.optional(v.pipe(v.string(), v.maxLength(20
 /** Of a state: several tabs may be on their way at once. */
 const STATE_LENGTH = 12
 
-/** Codes of failures that pages know, as DeerFlow's login page does. */
-const SHOWN: ReadonlySet<string> = new Set(['sso_not_allowed', 'sso_account_exists'])
+/** By failures that are no trouble of ours: the codes that pages know, as DeerFlow's login page does. */
+const SHOWN: ReadonlyMap<string, string> = new Map([
+  ['sso_not_allowed', 'sso_not_allowed'],
+  ['account_disabled', 'sso_not_allowed'],
+  ['sso_account_exists', 'sso_account_exists']
+])
 
 export function ssoRoutes(services: AuthServices): Route[] {
   const { config, audit, log, sso = null } = services
@@ -43,12 +47,13 @@ export function ssoRoutes(services: AuthServices): Route[] {
 
   /** Back to the page that asked, with the reason. Our own page is at our root; others sign in at /login, below our path if they are. */
   const refused = (call: Call, place: URL, error: unknown): Reply => {
-    const code = error instanceof Failure && SHOWN.has(error.code) ? error.code : 'sso_failed'
+    const known = error instanceof Failure ? SHOWN.get(error.code) : undefined
+    const code = known ?? 'sso_failed'
     const { origin, pathname: home } = homeOf(call)
     const root = place.origin === origin && place.pathname.startsWith(home) ? home : '/'
     const target = new URL(place.pathname === home ? home : `${root}login`, place)
     target.searchParams.set('error', error === CANCELLED ? 'sso_cancelled' : code)
-    if (code === 'sso_failed' && error !== CANCELLED)
+    if (known === undefined && error !== CANCELLED)
       log.warn({ err: error, request_id: call.requestId }, 'a sign-in at a provider has failed')
     return { status: 302, headers: { Location: target.href } }
   }

@@ -257,7 +257,17 @@ t.test('allowlists, accounts that are there already, and accounts that may not b
   t.equal((await dora.get('/api/models', { headers: { authorization: `Bearer ${token}`, cookie: '' } })).status, 401)
   const login = { username: 'dora@example.com', password: PASSWORD }
   t.equal((await new Person(site.url).post(`${AUTH}/login/local`, login)).status, 401)
+  // Whoever is disabled, before or after the first sign-in here, is nobody's defect: told so, and not linked.
+  await new Person(site.url).post(`${AUTH}/register`, { email: 'eve@example.com', password: PASSWORD })
+  people.set('eve', { email: 'eve@example.com', groups })
+  for (const name of ['dora', 'eve']) {
+    const found = listIn((await boss.get(`/api/v1/admin/users?query=${name}`)).body, 'users')
+    await boss.ask('PATCH', `/api/v1/admin/users/${textIn(found[0], 'id')}`, { body: { disabled: true } })
+    t.equal((await signIn(name)).at, `${site.url}/?error=sso_not_allowed`, name)
+  }
+  t.notOk(site.logged.some(([, , text]) => text.includes('a sign-in at a provider has failed')))
   const actions = listIn((await boss.get('/api/v1/admin/audit?limit=100')).body, 'entries')
+  t.equal(actions.filter((one) => textIn(one, 'action') === 'account_linked').length, 1)
   t.ok(actions.some((one) => textIn(one, 'action') === 'account_linked'))
 })
 
