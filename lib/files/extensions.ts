@@ -3,6 +3,7 @@
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { randomUUID } from 'node:crypto'
+import { parseJson } from '../base/json.ts'
 import { isObject, type JsonObject } from '../base/types.ts'
 import { changing } from './home.ts'
 import { nullIfMissing } from './paths.ts'
@@ -75,7 +76,7 @@ export class Extensions {
   async #file(): Promise<ExtensionsFile & { readonly sealed?: unknown }> {
     const text = await readFile(this.path, 'utf8').catch(nullIfMissing)
     if (text === null) return { mcpServers: {}, skills: {} }
-    const parsed: unknown = JSON.parse(text)
+    const parsed = parseJson(text)
     if (!isObject(parsed)) throw new Error(`${this.path} is not a JSON object`)
     return { ...parsed, mcpServers: objectIn(parsed.mcpServers), skills: objectIn(parsed.skills) }
   }
