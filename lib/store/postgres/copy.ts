@@ -253,9 +253,10 @@ class PostgresTarget extends PostgresSide implements CopyTarget, PartTarget {
       `INSERT INTO search_queue (thread_id, version) SELECT thread_id, 1 FROM threads_meta WHERE is_temporary = 0
        ON CONFLICT DO NOTHING`
     )
+    // Before the mark goes: whoever is killed in it begins anew, and is not told that the target is not empty.
+    await this.connection.rows('ANALYZE')
     await this.connection.rows(`DROP TABLE ${UNFINISHED}`)
     await this.connection.rows('COMMIT')
-    await this.connection.rows('ANALYZE')
   }
 }
 
