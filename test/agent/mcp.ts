@@ -6,7 +6,6 @@ import t, { type Test } from 'tap'
 import { Egress } from '../../lib/agent/mcp/egress.ts'
 import { McpTokens } from '../../lib/agent/mcp/connection.ts'
 import { type McpServerConfig, problemOf } from '../../lib/agent/mcp/command-policy.ts'
-import { ProcessGroups } from '../../lib/agent/mcp/process-groups.ts'
 import { masked, problemOfMasks, secretsIn, unmasked } from '../../lib/agent/mcp/secrets.ts'
 import { StdioTransport } from '../../lib/agent/mcp/stdio.ts'
 import { ToolServers } from '../../lib/agent/mcp/tool-servers.ts'
@@ -307,7 +306,7 @@ t.test('a renewed refresh token is used after a new connection, and after all we
 
 t.test('calls to a server that does not read wait together, and are over when it ends', async (t) => {
   const deaf = { command: process.execPath, args: ['-e', 'setTimeout(() => {}, 1e6)'], env: {}, secrets: [] }
-  const transport = new StdioTransport(deaf, new ProcessGroups())
+  const transport = new StdioTransport(deaf)
   await transport.start()
   let isOver = false
   const method = 'x'.repeat(1 << 20)

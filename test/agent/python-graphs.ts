@@ -7,7 +7,8 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { at, homeOf, listIn, openSite, textIn, until } from '../fixtures/gateway.ts'
-import { all, graphsFolder } from '../fixtures/graphs.ts'
+import { isAlive } from '../fixtures/alive.ts'
+import { all, type GraphSite, graphsFolder } from '../fixtures/graphs.ts'
 import { within } from '../fixtures/until.ts'
 import { openProtocol } from '../fixtures/protocol.ts'
 import { IS_LONG } from '../fixtures/size.ts'
@@ -175,6 +176,21 @@ t.test('a process that ends fails its runs by name, and the next run has a new o
   const long = await person.post('/api/runs/wait', { assistant_id: 'agent', ...saying('long') })
   t.equal(textIn(long.body, '__error__', 'message').length, 8000, 'and no more of it than somebody reads')
   t.equal(contents(await client.runs.wait(thread, 'agent', saying('hi'))).at(-1), 'one two three', 'and nothing else')
+})
+
+t.test('what a graph has started ends with its process, however that ends', options, async (t) => {
+  const ways = {
+    'it ends itself': ({ client }: GraphSite) => client.runs.wait(null, 'agent', saying('exit')).catch(() => null),
+    'the gateway stops': ({ site }: GraphSite) => site.stop()
+  }
+  for (const [way, end] of Object.entries(ways)) {
+    const place = await pythonSite(t, pythonFolder(t, SMALL))
+    const forked = await place.person.post('/api/runs/wait', { assistant_id: 'agent', ...saying('fork') })
+    const pid = Number(textIn(forked.body, 'answer'))
+    t.ok(pid > 0 && isAlive(pid), way)
+    await end(place)
+    await until(() => !isAlive(pid), `${way}: the child has ended`)
+  }
 })
 
 t.test('whatever ends, blocks or fills the process is said, and the next run has a new one', options, async (t) => {

@@ -11,7 +11,6 @@ import { messageOf } from '../../base/errors.ts'
 import { backoffMs, unlessAborted, withTimeout } from '../../base/waiting.ts'
 import type { JsonObject } from '../../base/types.ts'
 import type { Egress } from './egress.ts'
-import type { ProcessGroups } from './process-groups.ts'
 import { secretsIn, withoutSecrets } from './secrets.ts'
 import type { McpOAuth, McpServerConfig } from './command-policy.ts'
 
@@ -24,7 +23,6 @@ export interface McpStatus {
 
 export interface McpConnectionOptions {
   readonly egress: Egress
-  readonly processGroups: ProcessGroups
   /** Of its OAuth, which outlive the connection; null: it has none. */
   readonly tokens: McpTokens | null
   readonly connectTimeoutMs: number
@@ -182,7 +180,7 @@ export class McpConnection {
         return new StdioClientTransport({ ...server, stderr: 'ignore' })
       }
       const { StdioTransport } = await import('./stdio.ts')
-      return new StdioTransport(server, this.#options.processGroups)
+      return new StdioTransport(server)
     }
     const { SSEClientTransport, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client')
     const options = { requestInit: { headers: { ...headers } }, fetch: this.#fetch() }

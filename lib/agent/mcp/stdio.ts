@@ -4,10 +4,10 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { deserializeMessage, type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client'
 import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
+import { endGroup, processGroups } from '../../base/process-groups.ts'
 import { drained, withTimeout } from '../../base/waiting.ts'
 import { JsonShape } from '../../base/json.ts'
 import { checkValues, MESSAGE_BYTES } from './egress.ts'
-import type { ProcessGroups } from './process-groups.ts'
 import { withoutSecrets } from './secrets.ts'
 import { warnUnexpected } from '../../base/errors.ts'
 
@@ -38,7 +38,6 @@ export class StdioTransport implements Transport {
   onerror?: (error: Error) => void
   onmessage?: (message: JSONRPCMessage) => void
   readonly #command: StdioCommand
-  readonly #processGroups: ProcessGroups
   /** Chunks of an incomplete line, joined only once, so that a long line costs linear time. */
   #begun: Buffer[] = []
   #begunBytes = 0
@@ -49,9 +48,8 @@ export class StdioTransport implements Transport {
   /** Why we killed it. */
   #failure: Error | null = null
 
-  constructor(command: StdioCommand, processGroups: ProcessGroups) {
+  constructor(command: StdioCommand) {
     this.#command = command
-    this.#processGroups = processGroups
   }
 
   /** @throws Error when there is no such command */
@@ -66,15 +64,8 @@ export class StdioTransport implements Transport {
     const { pid } = server
     if (pid === undefined) return this.#neverBegan(server)
     this.#process = server
-    this.#processGroups.hold(pid)
-    this.#ended = new Promise((resolve) => {
-      server.once('exit', () => {
-        // Child processes that it left behind.
-        endGroup(pid, 'SIGKILL')
-        this.#processGroups.release(pid)
-        resolve()
-      })
-    })
+    processGroups.hold(server)
+    this.#ended = new Promise((resolve) => server.once('exit', () => resolve()))
     const closed = new Promise((resolve) => server.once('close', resolve))
     // A process that left the group may keep the pipes open for ever.
     const heard = this.#ended.then(() => withTimeout(closed, DRAIN_MS))
@@ -102,7 +93,7 @@ export class StdioTransport implements Transport {
     server.stdin.end()
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       if (await this.#endsWithin(GRACE_MS)) return
-      endGroup(server.pid, signal)
+      endGroup(server, signal)
     }
     await this.#ended
   }
@@ -157,7 +148,7 @@ export class StdioTransport implements Transport {
     if (server?.pid === undefined) return
     this.#failure ??= error
     server.stdout.removeAllListeners('data').pause()
-    endGroup(server.pid, 'SIGKILL')
+    endGroup(server, 'SIGKILL')
   }
 
   #over(server: ServerProcess): void {
@@ -175,13 +166,5 @@ export class StdioTransport implements Transport {
 
   #neverBegan(server: ServerProcess): Promise<never> {
     return new Promise((_resolve, reject) => server.once('error', reject))
-  }
-}
-
-function endGroup(leader: number, signal: 'SIGTERM' | 'SIGKILL'): void {
-  try {
-    process.kill(-leader, signal)
-  } catch {
-    // The group is empty.
   }
 }

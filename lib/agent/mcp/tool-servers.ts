@@ -4,10 +4,9 @@ import { createHash } from 'node:crypto'
 import type { Tool, Toolbox, ToolSource } from '../tool.ts'
 import type { JsonObject } from '../../base/types.ts'
 import { McpConnection, type McpConnectionOptions, type McpStatus, McpTokens } from './connection.ts'
-import { ProcessGroups } from './process-groups.ts'
 import type { McpOAuth, McpServerConfig, McpServerConfigs } from './command-policy.ts'
 
-interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange' | 'processGroups' | 'tokens'> {
+interface ToolServersOptions extends Omit<McpConnectionOptions, 'onChange' | 'tokens'> {
   readonly log: { warn(fields: object, text: string): void }
   /** Asked before a run: what another process has configured meanwhile; null: nothing new. Default: nobody else configures them. */
   readonly changed?: () => Promise<McpServerConfigs | null>
@@ -34,7 +33,6 @@ export class ToolServers implements ToolSource {
   readonly #entries = new Map<string, Entry>()
   readonly #closing = new Set<Promise<void>>()
   readonly #waiting = new Set<() => void>()
-  readonly #processGroups = new ProcessGroups()
   /** By their configuration: who has renewed a refresh token knows the only one that counts, also after connecting anew. */
   readonly #tokens = new Map<string, McpTokens>()
 
@@ -106,7 +104,6 @@ export class ToolServers implements ToolSource {
     let told: string | null = null
     const connection = new McpConnection(config, {
       ...this.#options,
-      processGroups: this.#processGroups,
       tokens: config.oauth?.enabled ? this.#tokensOf(config.oauth) : null,
       onChange: ({ state, last_error }) => {
         if (last_error !== null && last_error !== told && (state === 'failed' || state === 'ready'))

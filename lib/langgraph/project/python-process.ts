@@ -9,6 +9,7 @@ import { RunCut } from '../../agent/runtime.ts'
 import { Poller } from '../../base/poller.ts'
 import { withTimeout } from '../../base/waiting.ts'
 import { warnUnexpected } from '../../base/errors.ts'
+import { endGroup, processGroups } from '../../base/process-groups.ts'
 import type { GraphLog } from './graph-ports.ts'
 import { PipePort } from './pipe-port.ts'
 import { ARGUMENTS, interpreterOf } from './python-interpreter.ts'
@@ -105,10 +106,11 @@ export class PythonProcess {
       createInterface({ input: source }).on('line', (line) => log.info({ stream, pid: child.pid }, line))
     this.#channel = new WorkerChannel(new PipePort(pipe), handlers)
     child.on('error', (error) => this.#end(new AgentFileError(`Python cannot be started: ${error.message}`)))
+    processGroups.hold(child)
     child.on('exit', (code, signal) => this.#end(lostBy(signal === null ? `it has exited with ${code}` : `${signal}`)))
     // Its exit says why.
-    pipe.on('error', () => child.kill('SIGKILL'))
-    pipe.on('close', () => child.kill('SIGKILL'))
+    pipe.on('error', () => endGroup(child, 'SIGKILL'))
+    pipe.on('close', () => endGroup(child, 'SIGKILL'))
     this.#watch = new Poller({
       everyMs: WATCH_MS,
       work: () => this.#look(),
@@ -124,7 +126,7 @@ export class PythonProcess {
     log: GraphLog
   ): Promise<{ readonly process: PythonProcess; readonly opened: Opened }> {
     const python = await interpreterOf(folder, options.python)
-    const child = spawn(python, ARGUMENTS, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe', 'pipe'] })
+    const child = spawn(python, ARGUMENTS, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe', 'pipe'], detached: true })
     const started = new PythonProcess(child, handlers, options, log)
     try {
       const about = { folder, dependencies, graphs, auth, app, blockedMs: options.blockedMs }
@@ -176,7 +178,7 @@ export class PythonProcess {
 
   /** Ends it now: its runs fail. */
   end(reason: string): void {
-    this.#child.kill('SIGKILL')
+    endGroup(this.#child, 'SIGKILL')
     this.#end(lostBy(reason))
   }
 
@@ -187,7 +189,7 @@ export class PythonProcess {
     this.send('exit')
     this.#end(lostBy('the gateway ends'))
     await withTimeout(exited, EXIT_MS)
-    this.#child.kill('SIGKILL')
+    endGroup(this.#child, 'SIGKILL')
   }
 
   // ------------------------------------------------------------------------------------------------------- the watchdog

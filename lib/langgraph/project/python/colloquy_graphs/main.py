@@ -16,8 +16,6 @@ _BEAT_S = 1.0
 
 def main() -> None:
     os.set_inheritable(_PIPE, False)
-    # The gateway decides when this process ends: a terminal sends both the signal.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_parent()
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)

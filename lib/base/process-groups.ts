@@ -1,5 +1,6 @@
-// Kills the process groups of tool servers when our process dies without cleaning up, for example by SIGKILL. A small shell reads from
-// our pipe, which the system closes when we die; then the shell kills the remaining groups.
+// Processes that strangers' programs run in, each with what it starts itself: a group, which is ended as one, and also when our process
+// dies without cleaning up, for example by SIGKILL. A small shell reads from our pipe, which the system closes when we die; then the
+// shell kills the remaining groups.
 import { type ChildProcess, spawn } from 'node:child_process'
 
 /** Reads `+ <group>` and `- <group>`; at the end of its input it kills the groups that are left. */
@@ -13,19 +14,25 @@ while read -r sign group; do
 done
 for group in $alive; do kill -s KILL -- "-$group"; done`
 
-export class ProcessGroups {
+class ProcessGroups {
   readonly #groups = new Set<number>()
   #watcher: ChildProcess | null = null
 
-  /** @param group pid of its leader; from now on it dies with us */
-  hold(group: number): void {
-    this.#groups.add(group)
+  /** @param leader started as `detached`. From now on its group ends with it, and with us. */
+  hold(leader: ChildProcess): void {
+    const { pid } = leader
+    if (pid === undefined) return
+    this.#groups.add(pid)
     if (this.#watcher === null) this.#watch()
-    else this.#write(`+ ${group}\n`)
+    else this.#write(`+ ${pid}\n`)
+    leader.once('exit', () => {
+      signalGroup(pid, 'SIGKILL')
+      this.#release(pid)
+    })
   }
 
-  /** It has ended: its pid may be reused. */
-  release(group: number): void {
+  /** Its pid may be reused. */
+  #release(group: number): void {
     if (!this.#groups.delete(group)) return
     if (this.#groups.size > 0) return this.#write(`- ${group}\n`)
     this.#write(`- ${group}\n`)
@@ -49,5 +56,23 @@ export class ProcessGroups {
 
   #write(line: string): void {
     this.#watcher?.stdin?.write(line)
+  }
+}
+
+type Signal = 'SIGTERM' | 'SIGKILL'
+
+/** Those of this process. */
+export const processGroups = new ProcessGroups()
+
+/** Nothing happens where it has ended. */
+export function endGroup({ pid, exitCode, signalCode }: ChildProcess, signal: Signal): void {
+  if (pid !== undefined && exitCode === null && signalCode === null) signalGroup(pid, signal)
+}
+
+function signalGroup(group: number, signal: Signal): void {
+  try {
+    process.kill(-group, signal)
+  } catch {
+    // The group is empty.
   }
 }
