@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import { useAnswer } from './answer.ts'
 import { call, colloquy } from './api.ts'
 import { classes, html } from './html.ts'
-import { count } from './time.ts'
+import { bytes, count } from './time.ts'
 import { notifyFailure } from './toast.ts'
 
 const ADMIN = '/api/v1/admin'
@@ -111,7 +111,15 @@ function Schema() {
 /** What is old enough to be deleted is counted only when somebody wants to know. */
 function Retention() {
   const { answer, isBusy, ask } = useAsked<Readonly<Record<string, Old>>>('GET', 'prune')
-  return html`<div class="row"><h3>Retention</h3><button class="plain" disabled=${isBusy} onClick=${ask}>${isBusy ? 'Counting…' : 'Count what is too old'}</button></div>
+  const rewritten = useAsked<{ readonly bytes_before: number; readonly bytes_after: number }>('POST', 'prune')
+  const sizes = rewritten.answer
+  const rewrite = () =>
+    confirm('Rewrite the database file? Whatever writes waits until that is done.') && rewritten.ask()
+  return html`<div class="row"><h3>Retention</h3>
+      <button class="plain" disabled=${isBusy} onClick=${ask}>${isBusy ? 'Counting…' : 'Count what is too old'}</button>
+      <button class="plain" disabled=${rewritten.isBusy} onClick=${rewrite}>${rewritten.isBusy ? 'Rewriting…' : 'Rewrite the file without what was deleted'}</button>
+    </div>
+    ${sizes && html`<p class="hint">The database had ${bytes(sizes.bytes_before)}, and has ${bytes(sizes.bytes_after)}.</p>`}
     <ul class="cards">${Object.entries(answer ?? {}).map(
       ([kind, { count: n, before }]) =>
         html`<li key=${kind}><b>${kind}</b><small>${before === null ? 'kept for ever' : `${count(n)} from before ${new Date(before).toLocaleString()} will be deleted`}</small></li>`
