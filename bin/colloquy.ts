@@ -69,6 +69,9 @@ const COMMANDS: readonly Command[] = [
   bench
 ]
 
+/** They go on when nobody reads their output any more. */
+const SERVERS: ReadonlySet<Command> = new Set([serve, demo])
+
 const HELP = ['--help', '-h']
 
 /** The command that the first words name, and what follows them. */
@@ -98,6 +101,11 @@ function unknownCommand(words: readonly string[]): string {
 async function main(words: string[]): Promise<void> {
   const asksHelp = words[0] === 'help' || words.some((word) => HELP.includes(word))
   const found = commandOf(words[0] === 'help' ? words.slice(1) : words)
+  // As behind `| head`: there is nobody to say more to, and what was read may be half of it.
+  process.stdout.on('error', () => {
+    if (!found || !SERVERS.has(found.command)) process.exit(1)
+  })
+  process.stderr.on('error', () => {})
   if (found && asksHelp) return void process.stdout.write(helpOf(found.command))
   if (asksHelp) return void process.stdout.write(usage(words[0] === 'help' ? words[1] : words[0]))
   if (words.includes('--version')) return void process.stdout.write(`${VERSION} (${COMMIT})\n`)

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Colloquy } from '../lib/client/colloquy.ts'
 import { loadConfig } from '../lib/config/config.ts'
-import { type Command, parse } from './command.ts'
+import { type Command, JSON_HELP, JSON_OPTION, parse, print } from './command.ts'
 
 const EMAIL = 'demo@example.com'
 
@@ -76,11 +76,12 @@ async function converse(colloquy: Colloquy, questions: readonly string[]): Promi
 
 export const demo: Command = {
   name: 'demo',
-  usage: '[--port NUMBER]',
-  summary: 'A first look: starts with sample conversations, keeps nothing, and prints the URL and a password.',
-  options: [['--port NUMBER', 'port; default a free one']],
+  usage: '[--port NUMBER] [--json]',
+  summary:
+    'A first look: starts with sample conversations, keeps nothing, and prints the URL and a password. Example: colloquy demo --port 8001',
+  options: [['--port NUMBER', 'port; default a free one'], JSON_HELP],
   async run(args) {
-    const { values } = parse(args, { port: { type: 'string' } })
+    const { values } = parse(args, { ...JSON_OPTION, port: { type: 'string' } })
     const { url, email, password, fill, stop } = await startDemo(values.port ?? '0')
     let isStopping = false
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
@@ -91,13 +92,15 @@ export const demo: Command = {
           () => process.exit(1)
         )
       })
-    const print = (line: string) => process.stdout.write(`${line}\n`)
-    print(`Colloquy is listening on ${url}\nSign in as ${email} with ${password}\nNothing is kept: Ctrl+C ends it.`)
+    const { json } = values
+    const text = `Colloquy is listening on ${url}\nSign in as ${email} with ${password}\nNothing is kept: Ctrl+C ends it.`
+    print(json, text, { url, email, password })
     const all = CONVERSATIONS.length
     try {
-      await fill((count) =>
-        print(`Sample conversations: ${count} of ${all} ${count < all ? 'are written…' : 'are there.'}`)
-      )
+      await fill((count) => {
+        const words = `Sample conversations: ${count} of ${all} ${count < all ? 'are written…' : 'are there.'}`
+        print(json, words, { conversations: count, of: all })
+      })
     } catch (error) {
       // What is being written is cut by the stop.
       if (!isStopping) throw error

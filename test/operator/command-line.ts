@@ -9,6 +9,7 @@ import t from 'tap'
 import { type Command, helpOf } from '../../bin/command.ts'
 import { type Said, startChild } from '../fixtures/child.ts'
 import { openSqliteStore } from '../../lib/store/sqlite/open.ts'
+import { freePort } from '../fixtures/free-port.ts'
 import { configFile, homeOf, until } from '../fixtures/gateway.ts'
 import { within } from '../fixtures/until.ts'
 
@@ -65,12 +66,10 @@ t.test('every command tells its help on stdout and ends with 0, and the version 
   t.strictSame(readdirSync(home), [], 'nothing was made')
 })
 
-/** A first look, and what measures. */
-const FOR_PEOPLE = ['demo', 'bench']
-
-t.test('every command of an installation has --json and an example, and a noun the help of its commands', async (t) => {
+t.test('every command has --json and an example, and a noun the help of its commands', async (t) => {
   const home = homeOf(t)
-  for (const command of COMMANDS.filter(({ name }) => !FOR_PEOPLE.includes(name))) {
+  // The bench has a file for that, and is of a checkout.
+  for (const command of COMMANDS.filter(({ name }) => name !== 'bench')) {
     t.match(helpOf(command), /^ +--json /m, command.name)
     t.match(helpOf(command), new RegExp(`(Example|As in): colloquy ${command.name}`), command.name)
   }
@@ -103,6 +102,41 @@ t.test('the demo says at once where it is and who may sign in, and then how far 
   await until(() => out.includes('5 of 5 are there.'), 'all conversations')
   t.match(out, /Sample conversations: 1 of 5 are written…\n/)
   child.kill('SIGTERM')
+  t.same(await closed, [0, null])
+})
+
+t.test('a reader of the output that goes away ends a command without a word, and no server', async (t) => {
+  const home = homeOf(t)
+  const unread = (...args: string[]) => {
+    const child = spawn(process.execPath, [PROGRAM, ...args], {
+      cwd: home,
+      env: { PATH: process.env.PATH },
+      timeout: HANGS_MS
+    })
+    child.stdout.destroy()
+    return child
+  }
+  for (const words of [['--help'], ['user', '--help'], ['config', 'show'], ['serve', '--check']]) {
+    const child = unread(...words)
+    let said = ''
+    child.stderr.on('data', (bytes) => {
+      said += String(bytes)
+    })
+    const [code] = await once(child, 'close')
+    t.strictSame([code, said.includes('EPIPE')], [words[0] === 'serve' ? 0 : 1, false], words.join(' '))
+  }
+  const port = await freePort()
+  const server = unread('serve', '--port', String(port))
+  const closed = once(server, 'close')
+  const isUp = () =>
+    fetch(`http://127.0.0.1:${port}/health`).then(
+      ({ ok }) => ok,
+      () => false
+    )
+  await until(isUp, 'it serves')
+  server.stderr.destroy()
+  t.ok(await isUp())
+  server.kill('SIGTERM')
   t.same(await closed, [0, null])
 })
 
