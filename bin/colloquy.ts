@@ -102,8 +102,10 @@ async function main(words: string[]): Promise<void> {
   const asksHelp = words[0] === 'help' || words.some((word) => HELP.includes(word))
   const found = commandOf(words[0] === 'help' ? words.slice(1) : words)
   // As behind `| head`: there is nobody to say more to, and what was read may be half of it.
-  process.stdout.on('error', () => {
-    if (!found || !SERVERS.has(found.command)) process.exit(1)
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (found && SERVERS.has(found.command)) return
+    if (error.code === 'EPIPE') process.exit(1)
+    fail(error)
   })
   process.stderr.on('error', () => {})
   if (found && asksHelp) return void process.stdout.write(helpOf(found.command))

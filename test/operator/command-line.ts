@@ -1,8 +1,8 @@
 // The command line: help and version of every command, what is refused before it does anything, and what a failed start says.
-import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, openSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
@@ -125,6 +125,13 @@ t.test('a reader of the output that goes away ends a command without a word, and
     const [code] = await once(child, 'close')
     t.strictSame([code, said.includes('EPIPE')], [words[0] === 'serve' ? 0 : 1, false], words.join(' '))
   }
+  const full = spawnSync(process.execPath, [PROGRAM, 'config', 'show'], {
+    cwd: home,
+    env: { PATH: process.env.PATH },
+    stdio: ['ignore', openSync('/dev/full', 'w'), 'pipe'],
+    encoding: 'utf8'
+  })
+  t.match(full, { status: 1, stderr: /^colloquy: ENOSPC: [^\n]+\n$/ }, 'and a full disk by a sentence')
   const port = await freePort()
   const server = unread('serve', '--port', String(port))
   const closed = once(server, 'close')
