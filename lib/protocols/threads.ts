@@ -1,7 +1,8 @@
 // The threads of clients that name them by texts of their own, runs begun on them, and what such a thread waits for.
 import { randomUUID } from 'node:crypto'
 import { fail } from '../base/errors.ts'
-import { type Interrupt, isDelayed, isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
+import { objectsIn } from '../base/json.ts'
+import { type Interrupt, isDelayed, isInFlight, isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
 import { type AskRules, type Authorization, mayAccess, type UserCall } from '../http/route.ts'
 import { check } from '../http/schema.ts'
 import { Authorizer } from '../routes/authorization.ts'
@@ -99,6 +100,55 @@ export function aboutThread(
 /** The newest runs of a thread of the caller, without delayed ones: these have said nothing yet. */
 export function newestRuns({ store }: ThreadServices, threadId: string, limit = 1): Promise<readonly Run[]> {
   return newestRunsIn(limit, (page) => store.runs.list(threadId, page))
+}
+
+/** Graphs keep their messages as they are: the run of each is known by its events. */
+export async function withRuns(
+  { store }: ThreadServices,
+  { user }: UserCall,
+  threadId: string,
+  messages: readonly JsonObject[]
+): Promise<readonly JsonObject[]> {
+  const unknown = messages.flatMap(({ type, id, run_id }) =>
+    type === 'ai' && run_id === undefined && typeof id === 'string' ? [id] : []
+  )
+  if (unknown.length === 0) return messages
+  const origins = await store.events.runsOfMessages(threadId, unknown, user.id)
+  return messages.map((message) => {
+    const origin = origins.get(String(message.id))
+    return message.run_id === undefined && origin ? { ...message, run_id: origin.run_id } : message
+  })
+}
+
+interface Asked {
+  readonly id: string
+  readonly content: Json
+}
+
+/** The user's messages that a run was begun with, as far as they have ids. */
+export function begunWith({ kwargs }: Run): Asked[] {
+  const messages = isObject(kwargs.input) ? objectsIn(kwargs.input.messages) : []
+  return messages.flatMap(({ id, type, role, content = '' }) =>
+    typeof id === 'string' && (type === 'human' || role === 'user') ? [{ id, content }] : []
+  )
+}
+
+/**
+ * Runs of which a state has something, besides the newest and those at work: an answer that was asked anew, or a question that was put in
+ * other words, is in no state behind it.
+ * @param runs newest first
+ * @param messages of the state, with their runs
+ */
+export function runsInState(runs: readonly Run[], messages: readonly JsonObject[]): Run[] {
+  const known = new Set(messages.map(({ run_id }) => run_id))
+  const unknown = new Set(messages.flatMap(({ id, run_id }) => (run_id === undefined ? [id] : [])))
+  return runs.filter((run, at) => {
+    const asked = begunWith(run)
+    const isIn = at === 0 || isInFlight(run) || known.has(run.run_id) || asked.some(({ id }) => unknown.has(id))
+    // Asked again, a question is that of the newer run.
+    if (isIn) for (const { id } of asked) unknown.delete(id)
+    return isIn
+  })
 }
 
 /** Cancels the runs of a thread that are in flight, or those of them that are meant. What has come of them is kept. @returns how many */

@@ -111,9 +111,19 @@ export function turnAt(history: readonly [Entry, ...Entry[]], index: number): Tu
 }
 
 /** The state before the message at this index of the newest one; undefined: there is none among these. */
-export function baseBefore(history: readonly Entry[], index: number): Entry | undefined {
+function baseBefore(history: readonly Entry[], index: number): Entry | undefined {
   const before = (history[0]?.messages ?? []).slice(0, index)
   return history.find(
     (entry) => entry.messages.length === before.length && before.every(({ id }, at) => entry.messages[at]?.id === id)
   )
+}
+
+/**
+ * The body of a run that asks again: these messages, in place of the one at this index of the newest state and of all behind it.
+ * @throws Refused 409 when no state is before it
+ */
+export function askedFrom(history: readonly Entry[], index: number, messages: JsonObject[]): JsonObject {
+  const base = baseBefore(history, index)
+  if (!base) throw new Refused(409, 'There is no state before this question to start from')
+  return { input: { messages }, checkpoint_id: base.checkpointId }
 }

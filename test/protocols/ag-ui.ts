@@ -9,6 +9,12 @@ const site = await openSite(t)
 const PATH = '/api/agui/lead_agent'
 const TURN = '/demo deltas=2 rate=0 reasoning tool=write_file args={"path":"a.txt","content":"hi"}'
 
+/** Of an agent that is no graph, on a thread that has nothing. */
+const SITUATION = {
+  ...{ agent: 'lead_agent', questions: [], stored: [], isOfGraphs: false, takes: () => false },
+  history: () => Promise.resolve([])
+}
+
 interface Event {
   readonly at: string
   readonly type: string
@@ -70,7 +76,8 @@ t.test('runs whose long names begin alike are two', async (t) => {
     const text = () => run(person, `thread ${end}`, runId).then((answer) => answer.text)
     const first = await text()
     t.match(eventsIn(first)[0], { type: 'RUN_STARTED', runId }, first)
-    t.equal(await text(), first, 'and each is joined by its name')
+    // Heartbeats come by the clock.
+    t.strictSame(eventsIn(await text()), eventsIn(first), 'and each is joined by its name')
   }
 })
 
@@ -85,6 +92,48 @@ t.test('a page finds its thread, and who connects gets it from its start; others
   t.strictSame(at((await other.get(`${PATH}?threadId=mine`)).body, 'messages'), [])
   t.equal((await other.get(`${PATH}?runId=run_2`)).status, 404)
 })
+
+/** What a page that connects shows, as `[who, text]`. */
+async function shownTo(person: Person, threadId: string): Promise<string[][]> {
+  const connected = await person.post(`${PATH}/connect`, inputOf(threadId, randomUUID(), { messages: [] }))
+  const shown = new Map<unknown, string[]>()
+  for (const { type, messageId, role, delta } of eventsIn(connected.text)) {
+    if (type === 'TEXT_MESSAGE_START' && !shown.has(messageId)) shown.set(messageId, [String(role), ''])
+    if (type === 'TEXT_MESSAGE_CONTENT') shown.get(messageId)![1] += String(delta)
+  }
+  return [...shown.values()]
+}
+
+t.test(
+  'an answer asked anew, or a question in other words, takes the place of what was behind the question',
+  async (t) => {
+    const person = await signIn(site)
+    const threadId = randomUUID()
+    const user = (id: string, deltas: number) => ({ id, role: 'user', content: `/demo rate=0 deltas=${deltas}` })
+    const answer = (id: string) => ({ id, role: 'assistant', content: '-' })
+    const say = (...messages: object[]) => run(person, threadId, randomUUID(), { messages })
+    const pair = (deltas: number) => [
+      ['user', `/demo rate=0 deltas=${deltas}`],
+      ['assistant', ['w0000 ', 'w0001 ', 'w0002 '].slice(0, deltas).join('')]
+    ]
+    await say(user('u1', 1))
+    await say(user('u1', 1), answer('a1'), user('u2', 2))
+    t.strictSame(await shownTo(person, threadId), [...pair(1), ...pair(2)])
+    const anew = await say(user('u1', 1), answer('a1'), user('u2', 2))
+    t.match(eventsIn(anew.text).at(-1), { type: 'RUN_FINISHED' }, anew.text)
+    t.strictSame(await shownTo(person, threadId), [...pair(1), ...pair(2)], 'each once')
+    await say(user('u1', 3))
+    t.strictSame(await shownTo(person, threadId), pair(3))
+    const chat = { id: threadId, trigger: 'regenerate-message', messages: [{ id: 'u1', role: 'user', parts: [] }] }
+    t.equal((await person.post('/api/ai/chat', chat)).status, 200)
+    t.strictSame(await shownTo(person, threadId), pair(3), 'also of one that another protocol has asked for')
+    const stored = listIn((await person.get(`/api/threads/${threadId}/state`)).body, 'values', 'messages')
+    t.strictSame(
+      stored.map((one) => at(one, 'type')),
+      ['human', 'ai']
+    )
+  }
+)
 
 t.test(
   'a page that loads its thread is shown what the stream has shown: reasoning, calls and results too',
@@ -127,10 +176,7 @@ t.test(
     const person = await signIn(site)
     const forwardedProps = { durability: 'sync', assistant_id: 'nobody' }
     const given = parse(runInput, inputOf('stored', 'run_3', { forwardedProps }))
-    const body = runBodyOf(given, {
-      ...{ agent: 'lead_agent', questions: [], stored: [] },
-      ...{ isOfGraphs: false, takesClientContext: true, takes: () => false }
-    })
+    const body = await runBodyOf(given, { ...SITUATION, takesClientContext: true })
     t.match(body, { durability: 'sync', assistant_id: 'lead_agent' })
     t.equal((await run(person, 'stored', 'run_3', { forwardedProps })).status, 200)
   }
@@ -165,6 +211,16 @@ for (const dialect of [{ protocolVersion: '1.0' }, {}])
     const result = { id: 'r1', role: 'tool', toolCallId, content: 'at the Seine' }
     const going = await said('2', [assistant, result])
     t.ok(going.some(({ type }) => type === 'TEXT_MESSAGE_CONTENT'))
+    t.notOk(
+      going.some(({ type }) => type === 'TOOL_CALL_RESULT'),
+      'its client has the result in a message of its own'
+    )
+    const connected = await person.post(`${PATH}/connect`, inputOf(threadId, `${name}_c`, { ...given, messages: [] }))
+    t.match(
+      eventsIn(connected.text).filter(({ type }) => type === 'TOOL_CALL_RESULT'),
+      [{ toolCallId, content: 'at the Seine' }],
+      'and who connects gets it'
+    )
     t.match(going.at(-1), { type: 'RUN_FINISHED', outcome: { type: 'success' } })
     // With a tool that needs no answer, the result comes beside the next words.
     const answer = { id: 'a2', role: 'assistant', content: 'thanks' }
@@ -188,14 +244,13 @@ for (const dialect of [{ protocolVersion: '1.0' }, {}])
 
 t.test('what a page tells the agent of itself is among its instructions', async (t) => {
   const tools = [{ name: 'a b', description: '' }]
-  const situation = { agent: 'lead_agent', questions: [], stored: [], isOfGraphs: false, takes: () => false }
   const given = (more: object) => parse(runInput, inputOf('context', 'run_4', more))
-  const bodyOf = (more: object) => runBodyOf(given(more), { ...situation, takesClientContext: true })
+  const bodyOf = (more: object) => runBodyOf(given(more), { ...SITUATION, takesClientContext: true })
   const messages = [{ id: 's1', role: 'system', content: 'Be short' }]
   const context = [{ description: 'The cart', value: '[]' }]
-  t.match(bodyOf({ messages, context }), { context: { client_instructions: 'Be short\n\nThe cart:\n[]' } })
-  t.throws(() => bodyOf({ tools }), { message: /tools.0.name/ })
-  t.notOk('context' in runBodyOf(given({ context }), { ...situation, takesClientContext: false }))
+  t.match(await bodyOf({ messages, context }), { context: { client_instructions: 'Be short\n\nThe cart:\n[]' } })
+  await t.rejects(bodyOf({ tools }), { message: /tools.0.name/ })
+  t.notOk('context' in (await runBodyOf(given({ context }), { ...SITUATION, takesClientContext: false })))
 })
 
 async function newest(person: Person): Promise<unknown> {

@@ -18,8 +18,8 @@ import type { Mark } from '../marks.ts'
 import { isBehindInThread, isPastInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
 import { begunBefore, requestKeyOf } from '../repeats.ts'
 import { sentPlace, streamRun } from '../stream.ts'
-import { aboutThread, newestRuns, openQuestions, startRun, visibleThread } from '../threads.ts'
-import { dialectIn, hasResults, offersInput, type RunInput, runBodyOf, runInput } from './input.ts'
+import { aboutThread, newestRuns, openQuestions, runsInState, startRun, visibleThread, withRuns } from '../threads.ts'
+import { dialectIn, needsStored, offersInput, type RunInput, runBodyOf, runInput } from './input.ts'
 import { pageMessages } from './messages.ts'
 import { type AgUiEvent, type Dialect, interruptOf, namesOf, translationIn } from './translate.ts'
 
@@ -154,16 +154,17 @@ export function agUi(services: Services) {
     return registry.streams.hold(call.user.id, async (place) => {
       const threadId = await visibleThread(services, call, PROTOCOL, given.threadId)
       const questions = threadId === null ? [] : await openQuestions(services, threadId)
-      const body = runBodyOf(given, {
+      const body = await runBodyOf(given, {
         agent,
         isOfGraphs: states.isOfGraphs,
         takesClientContext: services.agent.takesClientContext === true,
         questions,
         stored:
-          threadId !== null && (questions.length > 0 || hasResults(given))
+          threadId !== null && (questions.length > 0 || needsStored(given))
             ? await storedIn(threadId, call.user.id)
             : [],
-        takes: offersInput(given) ? await inputNames(services, agent, call.user.id) : () => false
+        takes: offersInput(given) ? await inputNames(services, agent, call.user.id) : () => false,
+        history: async () => (threadId === null ? [] : entriesOf(states, threadId, call.user.id))
       })
       // A request that is sent twice begins one run, also while the first is on its way.
       const started = await startRun(services, call, {
@@ -197,7 +198,9 @@ export function agUi(services: Services) {
   const connect = async (call: UserCall, given: RunInput): Promise<typeof HANDLED> => {
     const threadId = await visibleThread(services, call, PROTOCOL, given.threadId)
     const all = threadId === null ? [] : await newestRuns(services, threadId, RUNS_MAX)
-    const [last, ...before] = all
+    if (threadId === null || all.length === 0) return nothing(call)
+    const stored = all.length === 1 ? [] : await storedIn(threadId, call.user.id)
+    const [last, ...before] = runsInState(all, await withRuns(services, call, threadId, stored))
     if (!last) return nothing(call)
     return registry.streams.hold(call.user.id, async (place) =>
       streamRun(services, call, place, {

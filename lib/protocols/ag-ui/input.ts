@@ -7,10 +7,11 @@ import { type Interrupt, isObject, type Json, type JsonObject } from '../../base
 import { jsonObject, listOf, objectOf } from '../../http/schema.ts'
 import { PART_MODES } from '../parts.ts'
 import { refusedValue } from '../../routes/input.ts'
+import { askedFrom, type Entry } from '../../routes/turn.ts'
 import { clientContext, clientToolIn, openResultsIn, resultsIn, TOOLS_MAX } from '../client-tools.ts'
 import { answeredWith, decided, isReview, resumeOf } from '../reviews.ts'
 import { NAME_MAX } from '../threads.ts'
-import { type Dialect, RUN_NAME, THREAD_NAME } from './translate.ts'
+import { type Dialect, RESULTS, RUN_NAME, THREAD_NAME } from './translate.ts'
 
 /** Of a message, in both dialects. */
 const ROLES = ['user', 'assistant', 'tool', 'system', 'developer', 'activity', 'reasoning']
@@ -43,16 +44,24 @@ interface Situation {
   readonly isOfGraphs: boolean
   /** The agent honours tools and instructions of its clients, which the run's context has. */
   readonly takesClientContext: boolean
-  /** The thread's, where it waits for an answer, or tools have one. */
+  /** The thread's, where it waits for an answer, tools have one, or something may be asked again. */
   readonly stored: readonly JsonObject[]
   /** Whether the input of a graph has a member of this name. */
   takes(name: string): boolean
+  /** Its states, newest first. Read when something is asked again. */
+  history(): Promise<readonly Entry[]>
 }
 
 /** @throws Invalid that names what cannot be read; Refused 409 when there is nothing to answer */
-export function runBodyOf(given: RunInput, situation: Situation): JsonObject {
+export async function runBodyOf(given: RunInput, situation: Situation): Promise<JsonObject> {
   const { agent, questions, isOfGraphs, takesClientContext, stored } = situation
-  const metadata = { [RUN_NAME]: given.runId, [THREAD_NAME]: given.threadId }
+  const messages = newMessages(given.messages)
+  const brought = [...outputsOf(messages).keys()]
+  const metadata = {
+    [RUN_NAME]: given.runId,
+    [THREAD_NAME]: given.threadId,
+    ...(brought.length > 0 && { [RESULTS]: brought })
+  }
   const { forwardedProps = null } = given
   const { durability = null } =
     forwardedProps !== null && typeof forwardedProps === 'object' ? (forwardedProps as JsonObject) : {}
@@ -65,9 +74,14 @@ export function runBodyOf(given: RunInput, situation: Situation): JsonObject {
     ...(durability !== null && { durability })
   }
   if (given.resume?.length) return { ...common, command: { resume: resumed(given.resume, questions) } }
-  const messages = newMessages(given.messages)
   const results = resultsOf(messages, questions)
   const humans = messages.flatMap((message) => (message.role === 'user' ? [humanOf(message)] : []))
+  if (isAskedAgain(humans, stored)) {
+    const history = await situation.history()
+    const at = (history[0]?.messages ?? []).findIndex(({ id }) => id === humans[0]!.id)
+    const { input, ...from } = askedFrom(history, at, humans)
+    return { ...common, ...from, input: { ...passed(given, situation), ...(input as JsonObject) } }
+  }
   const isAnswer = results.size > 0 && (humans.length === 0 || isOfGraphs)
   if (isAnswer) {
     const answered = questions.filter(({ id }) => results.has(id))
@@ -86,6 +100,12 @@ export function runBodyOf(given: RunInput, situation: Situation): JsonObject {
   return { ...common, input: { ...passed(given, situation), ...(said.length > 0 && { messages: said }) } }
 }
 
+/** An answer is to be given anew, or to other words: the question is known, and something stands behind it. */
+function isAskedAgain([first, ...others]: readonly JsonObject[], stored: readonly JsonObject[]): boolean {
+  const at = first?.id === undefined ? -1 : stored.findIndex(({ id }) => id === first.id)
+  return at >= 0 && stored.slice(at + 1).some(({ id }) => others.every((other) => other.id !== id))
+}
+
 /** What tools have answered to open questions, by their ids. */
 function resultsOf(messages: readonly JsonObject[], questions: readonly Interrupt[]): Map<string, Json> {
   return new Map([...outputsOf(messages)].filter(([call]) => questions.some(({ id }) => id === call)))
@@ -100,9 +120,9 @@ function isResult({ role }: JsonObject): boolean {
   return role === 'tool'
 }
 
-/** Whether it says what tools have answered. */
-export function hasResults({ messages }: Pick<RunInput, 'messages'>): boolean {
-  return messages.some(isResult)
+/** Whether it says what tools have answered, or asks behind no answer, which it may have left out to get another one. */
+export function needsStored({ messages }: Pick<RunInput, 'messages'>): boolean {
+  return messages.some(isResult) || messages.at(-1)?.role === 'user'
 }
 
 /** Tools of the client, and what it says of itself: as items of `context`, and as messages of the system. */

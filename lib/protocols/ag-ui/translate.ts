@@ -1,12 +1,13 @@
 // A run as events of AG-UI, in both of its dialects: 1.0, and that of 0.0.59, which knows no cancelled outcome.
-import { type Interrupt, isObject, type Json, type JsonObject, type Run, textOf } from '../../base/types.ts'
-import { objectsIn, textOr } from '../../base/json.ts'
+import { type Interrupt, type Json, type JsonObject, type Run, textOf } from '../../base/types.ts'
+import { textOr } from '../../base/json.ts'
 import { userQuestions } from '../client-tools.ts'
 import type { Translation } from '../feed.ts'
 import { JsonText } from '../json-text.ts'
 import { type Call, type End, endingParts, NO_PARTS, type Part, partsIn, type PartState, tokensOf } from '../parts.ts'
 import { reviewsOf } from '../reviews.ts'
 import { END_PART, type Place } from '../places.ts'
+import { begunWith } from '../threads.ts'
 
 export interface AgUiEvent {
   readonly json: JsonText
@@ -26,6 +27,8 @@ interface State {
 /** In a run's metadata: what its client calls it, and its thread. */
 export const RUN_NAME = 'ag_ui_run_id'
 export const THREAD_NAME = 'ag_ui_thread_id'
+/** The same: calls whose results its client has brought, and so has. */
+export const RESULTS = 'ag_ui_results'
 
 const TRANSLATIONS: Readonly<Record<Dialect, Translation<State, AgUiEvent>>> = {
   '1.0': translationOf('1.0'),
@@ -92,9 +95,7 @@ function events(run: Run, part: Part, texts: Set<string>, dialect: Dialect): Jso
     case 'called':
       return [{ type: 'TOOL_CALL_END', toolCallId: part.id }]
     case 'result':
-      return [
-        { type: 'TOOL_CALL_RESULT', messageId: part.message, toolCallId: part.id, content: part.text, role: 'tool' }
-      ]
+      return [resultEvent(run, part)]
     case 'data':
       return [{ type: 'CUSTOM', name: part.name, value: part.data }]
     case 'media':
@@ -107,13 +108,18 @@ function events(run: Run, part: Part, texts: Set<string>, dialect: Dialect): Jso
   }
 }
 
+function resultEvent({ metadata }: Run, { message, id, text }: Part & { readonly type: 'result' }): JsonObject {
+  const event = { type: 'TOOL_CALL_RESULT', messageId: message, toolCallId: id, content: text, role: 'tool' }
+  const brought = metadata[RESULTS]
+  if (Array.isArray(brought) && brought.includes(id)) inputs.add(event)
+  return event
+}
+
 /** Events that only repeat a run's input. */
 const inputs = new WeakSet<JsonObject>()
 
-function inputEvents({ kwargs }: Run): JsonObject[] {
-  const messages = isObject(kwargs.input) ? objectsIn(kwargs.input.messages) : []
-  return messages.flatMap(({ id, type, role, content = '' }) => {
-    if (typeof id !== 'string' || !(type === 'human' || role === 'user')) return []
+function inputEvents(run: Run): JsonObject[] {
+  return begunWith(run).flatMap(({ id, content }) => {
     // As messages are stored: a text, or a list of blocks.
     const delta = textOf(content as string | Json[])
     const said: JsonObject[] = [

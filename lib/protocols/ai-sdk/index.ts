@@ -15,7 +15,7 @@ import type { Mark } from '../marks.ts'
 import { isBehindInThread, isPastInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
 import { begunBefore, type RequestKey, requestKeyOf } from '../repeats.ts'
 import { sentPlace, streamRun } from '../stream.ts'
-import { aboutThread, newestRuns, openQuestions, startRun, stopThread, visibleThread } from '../threads.ts'
+import { aboutThread, newestRuns, openQuestions, startRun, stopThread, visibleThread, withRuns } from '../threads.ts'
 import { MESSAGE_KEY, messageIdOf, PROTOCOL } from './ids.ts'
 import { type ChatBody, chatBody, offersInput, runBodyOf } from './input.ts'
 import { messageIds, uiMessages } from './messages.ts'
@@ -224,24 +224,6 @@ async function messageRuns(services: Services, threadId: string, ordinal?: numbe
   const id = messageIdOf(meant)
   if (!newest.some((run) => run.run_id === id)) return [meant]
   return newest.filter((run) => messageIdOf(run) === id).toReversed()
-}
-
-/** Graphs keep their messages as they are: the run of each is known by its events. */
-async function withRuns(
-  { store }: Services,
-  { user }: UserCall,
-  threadId: string,
-  messages: readonly JsonObject[]
-): Promise<readonly JsonObject[]> {
-  const unknown = messages.flatMap(({ type, id, run_id }) =>
-    type === 'ai' && run_id === undefined && typeof id === 'string' ? [id] : []
-  )
-  if (unknown.length === 0) return messages
-  const origins = await store.events.runsOfMessages(threadId, unknown, user.id)
-  return messages.map((message) => {
-    const origin = origins.get(String(message.id))
-    return message.run_id === undefined && origin ? { ...message, run_id: origin.run_id } : message
-  })
 }
 
 function namesOf({ thread_id, run_id }: Run): Record<string, string> {

@@ -7,7 +7,7 @@ import { type Interrupt, isObject, type Json, type JsonObject } from '../../base
 import { jsonObject, listOf, objectOf } from '../../http/schema.ts'
 import { refusedValue } from '../../routes/input.ts'
 import { runEntries } from '../../routes/run-request.ts'
-import { baseBefore, type Entry } from '../../routes/turn.ts'
+import { askedFrom, type Entry } from '../../routes/turn.ts'
 import { clientContext, clientToolIn, openResultsIn, TOOLS_MAX } from '../client-tools.ts'
 import { PART_MODES } from '../parts.ts'
 import { approvalId, answeredWith, decided, isReview, resumeOf } from '../reviews.ts'
@@ -135,21 +135,15 @@ async function askedAnew({ messages }: ChatBody, { history }: Situation): Promis
   const at = known.findLastIndex(({ id, type }) => type === 'human' && (asked === null || id === asked))
   const human = known[at] ?? known.findLast(({ type }) => type === 'human')
   if (!human) throw new Refused(409, 'There is no question to answer anew')
-  return fromBefore(states, known.indexOf(human), human)
+  const { id = null, content = '' } = human
+  return askedFrom(states, known.indexOf(human), [{ type: 'human', id, content }])
 }
 
 /** The question in other words, from the state before it. */
 async function edited(message: JsonObject, { history }: Situation): Promise<JsonObject> {
   const states = await history()
   const at = (states[0]?.messages ?? []).findIndex(({ id }) => id === message.id)
-  return at < 0 ? { input: { messages: [message] } } : fromBefore(states, at, message)
-}
-
-function fromBefore(states: readonly Entry[], at: number, { id, content }: JsonObject): JsonObject {
-  const base = baseBefore(states, at)
-  if (!base) throw new Refused(409, 'There is no state before this question to start from')
-  const message: JsonObject = { type: 'human', id: id ?? null, content: content ?? '' }
-  return { input: { messages: [message] }, checkpoint_id: base.checkpointId }
+  return at < 0 ? { input: { messages: [message] } } : askedFrom(states, at, [message])
 }
 
 // --------------------------------------------------------------------------------------------------- answers
