@@ -2,9 +2,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Choices, choice, isPicking, loadChoices } from './choice.ts'
 import type { Conversation } from './conversation.ts'
-import { html, Icon } from './html.ts'
+import { html, Icon, Thumb } from './html.ts'
 import { Later } from './later.ts'
-import type { Attached } from './records.ts'
+import type { Extra } from './records.ts'
 import { isAway } from './session.ts'
 import { keepDraft, keptDraft } from './tab-storage.ts'
 import { bytes } from './time.ts'
@@ -50,20 +50,20 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
     if (!recalled) return
     conversation.queue.recalled.value = null
     setText((before) => [recalled.text, before].filter(Boolean).join('\n\n'))
-    uploads.restore(recalled.files)
-    uploads.add(recalled.unloaded ?? [])
+    uploads.restore(recalled.extras)
+    uploads.add(recalled.unloaded)
     area.current?.focus()
   }, [recalled])
 
   /** While a run is active: behind it, or to the agent at work. */
   const sendBeside = async (isForNow: boolean) => {
     if (isEmpty || uploads.isBusy) return
-    const { done: files, unloaded } = uploads
+    const { done, unloaded } = uploads
     setText('')
     uploads.clear()
-    await conversation.outbox.sendBeside(text.trim(), files, choice.value, isForNow, unloaded).catch((error) => {
+    await conversation.outbox.sendBeside(text.trim(), done, choice.value, isForNow, unloaded).catch((error) => {
       setText((later) => [text, later].filter(Boolean).join('\n\n'))
-      uploads.restore(files)
+      uploads.restore(done)
       uploads.add(unloaded)
       notifyFailure(error)
     })
@@ -72,23 +72,23 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
   const send = async (isForNow = false) => {
     if (isRunning) return sendBeside(isForNow)
     if (isEmpty || isWaiting || uploads.isBusy) return
-    let files: readonly Attached[] = []
+    let done: readonly Extra[] = []
     let unloaded: readonly File[] = []
     try {
       // Until then the text stays, and stays a draft.
       if (!(await conversation.canSend()) || uploads.isBusy) return
-      files = uploads.done
+      done = uploads.done
       unloaded = uploads.unloaded
       setText('')
       uploads.clear()
       const isNew = state.value === 'new'
-      const sending = conversation.outbox.send(text.trim(), files, choice.value, unloaded)
+      const sending = conversation.outbox.send(text.trim(), done, choice.value, unloaded)
       if (isNew) onSent()
       await sending
     } catch (error) {
       // Keep the text if the message was refused.
       setText(text)
-      uploads.restore(files)
+      uploads.restore(done)
       uploads.add(unloaded)
       notifyFailure(error)
     }
@@ -115,10 +115,10 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
       uploads.list.value.length > 0 &&
       html`<ul class="files">
         ${uploads.list.value.map(
-          ({ id, name, size, progress, file, picture, isWaiting }) => html`<li key=${id}>
-            <span>${picture ? html`<img class="thumb" src=${picture} alt="" />` : html`<${Icon} name="file" />`} ${name} <small>${bytes(size)}</small></span>
+          ({ id, name, size, progress, done, picture, isWaiting }) => html`<li key=${id}>
+            <span><${Thumb} picture=${picture} /> ${name} ${size !== null && html`<small>${bytes(size)}</small>`}</span>
             ${isWaiting && html`<small>waits for the server</small>`}
-            ${file === null && !isWaiting && html`<progress value=${progress} max="1" aria-label=${t('Uploading {}', name)}></progress>`}
+            ${done === null && !isWaiting && html`<progress value=${progress} max="1" aria-label=${t('Uploading {}', name)}></progress>`}
             <button type="button" class="quiet" aria-label=${t('Remove {}', name)} onClick=${() => uploads.remove(id)}><${Icon} name="close" /></button>
           </li>`
         )}

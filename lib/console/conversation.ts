@@ -191,7 +191,7 @@ export class Conversation {
   /** A run that has just begun has its messages in no state yet. */
   #showAsked(asked: readonly Readonly<Record<string, unknown>>[]): void {
     const known = new Set(this.messages.value.map(({ id }) => id))
-    const fresh = asked.filter(({ id, type }) => type === 'human' && !known.has(String(id)))
+    const fresh = asked.filter(({ id }) => !known.has(String(id)))
     if (fresh.length > 0) this.show([...this.messages.value.map(({ raw }) => raw), ...fresh])
   }
 

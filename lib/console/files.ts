@@ -2,6 +2,13 @@
 import type { TranscriptMessage } from '../client/colloquy.ts'
 import { BASE } from './base.ts'
 
+/** A file of a thread that goes with a message. */
+export interface Attached {
+  readonly filename: string
+  readonly size: number
+  readonly virtual_path: string
+}
+
 /** Where agents see a thread's files. */
 const ROOT = '/mnt/user-data/'
 
@@ -27,6 +34,14 @@ function partsOf(path: string): string[] {
 /** The address of a file that an answer names: whole, or as seen from the outputs. */
 export function fileUrl(threadId: string, path: string): string {
   return artifactUrl(threadId, path.startsWith('/') ? path : `${ROOT}outputs/${path.replace(/^\.\//, '')}`)
+}
+
+/** Where a file is that was uploaded. */
+export const uploadedPath = (filename: string): string => `${ROOT}uploads/${filename}`
+
+/** The address of an uploaded image; null: it is none. */
+export function pictureOf(threadId: string, { filename, virtual_path }: Attached): string | null {
+  return kindOf(filename) === 'image' ? artifactUrl(threadId, virtual_path) : null
 }
 
 export const nameOf = (path: string): string => path.split('/').at(-1) ?? path

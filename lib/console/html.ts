@@ -64,3 +64,10 @@ type IconName = keyof typeof ICONS
 export function Icon({ name }: { readonly name: IconName }) {
   return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${ICONS[name]} /></svg>`
 }
+
+/** A file as it looks; `picture`: its address, null where there is none. */
+export function Thumb({ picture }: { readonly picture: string | null }) {
+  return picture === null
+    ? html`<${Icon} name="file" />`
+    : html`<img class="thumb" src=${picture} alt="" loading="lazy" />`
+}

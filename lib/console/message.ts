@@ -5,12 +5,24 @@ import type { ToolCallPart, TranscriptMessage } from '../client/colloquy.ts'
 import { sayGrowing } from './announce.ts'
 import { textOf } from './api.ts'
 import type { Conversation } from './conversation.ts'
-import { artifactUrl, kindOf } from './files.ts'
-import { classes, focusComposer, html, Icon } from './html.ts'
+import { artifactUrl, pictureOf } from './files.ts'
+import { classes, focusComposer, html, Icon, Thumb } from './html.ts'
 import type { Lane } from './lanes.ts'
 import { Later } from './later.ts'
 import { copyText } from './clipboard.ts'
-import { argsOf, attached, cutOf, filesOf, isInline, partsOf, plainText, pretty, type Run, short } from './records.ts'
+import {
+  argsOf,
+  cutOf,
+  extrasOf,
+  filesOf,
+  isInline,
+  lookOf,
+  partsOf,
+  plainText,
+  pretty,
+  type Run,
+  short
+} from './records.ts'
 import { threadLink } from './router.ts'
 import { Sources, sourcesOf } from './sources.ts'
 import { bytes, clock, count, duration } from './time.ts'
@@ -68,12 +80,8 @@ function Human({ message, conversation, isRunning, branch, branches }: MessagePr
       files.length > 0 &&
       html`<ul class="files">
         ${files.map(
-          ({ filename, size, virtual_path }) => html`<li key=${filename}>
-            <a href=${artifactUrl(conversation.threadId, virtual_path)} target="_blank" rel="noopener">${
-              kindOf(filename) === 'image'
-                ? html`<img class="thumb" src=${artifactUrl(conversation.threadId, virtual_path)} alt="" loading="lazy" />`
-                : html`<${Icon} name="file" />`
-            } ${filename} <small>${bytes(size)}</small></a>
+          (file) => html`<li key=${file.filename}>
+            <a href=${artifactUrl(conversation.threadId, file.virtual_path)} target="_blank" rel="noopener"><${Thumb} picture=${pictureOf(conversation.threadId, file)} /> ${file.filename} <small>${bytes(file.size)}</small></a>
           </li>`
         )}
       </ul>`
@@ -118,8 +126,7 @@ interface EditProps {
 
 function Edit({ message, conversation, text, onClose }: EditProps) {
   const isSending = useSignal(false)
-  const out = useSignal<ReadonlySet<unknown>>(new Set())
-  const kept = attached(message).filter(({ thing }) => !out.value.has(thing))
+  const kept = useSignal(extrasOf(message))
   const area = useRef<HTMLTextAreaElement>(null)
   useEffect(() => {
     area.current?.focus()
@@ -128,11 +135,11 @@ function Edit({ message, conversation, text, onClose }: EditProps) {
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     const next = String(new FormData(event.currentTarget as HTMLFormElement).get('text')).trim()
-    if (!next && kept.length === 0) return onClose()
+    if (!next && kept.value.length === 0) return onClose()
     if (isSending.value) return
     isSending.value = true
     // What could not be sent stays to be sent again.
-    conversation.outbox.edit(message, next, out.value).then(focusComposer, (error: unknown) => {
+    conversation.outbox.edit(message, next, kept.value).then(focusComposer, (error: unknown) => {
       isSending.value = false
       failed(error)
     })
@@ -147,14 +154,15 @@ function Edit({ message, conversation, text, onClose }: EditProps) {
   }
   return html`<form class="message human edit" onSubmit=${submit} onKeyDown=${onKeyDown}>
     ${
-      kept.length > 0 &&
+      kept.value.length > 0 &&
       html`<ul class="files">
-        ${kept.map(
-          ({ thing, name, picture }) => html`<li key=${thing}>
-            <span>${picture ? html`<img class="thumb" src=${picture} alt="" />` : html`<${Icon} name="file" />`} ${name}</span>
-            <button type="button" class="quiet" aria-label=${t('Remove {}', name)} onClick=${() => (out.value = new Set([...out.value, thing]))}><${Icon} name="close" /></button>
+        ${kept.value.map((extra) => {
+          const { name, picture } = lookOf(extra)
+          return html`<li key=${extra}>
+            <span><${Thumb} picture=${picture} /> ${name}</span>
+            <button type="button" class="quiet" aria-label=${t('Remove {}', name)} onClick=${() => (kept.value = kept.value.filter((one) => one !== extra))}><${Icon} name="close" /></button>
           </li>`
-        )}
+        })}
       </ul>`
     }
     <textarea ref=${area} name="text" dir="auto" aria-label="Edit your message" rows="4">${text}</textarea>

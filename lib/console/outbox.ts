@@ -8,14 +8,11 @@ import { readKept, writeKept } from './device.ts'
 import type { Queue } from './queue.ts'
 import { answering } from './decisions.ts'
 import {
-  type Attached,
   type Chosen,
-  filesIn,
+  type Extra,
   humanMessage,
-  editedMessage,
   repeatedMessage,
   newId,
-  plainText,
   type Question,
   type RunMetadata
 } from './records.ts'
@@ -88,8 +85,8 @@ export class Outbox {
   }
 
   /** Sends a message if no run is active; it waits where the conversation cannot be loaded, or its files cannot be uploaded. */
-  async send(text: string, files: readonly Attached[], choice: Choice, unloaded: readonly File[] = []): Promise<void> {
-    const message = humanMessage(text, files)
+  async send(text: string, extras: readonly Extra[], choice: Choice, unloaded: readonly File[] = []): Promise<void> {
+    const message = humanMessage(text, extras)
     const { value: state } = this.#target.state
     if (unloaded.length > 0 || this.waiting.length > 0 || state === 'broken' || state === 'loading')
       return this.#hold(message, choice, unloaded)
@@ -99,13 +96,13 @@ export class Outbox {
   /** Sends a message while a run is active: behind it, or to the agent at work. */
   async sendBeside(
     text: string,
-    files: readonly Attached[],
+    extras: readonly Extra[],
     choice: Choice,
     isForNow: boolean,
     unloaded: readonly File[] = []
   ): Promise<void> {
     const { queue, active } = this.#target
-    const message = humanMessage(text, files)
+    const message = humanMessage(text, extras)
     // Behind a message that has not left.
     if (!active.value || unloaded.length > 0) return this.#hold(message, choice, unloaded)
     await (isForNow ? queue.steer(message, choice) : queue.add(message, choice))
@@ -121,12 +118,9 @@ export class Outbox {
     void deliver()
   }
 
-  /**
-   * Replaces a message by another; what followed it stays as another branch.
-   * @param out which of its files and images do not go along
-   */
-  async edit(message: TranscriptMessage, text: string, out: ReadonlySet<unknown>): Promise<void> {
-    await this.#branch(message, editedMessage(message, text, out))
+  /** Replaces a message by another; what followed it stays as another branch. */
+  async edit(message: TranscriptMessage, text: string, extras: readonly Extra[]): Promise<void> {
+    await this.#branch(message, humanMessage(text, extras))
   }
 
   /** Sends the run's message again. */
@@ -177,8 +171,7 @@ export class Outbox {
   }
 
   #recall({ message }: Unsent, unloaded: readonly File[]): void {
-    const text = plainText(message.content as TranscriptMessage['content'])
-    this.#target.queue.recalled.value = { text, files: filesIn(message), unloaded }
+    this.#target.queue.recall([message], unloaded)
   }
 
   async remove(one: Unsent): Promise<void> {

@@ -4,7 +4,7 @@ import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
 import { call, colloquy } from './api.ts'
 import { type Choice, membersOf } from './choice.ts'
 import { html, Icon } from './html.ts'
-import { type Attached, filesIn, isInFlight, newId, plainText, type Run } from './records.ts'
+import { type Extra, extrasIn, isInFlight, lookOf, newId, plainText, type Run } from './records.ts'
 import { notifyFailure } from './toast.ts'
 import type { Message, Unsent } from './unsent.ts'
 import { t } from './words.ts'
@@ -14,9 +14,9 @@ const LISTED = 20
 /** What is taken back from the queue, to be written anew. */
 interface Draft {
   readonly text: string
-  readonly files: readonly Attached[]
+  readonly extras: readonly Extra[]
   /** Files that are not uploaded yet. */
-  readonly unloaded?: readonly File[]
+  readonly unloaded: readonly File[]
 }
 
 export class Queue {
@@ -74,28 +74,46 @@ export class Queue {
     }
   }
 
-  async remove(run: Run): Promise<void> {
+  /** @returns false if the server has refused it: its turn has come meanwhile */
+  async remove(run: Run): Promise<boolean> {
     this.runs.value = this.runs.value.filter((one) => one !== run)
-    await call('DELETE', `${this.#path}/${run.run_id}`).catch(notifyFailure)
+    const isRemoved = await call('DELETE', `${this.#path}/${run.run_id}`).then(
+      () => true,
+      (error: unknown) => {
+        notifyFailure(error)
+        // Lost, it may have been removed, and would else be nowhere.
+        return !(error instanceof ApiError)
+      }
+    )
     await this.refresh()
+    return isRemoved
   }
 
-  /** Takes a message back into the composer. */
+  /** Takes what was asked back into the composer. */
   async edit(run: Run): Promise<void> {
-    const [message] = messagesOf(run)
-    await this.remove(run)
-    this.recalled.value = {
-      text: plainText(message?.content as TranscriptMessage['content']),
-      files: filesIn(message ?? {})
-    }
+    if (await this.remove(run)) this.recall(messagesOf(run))
+  }
+
+  /** Hands messages to the composer, as one. */
+  recall(messages: readonly Message[], unloaded: readonly File[] = []): void {
+    const text = messages.map(textOf).filter(Boolean).join('\n\n')
+    this.recalled.value = { text, extras: messages.flatMap(extrasIn), unloaded }
   }
 }
 
-/** The messages with which a run was asked for. */
+/** What people have said with which a run was asked for. */
 export function messagesOf({ kwargs }: Run): readonly Message[] {
   const messages = kwargs?.input?.messages
-  return Array.isArray(messages) ? messages : []
+  return Array.isArray(messages) ? messages.filter(({ type }) => type === 'human') : []
 }
+
+const textOf = ({ content }: Message) => plainText((content ?? '') as TranscriptMessage['content'])
+
+/** Messages in one line: their words, and the names of what is beside them. */
+const lineOf = (messages: readonly Message[], names: readonly string[] = []) =>
+  [...messages.flatMap((one) => [textOf(one), ...extrasIn(one).map((extra) => lookOf(extra).name)]), ...names]
+    .filter(Boolean)
+    .join(' · ')
 
 /** Of runs, newest first, the one whose turn it is. */
 export function currentOf(runs: readonly Run[]): Run | undefined {
@@ -120,17 +138,14 @@ interface QueueListProps {
 }
 
 export function QueueList({ queue, outbox, isLost, onInterrupt }: QueueListProps) {
-  const textOf = (message: Message | undefined) => plainText((message?.content ?? '') as TranscriptMessage['content'])
-  const labelOf = ({ message, names = [] }: Unsent) =>
-    [textOf(message), ...filesIn(message).map(({ filename }) => filename), ...names].filter(Boolean).join(' · ')
   // One that is being sent is none of them until that fails.
   const unsent = outbox.waiting.filter((one) => isLost || !outbox.isStarting(one))
   if (queue.runs.value.length + queue.steering.value.length + unsent.length === 0) return null
   return html`<ol class="queue" aria-label="Waiting messages">
-    ${queue.steering.value.map((message) => html`<li key=${message.id}><${Icon} name="send" /><span dir="auto">${textOf(message)}</span><small>at the agent’s next step</small></li>`)}
+    ${queue.steering.value.map((message) => html`<li key=${message.id}><${Icon} name="send" /><span dir="auto">${lineOf([message])}</span><small>at the agent’s next step</small></li>`)}
     ${queue.runs.value.map(
       (run, i) => html`<li key=${run.run_id}>
-        <${Icon} name="queue" /><span dir="auto">${textOf(messagesOf(run)[0])}</span>
+        <${Icon} name="queue" /><span dir="auto">${lineOf(messagesOf(run))}</span>
         ${i === 0 && html`<button class="link" onClick=${onInterrupt} title="Stops the answer, and sends this">Send now</button>`}
         <button class="quiet" title="Edit" aria-label="Edit the waiting message" onClick=${() => void queue.edit(run)}><${Icon} name="pen" /></button>
         <button class="quiet" title="Remove" aria-label="Remove the waiting message" onClick=${() => void queue.remove(run)}><${Icon} name="close" /></button>
@@ -138,7 +153,7 @@ export function QueueList({ queue, outbox, isLost, onInterrupt }: QueueListProps
     )}
     ${unsent.map(
       (one) => html`<li key=${one.key} class=${one.refusal ? 'refused' : ''}>
-        <${Icon} name="queue" /><span dir="auto">${labelOf(one)}</span>
+        <${Icon} name="queue" /><span dir="auto">${lineOf([one.message], one.names)}</span>
         <small>${one.refusal ?? t('not sent yet')}</small>
         <button class="quiet" title="Edit" aria-label="Edit the unsent message" onClick=${() => void outbox.recall(one)}><${Icon} name="pen" /></button>
         <button class="quiet" title="Remove" aria-label="Remove the unsent message" onClick=${() => void outbox.remove(one)}><${Icon} name="close" /></button>

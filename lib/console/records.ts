@@ -1,5 +1,6 @@
 // Records of the API as the page reads them: runs, checkpoints, questions, messages.
 import type { TranscriptMessage } from '../client/colloquy.ts'
+import { type Attached, uploadedPath } from './files.ts'
 import { t } from './words.ts'
 
 /** What this page keeps with a run. */
@@ -54,11 +55,6 @@ export interface Checkpoint {
   readonly values: Readonly<Record<string, unknown>>
   readonly tasks: readonly { readonly interrupts: readonly Question[] }[]
 }
-export interface Attached {
-  readonly filename: string
-  readonly size: number
-  readonly virtual_path: string
-}
 
 /** A message of the thread's records. */
 export interface Origin {
@@ -107,43 +103,55 @@ function imageIn(block: unknown): string | null {
   return typeof data === 'string' ? `data:${String(mime_type ?? 'image/png')};base64,${data}` : null
 }
 
+/** What a message has beside its words: a file of the thread, or a block of the content, as other clients send images. */
+export type Extra = Attached | Block
+type Block = Readonly<Record<string, unknown>>
+
+export const isBlock = (extra: Extra): extra is Block => !('virtual_path' in extra)
+
+export function extrasIn(raw: Readonly<Record<string, unknown>>): readonly Extra[] {
+  const { content } = raw
+  const blocks: readonly unknown[] = Array.isArray(content) ? content : []
+  const isBeside = (block: unknown): block is Block =>
+    typeof block === 'object' && block !== null && plainText([block]) === ''
+  return [...filesIn(raw), ...blocks.filter(isBeside)]
+}
+
+export const extrasOf = ({ raw, content }: TranscriptMessage): readonly Extra[] => extrasIn({ ...raw, content })
+
+/** Name of an extra, and the URL of what can be shown of a block; null: nothing. */
+export function lookOf(extra: Extra): { readonly name: string; readonly picture: string | null } {
+  if (!isBlock(extra)) return { name: extra.filename, picture: null }
+  const image = imageIn(extra)
+  return { name: image === null ? t('Files') : t('Image'), picture: image !== null && isInline(image) ? image : null }
+}
+
 export const filesOf = ({ raw }: TranscriptMessage): readonly Attached[] => filesIn(raw)
 
 export function filesIn(raw: Readonly<Record<string, unknown>>): readonly Attached[] {
   const files = (raw.additional_kwargs as { files?: unknown } | undefined)?.files
-  return Array.isArray(files) ? (files as Attached[]) : []
+  return Array.isArray(files) ? files.flatMap((file: unknown) => attachedOf(file) ?? []) : []
 }
 
-export function humanMessage(text: string, files: readonly Attached[]): Record<string, unknown> {
+/** A file as a message names it: other clients call its place `path`, or say none. null: it is no file. */
+function attachedOf(file: unknown): Attached | null {
+  const { filename, size, virtual_path, path } = (file ?? {}) as Record<string, unknown>
+  if (typeof filename !== 'string') return null
+  const place = [virtual_path, path].find((one) => typeof one === 'string') ?? uploadedPath(filename)
+  return { ...(file as object), filename, size: Number(size) || 0, virtual_path: String(place) }
+}
+
+export function humanMessage(text: string, extras: readonly Extra[]): Record<string, unknown> {
+  const blocks = extras.filter(isBlock)
+  const files = extras.filter((extra) => !isBlock(extra))
+  const words = text ? [{ type: 'text', text }] : []
   return {
     type: 'human',
     id: newId(),
-    content: text,
+    content: blocks.length > 0 ? [...words, ...blocks] : text,
     ...(files.length > 0 && { additional_kwargs: { files } })
   }
 }
-
-/** What was said in a question beside its words. */
-interface Attachment {
-  /** A file, or a block of the content. */
-  readonly thing: unknown
-  readonly name: string
-  /** URL of what can be shown of it; null: nothing. */
-  readonly picture: string | null
-}
-
-export function attached(message: TranscriptMessage): readonly Attachment[] {
-  const files = filesOf(message).map((file) => ({ thing: file, name: file.filename, picture: null }))
-  const blocks = nonTextBlocks(message.content).map((block) => {
-    const image = imageIn(block)
-    const picture = image !== null && isInline(image) ? image : null
-    return { thing: block, name: image === null ? t('Files') : t('Image'), picture }
-  })
-  return [...files, ...blocks]
-}
-
-const nonTextBlocks = (content: TranscriptMessage['content']) =>
-  typeof content === 'string' ? [] : content.filter((block) => plainText([block]) === '')
 
 /** An image that is loaded from nowhere, and runs nothing. */
 export const isInline = (url: string) => /^data:image\/(?!svg)/.test(url)
@@ -151,22 +159,6 @@ export const isInline = (url: string) => /^data:image\/(?!svg)/.test(url)
 /** A question once more, with all that was said beside its words. */
 export function repeatedMessage(message: TranscriptMessage): Record<string, unknown> {
   return { ...humanMessage('', filesOf(message)), content: message.content }
-}
-
-/**
- * A question in other words.
- * @param out what was taken out of its extras
- */
-export function editedMessage(
-  message: TranscriptMessage,
-  text: string,
-  out: ReadonlySet<unknown>
-): Record<string, unknown> {
-  const isKept = (thing: unknown) => !out.has(thing)
-  const asked = humanMessage(text, filesOf(message).filter(isKept))
-  const blocks = nonTextBlocks(message.content).filter(isKept)
-  if (blocks.length === 0) return asked
-  return { ...asked, content: [...(text ? [{ type: 'text', text }] : []), ...blocks] }
 }
 
 /** Messages, and characters of each, from which suggestions are made. */

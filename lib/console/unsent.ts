@@ -5,7 +5,8 @@ import { ApiError, Colloquy } from '../client/colloquy.ts'
 import { BASE } from './base.ts'
 import { type Choice, membersOf } from './choice.ts'
 import { deviceText, keepOnDevice, onDeviceText, readKept, writeKept } from './device.ts'
-import { type Attached, filesIn, type Run } from './records.ts'
+import type { Attached } from './files.ts'
+import { filesIn, type Run } from './records.ts'
 
 export type Message = Readonly<Record<string, unknown>>
 

@@ -3,8 +3,8 @@ import { signal } from '@preact/signals'
 import { ApiError, csrfToken } from '../client/colloquy.ts'
 import { call, textOf } from './api.ts'
 import { BASE } from './base.ts'
-import { artifactUrl, kindOf } from './files.ts'
-import type { Attached } from './records.ts'
+import { type Attached, pictureOf } from './files.ts'
+import { type Extra, isBlock, lookOf } from './records.ts'
 import { readKept, writeKept } from './device.ts'
 import { keepDraft, keptDraft } from './tab-storage.ts'
 import { notify, notifyFailure } from './toast.ts'
@@ -13,11 +13,12 @@ import { t } from './words.ts'
 interface Upload {
   readonly id: number
   readonly name: string
-  readonly size: number
+  /** null: it is no file. */
+  readonly size: number | null
   /** 0 to 1. */
   readonly progress: number
-  /** null: not uploaded. */
-  readonly file: Attached | null
+  /** What goes with the message; null: not uploaded. */
+  readonly done: Extra | null
   /** Its upload has not reached the server. */
   readonly isWaiting?: boolean
   /** The address of its thumbnail; null: it is no picture. */
@@ -43,7 +44,7 @@ export class Uploads {
     this.#name = `colloquy.files.${threadId}`
     const text = keptDraft(this.#name)
     // Written by `#show`.
-    this.restore(text === null ? [] : (JSON.parse(text) as Attached[]))
+    this.restore(text === null ? [] : (JSON.parse(text) as Extra[]))
     void readKept<readonly File[]>('files', this.#name).then((files) => files && this.add(files))
   }
 
@@ -60,7 +61,7 @@ export class Uploads {
   }
 
   get isBusy(): boolean {
-    return this.list.value.some(({ file, isWaiting }) => file === null && !isWaiting)
+    return this.list.value.some(({ done, isWaiting }) => done === null && !isWaiting)
   }
 
   /** Those that go with their message. */
@@ -68,8 +69,8 @@ export class Uploads {
     return [...this.#unloaded.values()]
   }
 
-  get done(): readonly Attached[] {
-    return this.list.value.flatMap(({ file }) => file ?? [])
+  get done(): readonly Extra[] {
+    return this.list.value.map(({ done }) => done).filter((done) => done !== null)
   }
 
   add(files: Iterable<File>): void {
@@ -79,11 +80,13 @@ export class Uploads {
 
   /** Takes a file back, which the agent would otherwise still find. */
   remove(id: number): void {
-    const filename = this.list.value.find((one) => one.id === id)?.file?.filename
+    const done = this.list.value.find((one) => one.id === id)?.done ?? null
     this.#forget(id)
-    const isNamed = (one: Upload) => (one.file?.filename ?? one.name) === filename
+    if (done === null || isBlock(done)) return
+    const { filename } = done
+    const isNamed = ({ name, done }: Upload) => (done === null ? name : lookOf(done).name) === filename
     // The same file attached twice is stored once.
-    if (filename === undefined || this.list.value.some(isNamed)) return
+    if (this.list.value.some(isNamed)) return
     call('DELETE', `/api/threads/${this.#threadId}/uploads/${encodeURIComponent(filename)}`).catch(notifyFailure)
   }
 
@@ -109,17 +112,15 @@ export class Uploads {
     this.#keepUnloaded()
   }
 
-  /** Attaches what has been uploaded before. */
-  restore(files: readonly Attached[]): void {
-    const uploads = files.map((file) => ({
-      id: count++,
-      name: file.filename,
-      size: file.size,
-      progress: 1,
-      file,
-      picture: pictureOf(this.#threadId, file)
-    }))
+  /** Attaches what has been uploaded before, or was beside the words of another client's message. */
+  restore(extras: readonly Extra[]): void {
+    const uploads = extras.map((done) => ({ id: count++, progress: 1, done, ...this.#lookOf(done) }))
     this.#show([...this.list.value, ...uploads])
+  }
+
+  #lookOf(extra: Extra): Pick<Upload, 'name' | 'size' | 'picture'> {
+    if (isBlock(extra)) return { ...lookOf(extra), size: null }
+    return { name: extra.filename, size: extra.size, picture: pictureOf(this.#threadId, extra) }
   }
 
   #show(list: readonly Upload[]): void {
@@ -129,7 +130,7 @@ export class Uploads {
 
   /** XMLHttpRequest, because fetch does not report upload progress. */
   #send(id: number, file: File): void {
-    const upload = { id, name: file.name, size: file.size, progress: 0, file: null, picture: null }
+    const upload = { id, name: file.name, size: file.size, progress: 0, done: null, picture: null }
     this.#show([...this.list.value.filter((one) => one.id !== id), upload])
     this.#unloaded.set(id, file)
     const request = new XMLHttpRequest()
@@ -149,7 +150,7 @@ export class Uploads {
     const answer = jsonOf(responseText)
     const [file] = answer.files ?? []
     if (status === 200 && file) {
-      this.#change(id, { progress: 1, file, picture: pictureOf(this.#threadId, file) })
+      this.#change(id, { progress: 1, done: file, picture: pictureOf(this.#threadId, file) })
       this.#unloaded.delete(id)
       return this.#keepUnloaded()
     }
@@ -168,10 +169,6 @@ export class Uploads {
 
 addEventListener('online', Uploads.retry)
 setInterval(Uploads.retry, AGAIN_MS)
-
-function pictureOf(threadId: string, { filename, virtual_path }: Attached): string | null {
-  return kindOf(filename) === 'image' ? artifactUrl(threadId, virtual_path) : null
-}
 
 function jsonOf(text: string): { files?: Attached[]; detail?: unknown } {
   try {

@@ -1,8 +1,10 @@
 // What a person does while an answer is under way, and after it was cut: queue, tell, go on, and come back.
 import { isAccessible } from '../fixtures/axe.ts'
 import { account, browserTest, demoText, visit, visitSite } from '../fixtures/browser.ts'
-import { openSite, until } from '../fixtures/gateway.ts'
+import { at, listIn, openSite, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
+
+const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
 browserTest(
   'Enter queues while an answer is under way: seen on another device, edited, removed, sent now',
@@ -33,6 +35,42 @@ browserTest(
     t.equal(await visitor.lastAnswer(), 'w00000 w00001 w00002 w00003')
   }
 )
+
+browserTest('what another client has queued comes into the composer whole, and is sent as it was', async (t) => {
+  const { person, visitor, page } = await visitSite(t)
+  await visitor.open()
+  await visitor.say('/demo deltas=100000 rate=20')
+  await visitor.hasWords('w0003')
+  const threadId = await visitor.threadId()
+  const image = { type: 'image_url', image_url: { url: `data:image/png;base64,${PIXEL}` } }
+  const file = { filename: 'notes.txt', size: 3, path: '/mnt/user-data/uploads/notes.txt' }
+  const messages = [
+    { role: 'system', content: 'Be short' },
+    { role: 'user', content: [image, { type: 'text', text: 'What is this?' }] },
+    { role: 'user', content: 'And whose?', additional_kwargs: { files: [null, file] } }
+  ]
+  await person.post(`/api/threads/${threadId}/runs`, { input: { messages }, multitask_strategy: 'enqueue' })
+  const waiting = page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
+  await waiting.getByText('What is this? · Image · And whose? · notes.txt').waitFor()
+  await waiting.getByRole('button', { name: 'Edit' }).click()
+  await until(async () => (await page.inputValue('#composer')) === 'What is this?\n\nAnd whose?', 'all words')
+  await page.locator('.composer .thumb').waitFor()
+  await isAccessible(t, visitor, 'a draft with an image')
+  // As a draft does, it outlives a reload.
+  await page.reload()
+  await page.locator('.composer .thumb').waitFor()
+  await visitor.hasWords('w0003')
+  await page.locator('#composer').press('Enter')
+  await waiting.getByText('What is this? And whose? · notes.txt · Image').waitFor()
+  await page.keyboard.press('Escape')
+  await visitor.hasWords('You said')
+  await visitor.answered()
+  const asked = listIn((await person.get(`/api/threads/${threadId}/state`)).body, 'values', 'messages').at(-2)
+  t.same(at(asked, 'content'), [{ type: 'text', text: 'What is this?\n\nAnd whose?' }, image])
+  await page.locator('.message.human .picture').waitFor()
+  const link = page.locator('.message.human').getByRole('link', { name: 'notes.txt' })
+  t.equal(await link.getAttribute('href'), `/api/threads/${threadId}/artifacts${file.path}`)
+})
 
 browserTest('a stopped answer is marked and goes on from its half, as one message', async (t) => {
   const { visitor, page } = await visitSite(t)

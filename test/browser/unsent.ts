@@ -14,7 +14,7 @@ interface Unsent {
 
 interface Recalled {
   readonly text: string
-  readonly files: readonly { filename: string }[]
+  readonly extras: readonly { filename: string }[]
   readonly unloaded: readonly File[]
 }
 
@@ -51,6 +51,9 @@ const { deliver, forgetUnsent, putUnsent, unsentIn } = await pageModule<{
 const { Outbox } = await pageModule<{
   Outbox: new (target: object) => { recall(one: Unsent): Promise<void> }
 }>('outbox')
+const { Queue } = await pageModule<{
+  Queue: new (path: string, active: object) => { readonly recalled: { readonly value: Recalled | null } }
+}>('queue')
 openDevice({ id: 'ada' })
 
 t.beforeEach(() => {
@@ -68,7 +71,7 @@ async function hold(threadId: string, ...files: File[]): Promise<Unsent> {
 
 /** What comes back into the composer; null: nothing. */
 async function recalled(threadId: string, one: Unsent): Promise<Recalled | null> {
-  const queue: { recalled: { value: Recalled | null } } = { recalled: { value: null } }
+  const queue = new Queue('', {})
   await new Outbox({ threadId, queue }).recall(one)
   return queue.recalled.value
 }
@@ -77,13 +80,13 @@ const notes = () => new File(['abc'], 'notes.txt')
 const uploads = () => server.asked.filter((request) => request.endsWith('/uploads')).length
 
 /** Its files are there once: uploaded, or not yet. */
-function isOnce(t: Test, found: Recalled | null, where: 'files' | 'unloaded'): void {
+function isOnce(t: Test, found: Recalled | null, where: 'extras' | 'unloaded'): void {
   t.equal(found?.text, 'read it')
   const names = {
-    files: found?.files.map(({ filename }) => filename),
+    extras: found?.extras.map(({ filename }) => filename),
     unloaded: found?.unloaded.map(({ name }) => name)
   }
-  t.same(names, { files: [], unloaded: [], [where]: ['notes.txt'] })
+  t.same(names, { extras: [], unloaded: [], [where]: ['notes.txt'] })
 }
 
 t.test('a file that was uploaded is in its message once when that is changed before it is sent', async (t) => {
@@ -94,7 +97,7 @@ t.test('a file that was uploaded is in its message once when that is changed bef
   t.equal(uploads(), 1)
   t.equal(await readKept('files', first.key), null)
   // Also by a view that has not seen it yet.
-  isOnce(t, await recalled('one', first), 'files')
+  isOnce(t, await recalled('one', first), 'extras')
   t.same(unsentIn('one'), [])
 })
 
