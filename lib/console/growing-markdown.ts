@@ -69,13 +69,15 @@ function imageOf({ href, text }: Tokens.Image): string {
 /** DeerFlow's agents mark links as citations. */
 const CITATION = /^citation:\s*/
 
+/** Tags for what Markdown has no mark, as models write them. All other HTML in the text is shown as text. */
+const TYPOGRAPHY = /^<\/?(?:br|kbd|mark|sub|sup|u)\s*\/?>\s*$/i
+
 /** The library with our words for code, tables, images, formulas and footnotes. */
 export const marked = new Marked({
   gfm: true,
   breaks: true,
   renderer: {
-    // HTML in the text is shown as text.
-    html: ({ text }: Tokens.HTML | Tokens.Tag) => escaped(text),
+    html: ({ text }: Tokens.HTML | Tokens.Tag) => (TYPOGRAPHY.test(text) ? text : escaped(text)),
     image: imageOf,
     link(token: Tokens.Link) {
       if (!CITATION.test(token.text)) return false

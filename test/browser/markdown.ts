@@ -5,7 +5,7 @@ import t from 'tap'
 import { ScriptedAgent, anAnswer, request, response } from '../fixtures/agent.ts'
 import { demoWord } from '../../lib/agent/demo.ts'
 import type { Json } from '../../lib/base/types.ts'
-import { account, browserTest, type Visitor, visit, visitSite } from '../fixtures/browser.ts'
+import { account, browserTest, threadSaying, type Visitor, visit, visitSite } from '../fixtures/browser.ts'
 import { listIn, openSite, until } from '../fixtures/gateway.ts'
 import { pageModule } from '../fixtures/page-module.ts'
 import { IS_LONG } from '../fixtures/size.ts'
@@ -35,6 +35,9 @@ const inline: fc.Arbitrary<string> = fc.oneof(
     '\\*',
     '<b>',
     '</b>',
+    '<br>',
+    '<sub>',
+    '</sub>',
     '<!-- c -->',
     'https://a.example',
     '  \n'
@@ -311,6 +314,31 @@ for (const width of [320, 1280])
       "(() => { const box = document.querySelector('.message.ai .table'); return box.scrollWidth > box.clientWidth })()"
     t.equal(await page.evaluate(scrolls), width < 400, 'it scrolls where it is too wide')
   })
+
+browserTest('a word without an end is broken in a table, and lists stand where their script begins', async (t) => {
+  const { person, visitor, page } = await visitSite(t)
+  const row = `| a | b | ${'endless'.repeat(40)} | a sentence of several longer words |`
+  const text = `| A | B | C | D |\n|---|---|---|---|\n${row}\n\n- قائمة\n- ثانية\n\n> اقتباس`
+  await visitor.open(`#/t/${await threadSaying(person, text)}`)
+  await page.locator('.message.ai table').waitFor()
+  const { width } = (await page.locator('.message.ai td').nth(2).boundingBox())!
+  t.ok(width < 640, 'the word is broken')
+  const sides = `[...document.querySelectorAll('.message.ai :is(ul, blockquote)')].map((box) => {
+    const { paddingLeft, paddingRight, borderLeftWidth } = getComputedStyle(box)
+    return [paddingLeft === '0px', paddingRight !== '0px', borderLeftWidth === '0px']
+  })`
+  t.same(await page.evaluate(sides), [
+    [true, true, true],
+    [true, true, true]
+  ])
+})
+
+t.test('tags that only set text are read, and all others shown as they are written', async (t) => {
+  const text = 'H<sub>2</sub>O, 10<SUP>3</sup>,<br>a <kbd>key</kbd><br/><b>b</b> <sub onclick="x">c'
+  const shown =
+    'H<sub>2</sub>O, 10<SUP>3</sup>,<br>a <kbd>key</kbd><br/>&#60;b&#62;b&#60;/b&#62; &#60;sub onclick=&#34;x&#34;&#62;c'
+  t.same(whole(text), [`<p>${shown}</p>\n`])
+})
 
 t.test('a line that opens more quotes and lists than the library can read is shown as it is written', async (t) => {
   const shown = (text: string) => new GrowingMarkdown().blocks(text).join('\n')
