@@ -104,7 +104,9 @@ t.test('broken YAML is refused with its line and without its text', async (t) =>
   t.match(problem, /colloquy\.yaml, line \d+: this is not valid YAML/)
   t.notMatch(problem, /secret-text/)
   t.match(problemsOf(t, { yaml: 'server: *nowhere' }), [/colloquy\.yaml: an alias/])
-  refused(t, '- a\n- b', 'The configuration file must hold options by name.')
+  t.match(problemsOf(t, { yaml: '- a\n- b' }), [/colloquy\.yaml must hold options by name\.$/])
+  const cwd = t.testdir({ 'colloquy.yaml': Buffer.from('\ufeffserver: {}\n', 'utf16le') })
+  t.throws(() => loadConfig({ cwd, env: {} }), { message: /colloquy\.yaml is not text in UTF-8\.$/ })
 })
 
 t.test('an unknown key is refused with its path and the nearest valid key', async (t) => {

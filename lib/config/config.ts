@@ -1,5 +1,6 @@
 // The configuration: read once at start, where problems are reported as sentences. config/options.ts lists every
 // option, with its default and what goes wrong without it.
+import { isUtf8 } from 'node:buffer'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import * as v from 'valibot'
@@ -73,7 +74,7 @@ export function loadConfig(source: ConfigSource = {}): Config {
   const problems: string[] = []
   const used = new Set<string>()
   const options = withVariables(tree, env, '', problems, used)
-  if (!isTree(options)) throw new ConfigError(['The configuration file must hold options by name.'])
+  if (!isTree(options)) throw new ConfigError([`${file} must hold options by name.`])
   const names = override(options, { paths: pathsOf(Options, ''), flags: source, env, problems, used })
   const wrong = new Wrong(problems)
   checkKeys(Options, options, '', wrong)
@@ -324,12 +325,15 @@ function readFile(named: string | undefined, cwd: string): { file: string | null
 // A file is optional, but one that was named must exist.
 function readText(file: string, mustExist: boolean): string | null {
   try {
-    return readFileSync(file, 'utf8')
+    const bytes = readFileSync(file)
+    if (isUtf8(bytes)) return bytes.toString('utf8')
   } catch (error) {
     const code = codeOf(error) ?? String(error)
     if (code === 'ENOENT' && !mustExist) return null
     throw new ConfigError([`The configuration file ${file} cannot be read (${code}).`])
   }
+  // As PowerShell's `>` writes it.
+  throw new ConfigError([`${file} is not text in UTF-8.`])
 }
 
 function parseYaml(yaml: string, file: string): unknown {
