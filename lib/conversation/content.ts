@@ -22,13 +22,41 @@ const MEDIA = ['image', 'audio', 'video', 'file']
 
 /** Image, audio, video or file under the protocol's field names; null: none of these. Clients read no other names. */
 function mediaIn(block: JsonObject): JsonObject | null {
-  const { type, mimeType, image_url: image, input_audio: audio } = block
+  const { type, mimeType, image_url: image, input_audio: audio, file } = block
+  if (type === 'file' && isObject(file)) return fileIn(file)
   if (MEDIA.includes(String(type))) return typeof mimeType === 'string' ? { mime_type: mimeType, ...block } : block
   // OpenAI's form.
   const url = isObject(image) ? image.url : image
   if (type === 'image_url' && typeof url === 'string') return { type: 'image', url }
   if (type !== 'input_audio' || !isObject(audio)) return null
   return { type: 'audio', data: audio.data ?? null, mime_type: `audio/${audio.format ?? 'wav'}` }
+}
+
+/** OpenAI's form; null: it names one that its service keeps. */
+function fileIn({ file_data: data, filename }: JsonObject): JsonObject | null {
+  if (typeof data !== 'string') return null
+  const isAddress = /^(data:|https?:)/.test(data)
+  return { type: 'file', ...(isAddress ? { url: data } : { data }), ...(typeof filename === 'string' && { filename }) }
+}
+
+interface MediaFile {
+  /** Its data stand in it, or it is elsewhere. */
+  readonly url: string
+  readonly mediaType: string
+  readonly filename: string | null
+}
+
+/** Media as a file. null: it has neither an address nor data. */
+export function fileOf({ type, url, data, base64, mime_type, filename }: JsonObject): MediaFile | null {
+  const told = typeof mime_type === 'string' ? mime_type : type === 'file' ? 'application/octet-stream' : `${type}/*`
+  const about = { mediaType: told, filename: typeof filename === 'string' ? filename : null }
+  if (typeof url === 'string') return { ...about, url, mediaType: mediaTypeIn(url) ?? told }
+  const bytes = typeof data === 'string' ? data : base64
+  return typeof bytes === 'string' ? { ...about, url: `data:${told};base64,${bytes}` } : null
+}
+
+function mediaTypeIn(url: string): string | null {
+  return /^data:([^;,]+)/.exec(url)?.[1] ?? null
 }
 
 /** Blocks of provider-specific types are in the state only. */

@@ -6,6 +6,7 @@ import { asked, at, listIn, openSite, type Person, signIn, textIn } from '../fix
 import { scripted, startModel } from '../fixtures/model.ts'
 
 const CHAT = '/api/ai/chat'
+const off = { enabled: false }
 const site = await openSite(t)
 
 interface Chunk {
@@ -181,7 +182,6 @@ t.test('an open call is answered with its output, in the same message; a second 
   const model = await startModel()
   t.teardown(() => model.stop())
   const models = [{ name: 'fake', model: 'fake', base_url: model.baseUrl, api_key: 'none' }]
-  const off = { enabled: false }
   const person = await signIn(await openSite(t, { config: { models, memory: off, title: off, summarization: off } }))
   const id = crypto.randomUUID()
   const asking = { name: 'ask_user', args: '{"question":"Which colour?"}', id: 'call_colour' }
@@ -207,6 +207,63 @@ t.test('an open call is answered with its output, in the same message; a second 
   t.equal(textOf(replay), 'done')
   const shown = listIn((await person.get(`${CHAT}/${id}`)).body)
   t.match(shown.at(-1), { id: answer.id, parts: [{}, { state: 'output-available' }, {}, { type: 'text' }] })
+})
+
+t.test('what a user has sent beside words is shown again, by every protocol that shows what was said', async (t) => {
+  const person = await signIn(site)
+  const id = crypto.randomUUID()
+  const picture = { url: 'data:image/png;base64,aGk=', mediaType: 'image/png' }
+  const notes = { url: 'data:text/plain;base64,dGVh', mediaType: 'text/plain', filename: 'notes.txt' }
+  const parts = [{ type: 'file', ...picture }, { type: 'file', ...notes }, said('Look').parts[0]]
+  const given = { id, messages: [{ id: 'm1', role: 'user', parts }], trigger: 'submit-message' }
+  const { chunks } = chunksIn((await person.post(CHAT, given)).text)
+  const { run_id } = chunks[0]!.messageMetadata as { run_id: string }
+  t.match(listIn((await person.get(`${CHAT}/${id}`)).body)[0], { role: 'user', parts })
+
+  const page = (await person.get(`/api/agui/lead_agent?threadId=${id}`)).body
+  const sourceOf = ({ url: value, mediaType: mimeType }: typeof picture) => ({ type: 'url', value, mimeType })
+  t.match(listIn(page, 'messages')[0], {
+    parts: [
+      { type: 'image', source: sourceOf(picture) },
+      { type: 'document', source: sourceOf(notes) },
+      { type: 'text' }
+    ]
+  })
+  const connected = await person.post('/api/agui/lead_agent/connect', { threadId: id, runId: 'fresh' })
+  const media = chunksIn(connected.text).chunks.filter(({ type }) => type === 'CUSTOM')
+  t.match(media, [
+    { name: 'media', value: { messageId: 'm1', content: { type: 'image', url: picture.url } } },
+    { name: 'media', value: { messageId: 'm1', content: { type: 'file', url: notes.url, filename: 'notes.txt' } } }
+  ])
+
+  const items = (await person.get(`/v1/responses/resp_${run_id.replaceAll('-', '')}/input_items`)).body
+  t.match(listIn(items, 'data')[0], {
+    content: [
+      { type: 'input_image', image_url: picture.url },
+      { type: 'input_file', filename: 'notes.txt', file_data: notes.url },
+      { type: 'input_text' }
+    ]
+  })
+  const rpc = { jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: run_id } }
+  const task = (await person.post('/a2a/lead_agent', rpc, { headers: { 'a2a-version': '1.0' } })).body
+  t.match(listIn(task, 'result', 'history')[0], {
+    parts: [{ raw: 'aGk=', mediaType: 'image/png' }, { raw: 'dGVh', mediaType: 'text/plain' }, { text: 'Look' }]
+  })
+})
+
+t.test('a call that is none is shown again as its stream has shown it', async (t) => {
+  const model = await startModel()
+  t.teardown(() => model.stop())
+  const models = [{ name: 'main', provider: 'openai', base_url: model.baseUrl, api_key: 'k', model: 'fixture' }]
+  const person = await signIn(await openSite(t, { config: { models, memory: off, title: off } }))
+  const id = crypto.randomUUID()
+  const calls = [[{ name: 'current_time', args: '{bad', id: 'c1' }]]
+  const { chunks } = chunksIn((await send(person, id, scripted({ calls, text: 'After' }))).text)
+  const told = chunks.find(({ type }) => type === 'tool-input-error')
+  t.match(told, { toolCallId: 'c1', input: '{bad' })
+  const [, shown] = listIn((await person.get(`${CHAT}/${id}`)).body)
+  const { toolName, input, errorText } = told!
+  t.match(listIn(shown, 'parts')[1], { toolCallId: 'c1', state: 'output-error', toolName, input, errorText })
 })
 
 t.test('what an agent sends beside its answer is a source, or data by its name', async (t) => {

@@ -1,5 +1,6 @@
 // Tasks and their pieces in the words of Agent2Agent (A2A): a task as it stands, and what is added to it.
-import { isObject, type Json, type JsonObject, type Run, textOf } from '../../base/types.ts'
+import { isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
+import { fileOf, type Part, partsOf } from '../../conversation/content.ts'
 import { stopError } from '../../run/log/frame.ts'
 import type { Ended, Piece } from '../pieces.ts'
 import { formOf } from '../form.ts'
@@ -155,7 +156,15 @@ function messagesOf({ run_id, kwargs, metadata, ...run }: Run, taskId: string): 
     contextId: contextOf({ run_id, kwargs, metadata, ...run }),
     taskId,
     role: 'ROLE_USER',
-    // Messages are checked when their run is made.
-    parts: [{ text: textOf((content ?? '') as string | Json[]) }]
+    parts: partsOf({ content: content ?? '' }).flatMap(saidPart)
   }))
+}
+
+function saidPart(part: Part): JsonObject[] {
+  if (part.type !== 'media') return [{ text: part.text }]
+  const file = fileOf(part.content)
+  if (!file) return []
+  const { url, mediaType } = file
+  const raw = /^data:[^,]*;base64,/.exec(url)?.[0]
+  return [{ ...(raw === undefined ? { url } : { raw: url.slice(raw.length) }), mediaType }]
 }

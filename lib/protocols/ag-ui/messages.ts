@@ -1,5 +1,6 @@
 // A conversation as TanStack's pages load it: its messages, whose parts are what their stream has shown of them.
-import { type Json, type JsonObject, textOf } from '../../base/types.ts'
+import type { Json, JsonObject } from '../../base/types.ts'
+import { fileOf, partsOf } from '../../conversation/content.ts'
 import { type Part, partsOfMessages } from '../parts.ts'
 
 interface Message {
@@ -13,17 +14,22 @@ export function pageMessages(messages: readonly JsonObject[]): JsonObject[] {
   const shown: Message[] = []
   for (const { id = null, type, ...message } of messages) {
     if (type === 'tool') addResult(shown, partsOfMessages([{ id, type, ...message }]))
-    if (type === 'human') shown.push({ id, role: 'user', parts: textParts(message.content ?? '') })
+    if (type === 'human') shown.push({ id, role: 'user', parts: askedParts(message.content ?? '') })
     if (type === 'ai')
       shown.push({ id, role: 'assistant', parts: partsOfMessages([{ id, type, ...message }]).flatMap(shownOf) })
   }
   return shown.filter(({ parts }) => parts.length > 0).map((message) => ({ ...message }))
 }
 
-function textParts(content: Json): JsonObject[] {
-  // As messages are stored: a text, or a list of blocks.
-  const text = textOf(content as string | Json[])
-  return text === '' ? [] : [{ type: 'text', content: text }]
+function askedParts(content: Json): JsonObject[] {
+  return partsOf({ content }).flatMap((part): JsonObject[] => {
+    if (part.type !== 'media') return [{ type: 'text', content: part.text }]
+    const file = fileOf(part.content)
+    if (!file) return []
+    const { url: value, mediaType: mimeType } = file
+    const kind = /^(image|audio|video)\//.exec(mimeType)?.[1] ?? 'document'
+    return [{ type: kind, source: { type: 'url', value, mimeType } }]
+  })
 }
 
 function shownOf(part: Part): JsonObject[] {

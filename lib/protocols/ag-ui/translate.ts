@@ -1,6 +1,7 @@
 // A run as events of AG-UI, in both of its dialects: 1.0, and that of 0.0.59, which knows no cancelled outcome.
 import { type Interrupt, type Json, type JsonObject, type Run, textOf } from '../../base/types.ts'
 import { textOr } from '../../base/json.ts'
+import { partsOf } from '../../conversation/content.ts'
 import { userQuestions } from '../client-tools.ts'
 import type { Translation } from '../feed.ts'
 import { JsonText } from '../json-text.ts'
@@ -99,13 +100,18 @@ function events(run: Run, part: Part, texts: Set<string>, dialect: Dialect): Jso
     case 'data':
       return [{ type: 'CUSTOM', name: part.name, value: part.data }]
     case 'media':
-      return [{ type: 'CUSTOM', name: 'media', value: { messageId: part.message, content: part.content } }]
+      return [mediaEvent(part.message, part.content)]
     case 'end':
       return [ending(part.end, dialect)]
     case 'message':
     case 'asked':
       return []
   }
+}
+
+/** No event of a message has anything but words. */
+function mediaEvent(messageId: string, content: JsonObject): JsonObject {
+  return { type: 'CUSTOM', name: 'media', value: { messageId, content } }
 }
 
 function resultEvent({ metadata }: Run, { message, id, text }: Part & { readonly type: 'result' }): JsonObject {
@@ -122,10 +128,12 @@ function inputEvents(run: Run): JsonObject[] {
   return begunWith(run).flatMap(({ id, content }) => {
     // As messages are stored: a text, or a list of blocks.
     const delta = textOf(content as string | Json[])
+    const media = partsOf({ content }).flatMap((part) => (part.type === 'media' ? [mediaEvent(id, part.content)] : []))
     const said: JsonObject[] = [
       { type: 'TEXT_MESSAGE_START', messageId: id, role: 'user' },
       ...(delta === '' ? [] : [{ type: 'TEXT_MESSAGE_CONTENT', messageId: id, delta }]),
-      { type: 'TEXT_MESSAGE_END', messageId: id }
+      { type: 'TEXT_MESSAGE_END', messageId: id },
+      ...media
     ]
     for (const event of said) inputs.add(event)
     return said

@@ -1,9 +1,8 @@
 // A thread's state as the AI SDK's UI messages, with the ids that its streams have.
 import { objectsIn, textOr } from '../../base/json.ts'
 import type { Interrupt, Json, JsonObject, Run } from '../../base/types.ts'
-import { partsOf } from '../../conversation/content.ts'
+import { fileOf, partsOf } from '../../conversation/content.ts'
 import { approvalId, reviewsOf } from '../reviews.ts'
-import { fileOf } from './translate.ts'
 
 interface UiMessage {
   readonly id: string
@@ -36,6 +35,7 @@ export function uiMessages(conversation: Conversation): UiMessage[] {
       const last = answerOf(shown, conversation, message, textOr(message.run_id) ?? (at > asked ? newest : null))
       last.parts.push({ type: 'step-start' }, ...answerParts(message))
       for (const call of objectsIn(message.tool_calls)) last.parts.push(toolPart(tools, call))
+      for (const call of objectsIn(message.invalid_tool_calls)) last.parts.push(invalidPart(call))
     }
   }
   for (const question of questions) {
@@ -68,7 +68,9 @@ function answerParts(message: JsonObject): JsonObject[] {
   return partsOf(message).flatMap((part): JsonObject[] => {
     if (part.type !== 'media') return [{ type: part.type, text: part.text, state: 'done' }]
     const file = fileOf(part.content)
-    return file ? [{ type: 'file', ...file }] : []
+    if (!file) return []
+    const { filename, ...about } = file
+    return [{ type: 'file', ...about, ...(filename !== null && { filename }) }]
   })
 }
 
@@ -77,6 +79,11 @@ function toolPart(tools: Map<string, JsonObject>, { id, name, args }: JsonObject
   const part: JsonObject = { type: 'dynamic-tool', state: 'input-available', ...about }
   tools.set(String(id), part)
   return part
+}
+
+/** Nobody runs it. */
+function invalidPart({ error, ...call }: JsonObject): JsonObject {
+  return { ...toolPart(new Map(), call), state: 'output-error', errorText: wordsOf(error) }
 }
 
 function addResult(

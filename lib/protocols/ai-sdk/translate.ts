@@ -1,6 +1,7 @@
 // A run as the AI SDK's UI message stream, v1: one message, which grows by chunks.
 import { clientToolNames } from '../../agent/client-context.ts'
 import { isObject, type Interrupt, type Json, type JsonObject, type Run } from '../../base/types.ts'
+import { fileOf } from '../../conversation/content.ts'
 import type { Translation } from '../feed.ts'
 import { JsonText } from '../json-text.ts'
 import { type Call, type End, endingParts, NO_PARTS, type Part, partsIn, type PartState, tokensOf } from '../parts.ts'
@@ -126,20 +127,7 @@ function resultChunk({ id, content, text, isError }: Part & { readonly type: 're
 /** The client shows files by their address; data stand in one. */
 function fileChunk(content: JsonObject): JsonObject[] {
   const file = fileOf(content)
-  return file ? [{ type: 'file', ...file }] : []
-}
-
-/** null: it has neither an address nor data. */
-export function fileOf({ type, url, data, base64, mime_type }: JsonObject): { url: string; mediaType: string } | null {
-  const mediaType =
-    typeof mime_type === 'string' ? mime_type : type === 'file' ? 'application/octet-stream' : `${type}/*`
-  if (typeof url === 'string') return { url, mediaType: mediaTypeIn(url) ?? mediaType }
-  const bytes = typeof data === 'string' ? data : base64
-  return typeof bytes === 'string' ? { url: `data:${mediaType};base64,${bytes}`, mediaType } : null
-}
-
-function mediaTypeIn(url: string): string | null {
-  return /^data:([^;,]+)/.exec(url)?.[1] ?? null
+  return file ? [{ type: 'file', url: file.url, mediaType: file.mediaType }] : []
 }
 
 const NAME = /^[\w-]{1,64}$/

@@ -80,7 +80,9 @@ function partsOf(content: Json | undefined, isAnswer: boolean): JsonObject[] {
       return [isAnswer ? { type: 'output_text', text, annotations: [] } : { type: 'input_text', text }]
     if (type === 'image_url' && isObject(image_url))
       return [{ type: 'input_image', image_url: image_url.url ?? null, detail: image_url.detail ?? 'auto' }]
-    return type === 'file' && isObject(file) ? [{ type: 'input_file', filename: file.filename ?? null }] : []
+    if (type !== 'file' || !isObject(file)) return []
+    const { filename = null, file_data } = file
+    return [{ type: 'input_file', filename, ...(file_data !== undefined && { file_data }) }]
   })
 }
 
