@@ -1,6 +1,7 @@
 // Closes the records of a run, whatever has ended it: readers see the end, the history has it, and the state is one that
 // the next run can start from.
 import type { NewJob, Op, Settlement } from '../store/store.ts'
+import { systemAssistantId } from '../thread/assistants.ts'
 import type { TitleOptions } from '../thread/title.ts'
 import { NO_TOTALS, type Run, timestamp } from '../base/types.ts'
 import { Kind } from './log/frame.ts'
@@ -132,7 +133,7 @@ function rowOf(
   known: Pick<Settlement, Known>,
   { totals, usage }: Taken
 ): Settlement {
-  const { run_id, thread_id, user_id, assistant_id } = run
+  const { run_id, thread_id, user_id } = run
   return {
     run_id,
     thread_id,
@@ -147,11 +148,18 @@ function rowOf(
     first_human_message: known.first_human_message,
     last_ai_message: known.last_ai_message,
     now: timestamp(),
-    usage: { user_id, agent: assistant_id ?? graphOf(run), models: usage.list(known.model_name) },
+    usage: { user_id, agent: agentOf(run), models: usage.list(known.model_name) },
     jobs: jobsAfter(run, end),
     // The only spread, and last: members behind one are added one by one, which costs more than the rest of the end.
     ...totals
   }
+}
+
+/** Who answers, as usage counts it: somebody's own assistant by its id, everybody's by the name of its graph, as people know it. */
+function agentOf(run: Run): string | null {
+  const graph = graphOf(run)
+  const isEverybodys = graph !== null && run.assistant_id === systemAssistantId(graph)
+  return isEverybodys ? graph : (run.assistant_id ?? graph)
 }
 
 /** Metadata that is sent of a run that is gone, in characters. */

@@ -1,7 +1,9 @@
 // What runs have taken, as everybody is shown it: administrators all of it, users their own, as JSON and as CSV.
 import t, { type Test } from 'tap'
+import { systemAssistantId } from '../../lib/thread/assistants.ts'
 import { command } from '../fixtures/child.ts'
-import { at, openSite, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { at, listIn, openSite, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import { graphSite } from '../fixtures/graphs.ts'
 import { scripted, startModel } from '../fixtures/model.ts'
 import { starts } from '../fixtures/starts.ts'
 
@@ -32,6 +34,11 @@ async function priced(t: Test) {
   const admin = new Person(site.url)
   await admin.post(`${AUTH}/initialize`, { email: 'boss@example.com', password: PASSWORD })
   return { site, model, admin, ann: await signIn(site, 'ann') }
+}
+
+const runOf = (assistant_id: string) => {
+  const input = { messages: [{ role: 'user', content: 'hi' }] }
+  return { path: '/api/runs/wait', body: { input, assistant_id } }
 }
 
 function ask(person: Person, script: Parameters<typeof scripted>[0], model_name = 'big') {
@@ -80,11 +87,39 @@ t.test(
   'a run counts for the agent that answers, by whichever protocol it comes and whether it names one or not',
   async (t) => {
     const { ann } = await priced(t)
-    const all = starts(scripted({ usage: [usage(5, 5)] }))
-    for (const { path, body } of all) t.equal((await ann.post(path, body)).status, 200, path)
-    const byAgent = async () => (await ann.get(`${AUTH}/usage?group_by=agent`)).body
-    await until(async () => at(await byAgent(), 'total', 'runs') === all.length, 'all to have ended')
-    t.match(await byAgent(), { rows: [{ agent: 'lead_agent', runs: all.length, total_tokens: 10 * all.length }] })
+    const graphs = { drawing: 'graph', other: 'graph' }
+    const { person } = await graphSite(t, { graphs })
+    const own = await person.post('/api/assistants', { graph_id: 'drawing' })
+    const { assistant_id } = own.body as { assistant_id: string }
+    const cases = [
+      { of: ann, all: starts(scripted({ usage: [usage(5, 5)] })), rows: [{ agent: 'lead_agent', total_tokens: 110 }] },
+      // By the name of its graph, by whichever id it is called.
+      {
+        of: person,
+        all: [...starts('hi', 'drawing'), runOf(systemAssistantId('drawing'))],
+        rows: [{ agent: 'drawing' }]
+      },
+      {
+        of: person,
+        all: [runOf(assistant_id)],
+        rows: [
+          { agent: assistant_id, runs: 1 },
+          { agent: 'drawing', runs: 12 }
+        ]
+      }
+    ]
+    for (const { of, all, rows } of cases) {
+      const byAgent = async () => (await of.get(`${AUTH}/usage?group_by=agent`)).body
+      const before = Number(at(await byAgent(), 'total', 'runs'))
+      for (const { path, body } of all) t.equal((await of.post(path, body)).status, 200, path)
+      await until(async () => at(await byAgent(), 'total', 'runs') === before + all.length, 'all to have ended')
+      const found = [...listIn(await byAgent(), 'rows')]
+      t.match(
+        found.sort((one, two) => textIn(one, 'agent').localeCompare(textIn(two, 'agent'))),
+        rows
+      )
+      t.equal(found.length, rows.length)
+    }
   }
 )
 
