@@ -11,6 +11,7 @@ import { messageOf } from '../../base/errors.ts'
 import { backoffMs, unlessAborted, withTimeout } from '../../base/waiting.ts'
 import type { JsonObject } from '../../base/types.ts'
 import type { Egress } from './egress.ts'
+import { withBounds } from './message-bounds.ts'
 import { secretsIn, withoutSecrets } from './secrets.ts'
 import type { McpOAuth, McpServerConfig } from './command-policy.ts'
 
@@ -118,7 +119,7 @@ export class McpConnection {
     this.#set('connecting')
     // Not before there is a server: it is a seventh of what a gateway would load, and most have none.
     const { Client, SdkError, SdkErrorCode } = await import('@modelcontextprotocol/client')
-    const transport = await this.#transport()
+    const transport = withBounds(await this.#transport())
     this.#stop.signal.throwIfAborted()
     const client = new Client(
       { name: 'colloquy', version: '1' },

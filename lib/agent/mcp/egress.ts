@@ -9,6 +9,7 @@ import { JsonShape } from '../../base/json.ts'
 import { Networks } from '../../base/networks.ts'
 import { traceHeaders } from '../../base/tracing.ts'
 import { headOf } from '../http/post.ts'
+import { checkValues, LINE_FEED, LinePace, MESSAGE_BYTES, partOfTurn } from './message-bounds.ts'
 
 /** Ranges that are not public, or are answered by the host of a virtual machine. */
 const CLOSED_4 = listOf([
@@ -39,17 +40,9 @@ type Resolve = (host: string) => Promise<readonly string[]>
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 /** Statuses without a body. */
 const EMPTY: ReadonlySet<number> = new Set([204, 205, 304])
-/** Maximum bytes of one message, as over stdio. */
-export const MESSAGE_BYTES = 16 << 20
-/** Maximum values of one: each costs more than its bytes to parse and to check. Twenty thousand plain tools have as many. */
-const MESSAGE_VALUES = 110_000
+/** What a line of an unfinished event takes besides its bytes. */
+const LINE_BYTES = 64
 
-/** @throws Error for a message with too many values */
-export function checkValues({ values }: JsonShape): void {
-  if (values > MESSAGE_VALUES) throw new Error(`A message of more than ${MESSAGE_VALUES} values`)
-}
-
-const LINE_FEED = 0x0a
 const CARRIAGE_RETURN = 0x0d
 
 export class Egress {
@@ -168,9 +161,10 @@ function bodyOf(answer: IncomingMessage): ReadableStream<Uint8Array> {
   return Readable.toWeb(bounded) as ReadableStream<Uint8Array>
 }
 
-/** Aborts a response that is too large to buffer: as a whole, or one event of an event stream. */
+/** Aborts a response that is too large to buffer: as a whole, or one event of an event stream, whose lines come at a pace. */
 class BoundedMessages extends Transform {
   readonly #isOfEvents: boolean
+  readonly #pace = new LinePace()
   #shape = new JsonShape()
   #bytes = 0
   #isLineBegun = false
@@ -180,13 +174,26 @@ class BoundedMessages extends Transform {
     this.#isOfEvents = isOfEvents
   }
 
-  override _transform(chunk: Buffer, _encoding: string, done: (error: Error | null, chunk?: Buffer) => void): void {
-    try {
-      if (this.#isOfEvents) this.#countEvents(chunk)
-      else this.#count(chunk)
-      done(null, chunk)
-    } catch (error) {
-      done(error instanceof Error ? error : new Error(String(error)))
+  override _transform(chunk: Buffer, _encoding: string, done: (error: Error | null) => void): void {
+    const passed = this.#isOfEvents ? this.#passLines(chunk) : this.#pass(chunk)
+    passed.then(
+      () => done(null),
+      (error) => done(error instanceof Error ? error : new Error(String(error)))
+    )
+  }
+
+  async #pass(chunk: Buffer): Promise<void> {
+    this.#count(chunk)
+    this.push(chunk)
+  }
+
+  async #passLines(chunk: Buffer): Promise<void> {
+    for (let rest = chunk; rest.length > 0; ) {
+      const { part, lines } = partOfTurn(rest)
+      this.#countEvents(part)
+      this.push(part)
+      rest = rest.subarray(part.length)
+      if (lines > 0) await this.#pace.took(lines)
     }
   }
 
@@ -201,6 +208,7 @@ class BoundedMessages extends Transform {
   #countEvents(chunk: Buffer): void {
     let from = 0
     for (const [at, byte] of chunk.entries()) {
+      if (byte === LINE_FEED) this.#bytes += LINE_BYTES
       if (byte === LINE_FEED && !this.#isLineBegun) {
         this.#count(chunk.subarray(from, at))
         this.#bytes = 0

@@ -7,7 +7,7 @@ import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
 import { endGroup, processGroups } from '../../base/process-groups.ts'
 import { drained, withTimeout } from '../../base/waiting.ts'
 import { JsonShape } from '../../base/json.ts'
-import { checkValues, MESSAGE_BYTES } from './egress.ts'
+import { checkValues, LINE_FEED, LinePace, MESSAGE_BYTES, partOfTurn } from './message-bounds.ts'
 import { withoutSecrets } from './secrets.ts'
 import { warnUnexpected } from '../../base/errors.ts'
 
@@ -26,7 +26,6 @@ type ServerProcess = ChildProcessByStdio<Writable, Readable, Readable>
 const GRACE_MS = 2_000
 /** Consecutive non-JSON lines before giving up; a few may be a greeting. */
 const GARBAGE_LINES = 100
-const NEWLINE = 0x0a
 /** Time to read remaining output after the exit, in ms. */
 const DRAIN_MS = 500
 /** Characters of stderr to show; more are kept, so that a secret is never cut before redaction. */
@@ -41,6 +40,7 @@ export class StdioTransport implements Transport {
   /** Chunks of an incomplete line, joined only once, so that a long line costs linear time. */
   #begun: Buffer[] = []
   #begunBytes = 0
+  readonly #pace = new LinePace()
   #process: ServerProcess | null = null
   #ended: Promise<void> = Promise.resolve()
   #garbage = 0
@@ -72,7 +72,7 @@ export class StdioTransport implements Transport {
     heard.then(() => this.#over(server)).catch(warnUnexpected)
     server.on('error', (error) => this.onerror?.(error))
     server.stdin.on('error', (error) => this.onerror?.(error))
-    server.stdout.on('data', (bytes: Buffer) => this.#take(bytes))
+    server.stdout.on('data', (bytes: Buffer) => this.#takeInTurns(server.stdout, bytes))
     server.stderr.setEncoding('utf8').on('data', (text: string) => {
       this.#words = (this.#words + text).slice(-HEARD_MAX)
     })
@@ -107,9 +107,22 @@ export class StdioTransport implements Transport {
     )
   }
 
+  /** What is too much for this turn is put back. */
+  #takeInTurns(stdout: Readable, bytes: Buffer): void {
+    const { part, lines } = partOfTurn(bytes)
+    this.#take(part)
+    if (lines === 0 || this.#failure !== null) return
+    stdout.pause()
+    if (part.length < bytes.length) stdout.unshift(bytes.subarray(part.length))
+    this.#pace
+      .took(lines)
+      .then(() => stdout.resume())
+      .catch(warnUnexpected)
+  }
+
   #take(bytes: Buffer): void {
     let from = 0
-    for (let at = bytes.indexOf(NEWLINE); at >= 0 && this.#failure === null; at = bytes.indexOf(NEWLINE, from)) {
+    for (let at = bytes.indexOf(LINE_FEED); at >= 0 && this.#failure === null; at = bytes.indexOf(LINE_FEED, from)) {
       const line = Buffer.concat([...this.#begun, bytes.subarray(from, at)])
       this.#begun = []
       this.#begunBytes = 0
