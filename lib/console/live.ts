@@ -69,6 +69,13 @@ document.addEventListener('visibilitychange', () => {
   else if (isWanted && !socket) void connect()
 })
 
+// What hangs is told at once, and not when the next sign is late.
+addEventListener('offline', () => {
+  if (!socket) return
+  drop('The device is offline')
+  again(1000)
+})
+
 /** A run's stream over the WebSocket, as if it were the answer to the request. `send`: the same request over HTTP. */
 export async function liveStream(
   method: string,

@@ -105,7 +105,28 @@ export class Outbox {
     const message = humanMessage(text, extras)
     // Behind a message that has not left.
     if (!active.value || unloaded.length > 0) return this.#hold(message, choice, unloaded)
-    await (isForNow ? queue.steer(message, choice) : queue.add(message, choice))
+    if (isForNow) return queue.steer(message, choice)
+    await this.#enqueue({
+      key: newId(),
+      message,
+      body: queue.startOf(message, choice),
+      isFollowed: false,
+      choice
+    })
+  }
+
+  /** Keeps the message until the server has it. Where the network is lost it waits, and is sent under its key. */
+  async #enqueue(one: Unsent & { readonly body: object }): Promise<void> {
+    const { threadId, queue } = this.#target
+    putUnsent(threadId, one)
+    try {
+      await queue.add(one.body, one.key)
+    } catch (error) {
+      if (!(error instanceof ApiError)) return
+      dropUnsent(threadId, one.key)
+      throw error
+    }
+    dropUnsent(threadId, one.key)
   }
 
   async #hold(message: Message, choice: Choice, unloaded: readonly File[]): Promise<void> {

@@ -45,17 +45,21 @@ export class Queue {
     if (runs && this.#active.value !== null) this.take(runs, this.#active.value)
   }
 
-  /** Queues a message behind everything that waits already. */
-  async add(message: Message, choice: Choice): Promise<void> {
+  /** The start of a message that goes behind everything that waits already. */
+  startOf(message: Message, choice: Choice): object {
     const parent_run = this.runs.value.at(-1)?.run_id ?? this.#active.value
-    const body = {
+    return {
       input: { messages: [message] },
       multitask_strategy: 'enqueue',
       metadata: { parent_run },
       on_disconnect: 'continue',
       ...membersOf(choice)
     }
-    await colloquy.request('POST', this.#path, { body, headers: { 'Idempotency-Key': newId() } })
+  }
+
+  /** Queues what `startOf` has made. */
+  async add(body: object, key: string): Promise<void> {
+    await colloquy.request('POST', this.#path, { body, headers: { 'Idempotency-Key': key } })
     await this.refresh()
   }
 
@@ -68,7 +72,7 @@ export class Queue {
       await colloquy.send('POST', `${this.#path}/${runId}/input`, { body: { messages: [message] } })
     } catch (error) {
       if (error instanceof ApiError && error.status !== 409 && error.status !== 404) throw error
-      await this.add(message, choice)
+      await this.add(this.startOf(message, choice), newId())
     } finally {
       this.steering.value = this.steering.value.filter((one) => one !== message)
     }

@@ -72,6 +72,30 @@ browserTest('what another client has queued comes into the composer whole, and i
   t.equal(await link.getAttribute('href'), `/api/threads/${threadId}/artifacts${file.path}`)
 })
 
+browserTest('what is queued without a network waits, also over a reload, and is queued once', async (t) => {
+  const { person, visitor, page } = await visitSite(t)
+  visitor.expect(/ERR_FAILED/)
+  await visitor.open()
+  await visitor.say('/demo deltas=100000 rate=20')
+  await visitor.hasWords('w0003')
+  const threadId = await visitor.threadId()
+  const isStart = (url: URL) => url.pathname.endsWith('/runs')
+  await page.route(isStart, (route) => (route.request().method() === 'POST' ? route.abort() : route.fallback()))
+  await visitor.say('said in a tunnel')
+  const waiting = page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
+  await waiting.filter({ hasText: 'not sent yet' }).getByText('said in a tunnel').waitFor()
+  t.equal(await page.inputValue('#composer'), '')
+  await page.reload()
+  await waiting.filter({ hasText: 'not sent yet' }).getByText('said in a tunnel').waitFor()
+  await page.unroute(isStart)
+  await waiting.filter({ hasText: 'Send now' }).getByText('said in a tunnel').waitFor()
+  await waiting.filter({ hasText: 'not sent yet' }).waitFor({ state: 'detached' })
+  t.equal(listIn((await person.get(`/api/threads/${threadId}/runs`)).body).length, 2)
+  await page.keyboard.press('Escape')
+  await visitor.hasWords('You said')
+  await visitor.answered()
+})
+
 browserTest('a stopped answer is marked and goes on from its half, as one message', async (t) => {
   const { visitor, page } = await visitSite(t)
   await visitor.open()
@@ -102,6 +126,20 @@ browserTest('who comes back to a growing answer finds where it was left, and how
   const left = await page.locator('.left-off').getAttribute('data-left')
   t.match(left, /^\d+ words came while you were away$/)
   t.equal(await visitor.lastAnswer(), demoText(300), 'the words are as they were')
+})
+
+browserTest('a device that is offline is said at once, whatever hangs', async (t) => {
+  const { visitor, page, context } = await visitSite(t, { config: { streams: { heartbeat_ms: 60_000 } } })
+  visitor.expect(/net::ERR_|WebSocket/)
+  await visitor.open()
+  await visitor.say('/demo deltas=100000 rate=20')
+  await visitor.hasWords('w0003')
+  await context.setOffline(true)
+  await page.locator('.lost').getByText('You are offline').waitFor()
+  await context.setOffline(false)
+  await page.locator('.lost').waitFor({ state: 'detached' })
+  await page.keyboard.press('Escape')
+  await visitor.answered()
 })
 
 browserTest('offline, and a server that is not ready, are told apart', async (t) => {

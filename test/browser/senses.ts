@@ -328,6 +328,12 @@ for (const [width, height] of [
       ),
       true
     )
+    // What failed is said in lines, beside what can be done or above it.
+    await visitor.say('fail')
+    const failure = page.locator('.failure')
+    await failure.waitFor()
+    const widths = await Promise.all([failure, failure.locator('span')].map(async (box) => (await box.boundingBox())!))
+    t.ok(widths[1]!.width > widths[0]!.width / 2, 'a failure has room for its words')
     const fits = async (what: string) => {
       const box = page.locator('dialog[open]')
       await box.waitFor()
