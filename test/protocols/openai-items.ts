@@ -2,15 +2,58 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { PERMISSIONS } from '../../lib/base/accounts.ts'
+import { responses } from '../../lib/protocols/openai/translate.ts'
+import { Kind } from '../../lib/run/log/frame.ts'
 import { at, listIn, openSite, Person, signIn, textIn } from '../fixtures/gateway.ts'
 import { graphSite } from '../fixtures/graphs.ts'
 import { programOf } from '../fixtures/program.ts'
+import { aStoredRun } from '../fixtures/run-log.ts'
 
 const WEATHER = { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } }
 const CALL = '/demo rate=0 deltas=3 tool=get_weather args={"city":"Paris"}'
 const config = { memory: { enabled: false }, title: { enabled: false } }
 
 type Item = Record<string, unknown>
+
+t.test('a call that an earlier attempt has made gets its result, whatever else was cut there', async (t) => {
+  const tool_call_chunks = [{ index: 0, id: 'c', name: 'look', args: '{}' }]
+  const chunk = (id: string, more: object) => [{ type: 'AIMessageChunk', id, content: '', ...more }, {}]
+  const attempt = { kind: Kind.metadata, data: {} }
+  const said = [
+    chunk('asking', { tool_call_chunks }),
+    chunk('asking', { chunk_position: 'last' }),
+    // Beside it, of another branch.
+    chunk('cut', { content: 'half' }),
+    attempt,
+    chunk('again', { content: 'whole' }),
+    [{ type: 'tool', id: 't', tool_call_id: 'c', content: 'found' }, {}],
+    chunk('again', { content: ' words', chunk_position: 'last' })
+  ]
+  const run = { ...aStoredRun({ run_id: randomUUID() }), status: 'success' } as const
+  let state = responses.initial
+  const events: unknown[] = []
+  for (const [n, one] of [attempt, ...said].entries()) {
+    const { kind, data } = 'kind' in one ? one : { kind: Kind.messages, data: one }
+    const bytes = Buffer.from(
+      `event: ${kind === Kind.messages ? 'messages' : 'metadata'}\ndata: ${JSON.stringify(data)}\n\n`
+    )
+    const step = responses.frame(run, state, { n, epoch: 1, kind, bytes }, null)
+    state = step.state
+    events.push(...step.events)
+  }
+  events.push(...responses.end(run, state, { epoch: 1, n: 99 }))
+  const done = events
+    .map((event) => JSON.parse(String(at(event, 'json'))))
+    .filter(({ type }) => /item\.done/.test(type))
+  t.match(
+    done.map(({ item: { type, status, output } }) => [type, status, output]),
+    [
+      ['message', 'incomplete'],
+      ['mcp_call', 'completed', 'found'],
+      ['message', 'completed']
+    ]
+  )
+})
 
 const typesOf = (items: readonly unknown[]) => items.map((item) => textIn(item, 'type'))
 const idOf = (thread: string) => `conv_${thread.replaceAll('-', '')}`

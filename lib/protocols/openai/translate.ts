@@ -71,8 +71,9 @@ export const responses: Translation<ResponseState, ResponseEvent> = {
     const { state: told, events } = pieces.frame(run, state.told, frame, values)
     const writer = new Writer(run, { ...state, told })
     const said = frame.kind === Kind.values ? behindAnswers(events, keptOf(run).answers) : events
-    // Another attempt says in other messages what was cut.
-    if (told.parts.dropped > state.told.parts.dropped) writer.close('incomplete')
+    // Another attempt says in other messages what was cut. Calls of whole ones may still get their results.
+    const isCut = told.parts.dropped > state.told.parts.dropped
+    if (isCut && !told.parts.open.has(state.growing?.message ?? '')) writer.closeGrowing('incomplete')
     for (const piece of said) writer.write(piece)
     return writer.done()
   },
@@ -149,15 +150,15 @@ class Writer {
   }
 
   /** Nothing of an open item follows. */
-  close(status: 'completed' | 'incomplete'): void {
-    this.#closeGrowing(status)
+  #closeAll(status: 'completed' | 'incomplete'): void {
+    this.closeGrowing(status)
     for (const [id] of this.#state.calling) this.#closeCall(id, { status, output: null, error: null })
   }
 
   #end(ended: Ended): void {
     const { failure, usage } = ended
     const { status, error = null } = endOf(ended.run, failure)
-    this.close(status === 'completed' ? 'completed' : 'incomplete')
+    this.#closeAll(status === 'completed' ? 'completed' : 'incomplete')
     if (asks(ended.run) && !this.#state.hasClientCall) this.#ask(ended)
     const output = this.#state.items.filter((item) => item !== null)
     const response = responseOf(ended.run, { status, error, usage, output })
@@ -174,7 +175,7 @@ class Writer {
   #ask({ questions }: Ended): void {
     const text = this.#state.question ?? formOf(questions).message
     this.#grow('message', `ask_${this.#run.run_id}`, text)
-    this.#closeGrowing('completed')
+    this.closeGrowing('completed')
   }
 
   #emit(type: string, fields: JsonObject): void {
@@ -195,7 +196,7 @@ class Writer {
   }
 
   #openGrowing(type: Growing['type'], message: string): Growing {
-    this.#closeGrowing('completed')
+    this.closeGrowing('completed')
     const id = this.#idOf(type === 'message' ? 'msg' : 'rs', message)
     const item: JsonObject = type === 'message' ? { role: 'assistant', content: [] } : { summary: [], content: [] }
     const index = this.#open({ id, type, status: 'in_progress', ...item })
@@ -212,7 +213,7 @@ class Writer {
     return part === 1 ? whole : `${whole}_${part}`
   }
 
-  #closeGrowing(status: 'completed' | 'incomplete'): void {
+  closeGrowing(status: 'completed' | 'incomplete'): void {
     const { growing } = this.#state
     if (!growing) return
     const { type, id, index } = growing
@@ -229,7 +230,7 @@ class Writer {
   // -------------------------------------------------------------------------------------------- calls
 
   #call(id: string, name: string, args: Json): void {
-    this.#closeGrowing('completed')
+    this.closeGrowing('completed')
     const text = JSON.stringify(args)
     if (clientToolNames(this.#run.kwargs).includes(name)) return this.#clientCall(id, name, text)
     const item = { id: this.#idOf('mcp', id), type: 'mcp_call', server_label: SERVER, name, approval_request_id: null }
