@@ -9,7 +9,7 @@ import { GraphEventMapper } from '../../lib/langgraph/server-agent/event-mapper.
 import { EventStreamParser } from '../../lib/langgraph/server-agent/server-thread.ts'
 import { readRef } from '../../lib/langgraph/server-agent/checkpoint-ref.ts'
 import { AgentError, type AgentInput, type Sink } from '../../lib/agent/runtime.ts'
-import type { Json } from '../../lib/base/types.ts'
+import type { Json, JsonObject } from '../../lib/base/types.ts'
 import { openSite, signIn } from '../fixtures/gateway.ts'
 import { type ScriptedCall, scripted, startModel } from '../fixtures/model.ts'
 
@@ -100,6 +100,7 @@ t.test('a run whose model says nothing without an end is over when its time is',
 /** A graph whose messages go to a run that takes everything. */
 function mapped(limits = { characters: 1_000_000, calls: 16 }): {
   readonly hear: (message: Json) => void
+  readonly see: (values: JsonObject) => void
   readonly records: () => number
 } {
   let records = 0
@@ -110,6 +111,7 @@ function mapped(limits = { characters: 1_000_000, calls: 16 }): {
   return {
     hear: (message) =>
       void mapper.part({ mode: 'messages', namespace: [], data: [message, { langgraph_node: 'n' }], id: null }),
+    see: (values) => void mapper.part({ mode: 'values', namespace: [], data: values, id: null }),
     records: () => records
   }
 }
@@ -136,6 +138,14 @@ t.test('and one that begins messages without an end in one step', async (t) => {
     for (let k = 0; ; k++) hear(piece(`m${k}`, 'x'))
   }, /more than 4096 messages in one step/)
   t.equal(records(), 4096)
+})
+
+t.test('and one whose states have ever more channels', async (t) => {
+  const { see } = mapped()
+  t.throws(() => {
+    for (let k = 0; k < 10_000; k += 100)
+      see(Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`channel${k + n}`, 'x'])))
+  }, /more than 4096 channels/)
 })
 
 // ------------------------------------------------------------------------------------------------ beyond JSON

@@ -191,7 +191,8 @@ function messageOf({ id, message, model }: Stream): AiMessage {
   }
 }
 
-function tooLarge(what: string): AgentError {
+/** What a graph has outgrown. */
+export function tooLarge(what: string): AgentError {
   return new AgentError('AgentTooLarge', `The graph sent ${what}`)
 }
 

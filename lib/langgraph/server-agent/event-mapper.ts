@@ -20,7 +20,7 @@ import { DETAILS, type GraphState, type Part } from './graph.ts'
 import { REF_CHANNEL, type GraphCheckpointRef, refJson } from './checkpoint-ref.ts'
 import { readMessage, isSameMessage } from '../graph/message.ts'
 import { Conversation } from '../graph/conversation.ts'
-import { isHidden, type Listener } from '../graph/message-streams.ts'
+import { isHidden, type Listener, tooLarge } from '../graph/message-streams.ts'
 
 /** Modes in which a subgraph's parts are frames. */
 const FRAMED = ['messages', 'values', 'updates', 'custom', ...DETAILS] as const
@@ -28,6 +28,8 @@ type FramedMode = (typeof FRAMED)[number]
 /** Maximum characters of an error's message and name. */
 const ERROR_MAX = 2000
 const KIND_MAX = 64
+/** Channels of a state. A graph has as many as its code names. */
+const CHANNELS_MAX = 4096
 
 export class GraphEventMapper implements Listener {
   readonly #sink: Pick<Sink, 'emit' | 'record'>
@@ -201,6 +203,8 @@ export class GraphEventMapper implements Listener {
     const update = changesIn(channels, this.#channels)
     if (!update) return
     this.#channels = { ...this.#channels, ...update }
+    // Each is compared with every state that comes, and kept under its name.
+    if (Object.keys(this.#channels).length > CHANNELS_MAX) throw tooLarge(`more than ${CHANNELS_MAX} channels`)
     this.record({ type: 'update', channels: update })
   }
 
