@@ -111,7 +111,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
       onDrop=${onDrop}
     >
       <div class="scroller" ref=${scroller} onClick=${onMarkdownClick} onCopy=${onCopy}>
-        <div class="column">
+        <div class="column">${!isEmpty && html`<h1 class="unseen">${conversation.shown.title.value ?? t('New conversation')}</h1>`}
           ${
             isEmpty &&
             html`<${Welcome} onAsk=${(text: string) => {

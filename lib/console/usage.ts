@@ -64,5 +64,5 @@ function nameOf({ model, agent, day, email, user_id }: Row): string {
 
 function taken({ runs, total_tokens, money }: Row, currency: string): string {
   const price = money > 0 ? `, ${money.toFixed(money < 1 ? 4 : 2)} ${currency}` : ''
-  return `${count(runs)} runs, ${count(total_tokens)} tokens${price}`
+  return `${count(runs)} ${runs === 1 ? 'run' : 'runs'}, ${count(total_tokens)} tokens${price}`
 }

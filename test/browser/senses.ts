@@ -55,7 +55,7 @@ browserTest('keys: search, a new conversation, the one before and after, write, 
   await focused('palette')
   await page.keyboard.press('Escape')
   await page.locator('dialog').waitFor({ state: 'detached' })
-  await page.locator('h1, .message').first().click()
+  await page.locator('.welcome h1, .message').first().click()
   await page.keyboard.press('/')
   await focused('composer')
   await page.locator('.message').first().click()
@@ -321,6 +321,8 @@ for (const [width, height] of [
     await visitor.open()
     await visitor.say('Show me a table and code')
     await visitor.answered()
+    // Who walks by headings begins with the conversation's title.
+    await page.getByRole('heading', { level: 1, name: 'Show me a table and code' }).waitFor()
     t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true)
     t.equal(
       await page.evaluate(
