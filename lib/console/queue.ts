@@ -143,7 +143,9 @@ interface QueueListProps {
 
 export function QueueList({ queue, outbox, isLost, onInterrupt }: QueueListProps) {
   // One that is being sent is none of them until that fails.
-  const unsent = outbox.waiting.filter((one) => isLost || !outbox.isStarting(one))
+  const queued = new Set(queue.runs.value.flatMap(messagesOf).map(({ id }) => id))
+  // Nor one that the list of runs has already, before its own request is answered.
+  const unsent = outbox.waiting.filter((one) => !queued.has(one.message.id) && (isLost || !outbox.isStarting(one)))
   if (queue.runs.value.length + queue.steering.value.length + unsent.length === 0) return null
   return html`<ol class="queue" aria-label="Waiting messages">
     ${queue.steering.value.map((message) => html`<li key=${message.id}><${Icon} name="send" /><span dir="auto">${lineOf([message])}</span><small>at the agent’s next step</small></li>`)}

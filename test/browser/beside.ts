@@ -91,6 +91,25 @@ browserTest('what is queued without a network waits, also over a reload, and is 
   await waiting.filter({ hasText: 'Send now' }).getByText('said in a tunnel').waitFor()
   await waiting.filter({ hasText: 'not sent yet' }).waitFor({ state: 'detached' })
   t.equal(listIn((await person.get(`/api/threads/${threadId}/runs`)).body).length, 2)
+
+  // The list has it before its own request is answered.
+  let answer = () => {}
+  const held = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  await page.route(isStart, async (route) => {
+    if (route.request().method() !== 'POST') return route.fallback()
+    const response = await route.fetch()
+    await held
+    await route.fulfill({ response })
+  })
+  await visitor.say('said on a slow line')
+  await waiting.getByRole('button', { name: 'Edit the waiting message' }).nth(1).waitFor()
+  t.equal(await waiting.count(), 2, 'each stands there once')
+  answer()
+  await page.unrouteAll({ behavior: 'wait' })
+  await waiting.last().getByRole('button', { name: 'Remove' }).click()
+  await waiting.nth(1).waitFor({ state: 'detached' })
   await page.keyboard.press('Escape')
   await visitor.hasWords('You said')
   await visitor.answered()
