@@ -391,7 +391,7 @@ browserTest('the operator sees what was used, what was done, and what has failed
   await page.getByRole('heading', { name: 'Usage' }).waitFor()
   await page
     .locator('.cards li', { hasText: 'root@example.com' })
-    .filter({ hasText: /\d+ runs, \d+ tokens/ })
+    .filter({ hasText: /\d+ runs?, \d+ tokens/ })
     .first()
     .waitFor()
   await page.getByRole('link', { name: 'As CSV' }).waitFor()
