@@ -54,7 +54,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'routes',
     'run/log',
     'run/delivery',
-    // Whether a run takes its thread with it.
+    // Whether a run takes its thread with it, and with which messages it was asked.
     'run/run-kwargs',
     'thread',
     // What an agent takes of a client, by its name in the run's context.

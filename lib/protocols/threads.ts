@@ -1,11 +1,11 @@
 // The threads of clients that name them by texts of their own, runs begun on them, and what such a thread waits for.
 import { randomUUID } from 'node:crypto'
 import { fail } from '../base/errors.ts'
-import { objectsIn } from '../base/json.ts'
 import { type Interrupt, isDelayed, isInFlight, isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
 import { type AskRules, type Authorization, mayAccess, type UserCall } from '../http/route.ts'
 import { check } from '../http/schema.ts'
 import { Authorizer } from '../routes/authorization.ts'
+import { askedMessages } from '../run/run-kwargs.ts'
 import { alreadyEnded, callerIn, checkStrategy, orderFor, runBody } from '../routes/run-request.ts'
 import type { Services } from '../routes/services.ts'
 import { newestRuns as newestRunsIn } from '../thread/newest-runs.ts'
@@ -126,9 +126,8 @@ interface Asked {
 }
 
 /** The user's messages that a run was begun with, as far as they have ids. */
-export function begunWith({ kwargs }: Run): Asked[] {
-  const messages = isObject(kwargs.input) ? objectsIn(kwargs.input.messages) : []
-  return messages.flatMap(({ id, type, role, content = '' }) =>
+export function begunWith(run: Run): Asked[] {
+  return askedMessages(run).flatMap(({ id, type, role, content = '' }) =>
     typeof id === 'string' && (type === 'human' || role === 'user') ? [{ id, content }] : []
   )
 }

@@ -21,7 +21,7 @@ import type { Caller } from '../base/loopback.ts'
 import { configWithoutReserved, withoutReserved } from '../base/reserved.ts'
 import { originKept } from '../base/tracing.ts'
 import type { RunOrder, StatelessOrder } from '../run/lifecycle/runs.ts'
-import { contextOf, servedModes } from '../run/run-kwargs.ts'
+import { configuredParts, servedModes } from '../run/run-kwargs.ts'
 import { type Assistants, NAME, type RunAssistant, withAssistant } from '../thread/assistants.ts'
 import { type Json, type JsonObject, NO_TOTALS, type Run, timestamp, isObject } from '../base/types.ts'
 import { CHANNELS_MAX, checkCount, placeIn, readInput, refusedValue } from './input.ts'
@@ -129,15 +129,13 @@ type Configuration = ReturnType<typeof withAssistant>
 
 /** The name that context or configuration gives: of a model, or of the persona as whom the agent answers. */
 function nameIn(configuration: Configuration, key: 'model_name' | 'agent_name'): string | null {
-  const { [key]: name } = contextOf(configuration)
+  const name = configuredParts(configuration).findLast((part) => Object.hasOwn(part, key))?.[key]
   return typeof name === 'string' && name !== '' ? name : null
 }
 
 /** Models that are named anywhere: a graph finds them all, whichever counts here. */
-function modelsIn({ config, context }: Configuration): string[] {
-  const named = [context, config?.configurable, config?.context].map((part) =>
-    isObject(part) ? part.model_name : null
-  )
+function modelsIn(configuration: Configuration): string[] {
+  const named = configuredParts(configuration).map((part) => part.model_name)
   return named.filter((name): name is string => typeof name === 'string' && name !== '')
 }
 

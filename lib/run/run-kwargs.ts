@@ -1,6 +1,7 @@
 // A run's parameters, read from its record. They were validated when the run was created, maybe by an earlier process.
 import { randomUUID } from 'node:crypto'
 import type { AgentInput } from '../agent/runtime.ts'
+import { objectsIn } from '../base/json.ts'
 import { withoutReserved } from '../base/reserved.ts'
 import { type InputMessage, readMessages } from '../conversation/message.ts'
 import type { Op } from '../store/store.ts'
@@ -99,19 +100,25 @@ export function baseOf(run: Run): string | null {
   return typeof run.kwargs.checkpoint_id === 'string' ? run.kwargs.checkpoint_id : null
 }
 
+/** The messages that a run was asked with. */
+export function askedMessages({ kwargs: { input = null } }: Run): JsonObject[] {
+  return isObject(input) ? objectsIn(input.messages) : []
+}
+
 /** The graph of the run's assistant; null: none. */
 export function graphOf({ kwargs }: Run): string | null {
   return typeof kwargs.graph_id === 'string' ? kwargs.graph_id : null
 }
 
-/**
- * What is configured, without the keys that speak for a user, which the run sets itself: `context` gives way to the config, and in that
- * `configurable` to its own `context` [contract 3.1].
- */
-export function contextOf({ config, context }: JsonObject): JsonObject {
-  const part = (value: Json | undefined) => (isObject(value) ? value : {})
-  const { configurable, context: configured } = part(config)
-  return withoutReserved({ ...part(context), ...part(configurable), ...part(configured) })
+/** Where something is configured: `context` gives way to the config, and in that `configurable` to its own `context` [contract 3.1]. */
+export function configuredParts({ config, context }: JsonObject): JsonObject[] {
+  const { configurable, context: configured } = isObject(config) ? config : {}
+  return [context, configurable, configured].filter(isObject)
+}
+
+/** What is configured, without the keys that speak for a user, which the run sets itself. */
+function contextOf(kwargs: JsonObject): JsonObject {
+  return withoutReserved(...configuredParts(kwargs))
 }
 
 /** Limit of model calls: the caller's, capped by the operator's. */

@@ -25,6 +25,7 @@ import {
 } from '../fixtures/gateway.ts'
 import { threadLife } from '../fixtures/life.ts'
 import { aUser } from '../contract/harness.ts'
+import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { createDatabase } from '../fixtures/postgres.ts'
 import { filesOf, filesWith } from '../fixtures/remains.ts'
 
@@ -179,6 +180,37 @@ t.test('a move takes all rows to PostgreSQL and back, while no server runs', asy
   const again = await command(home, 'move', back)
   t.match(again, { code: 0, out: /Set database.backend to sqlite/ }, again.errors)
   await isBack(t, await openSite(t, { home, config: { database: { sqlite_path: back } } }), thread)
+})
+
+t.test('a move that is cut off in its last step is done again by the same command', async (t) => {
+  const { home, site, thread } = await livedIn(t, await databaseSection(t, 'sqlite'))
+  await site.stop()
+  const database = await createDatabase()
+  const watching = await PgConnection.open(database.url)
+  const locking = await PgConnection.open(database.url)
+  t.teardown(async () => {
+    await Promise.all([watching.close(), locking.close()])
+    await database.remove()
+  })
+  const moving = command(home, 'move', database.url)
+  const has = async (from: string) => (await watching.rows(`SELECT 1 FROM ${from}`)).length > 0
+  await until(() => has("pg_tables WHERE tablename = 'unfinished_copy'"), 'the copy to begin')
+  // Statistics wait for it, and rows do not.
+  await locking.rows('BEGIN')
+  await locking.rows('LOCK TABLE users IN SHARE UPDATE EXCLUSIVE MODE')
+  const waiting =
+    "pg_stat_activity WHERE query = 'ANALYZE' AND wait_event_type = 'Lock' AND datname = current_database()"
+  await until(() => has(waiting), 'statistics to be gathered')
+  await watching.rows(`SELECT pg_terminate_backend(pid) FROM ${waiting}`)
+  t.match(await moving, { code: 1 })
+  await locking.rows('ROLLBACK')
+  const again = await command(home, 'move', database.url)
+  t.match(again, { code: 0 }, again.errors)
+  await isBack(
+    t,
+    await openSite(t, { home, config: { database: { backend: 'postgres', postgres_url: database.url } } }),
+    thread
+  )
 })
 
 t.test('a move goes where a variable says, also one that a server would take for its own database', async (t) => {

@@ -1,7 +1,8 @@
 // Tasks and their pieces in the words of Agent2Agent (A2A): a task as it stands, and what is added to it.
-import { isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
+import type { Json, JsonObject, Run } from '../../base/types.ts'
 import { fileOf, type Part, partsOf } from '../../conversation/content.ts'
 import { stopError } from '../../run/log/frame.ts'
+import { askedMessages } from '../../run/run-kwargs.ts'
 import type { Ended, Piece } from '../pieces.ts'
 import { formOf } from '../form.ts'
 import { type Task, type TaskStatus, taskStatus } from '../tasks.ts'
@@ -147,20 +148,19 @@ function artifactsOf(pieces: readonly Piece[]): JsonObject[] {
 }
 
 /** What its user has said to a run. */
-function messagesOf({ run_id, kwargs, metadata, ...run }: Run, taskId: string): JsonObject[] {
-  const { input } = kwargs
-  const messages = isObject(input) && Array.isArray(input.messages) ? input.messages.filter(isObject) : []
+function messagesOf(run: Run, taskId: string): JsonObject[] {
+  const { run_id, metadata } = run
   const named = metadata.a2a_message
-  return messages.map(({ content }, at) => ({
+  return askedMessages(run).map(({ content }, at) => ({
     messageId: typeof named === 'string' && at === 0 ? named : `${run_id}/${at}`,
-    contextId: contextOf({ run_id, kwargs, metadata, ...run }),
+    contextId: contextOf(run),
     taskId,
     role: 'ROLE_USER',
-    parts: partsOf({ content: content ?? '' }).flatMap(saidPart)
+    parts: partsOf({ content: content ?? '' }).flatMap(partView)
   }))
 }
 
-function saidPart(part: Part): JsonObject[] {
+function partView(part: Part): JsonObject[] {
   if (part.type !== 'media') return [{ text: part.text }]
   const file = fileOf(part.content)
   if (!file) return []

@@ -9,6 +9,7 @@ import { alreadyEnded } from '../../routes/run-request.ts'
 import type { Services } from '../../routes/services.ts'
 import { waitForEnd } from '../../routes/wait.ts'
 import type { Place } from '../../run/delivery/streams.ts'
+import { askedMessages } from '../../run/run-kwargs.ts'
 import { PART_FILTER } from '../parts.ts'
 import { begunBefore, type RequestKey, requestKeyOf } from '../repeats.ts'
 import { eventsOfRun, streamRun } from '../stream.ts'
@@ -161,9 +162,9 @@ export class Responses {
   }
 
   async inputItems(call: UserCall): Promise<Reply> {
-    const { kwargs } = await this.#runOf(call)
-    const { messages } = isObject(kwargs.input) ? kwargs.input : {}
-    const { resume } = isObject(kwargs.command) ? kwargs.command : {}
+    const run = await this.#runOf(call)
+    const { command } = run.kwargs
+    const { resume } = isObject(command) ? command : {}
     const results = Object.entries(isObject(resume) ? resume : {}).map(([call_id, output]) => ({
       id: `fco_${call_id}`,
       type: 'function_call_output',
@@ -171,7 +172,7 @@ export class Responses {
       output,
       status: 'completed'
     }))
-    const items = itemsOf(Array.isArray(messages) ? messages.filter(isObject) : [])
+    const items = itemsOf(askedMessages(run))
     return { json: pageOf([...results, ...items], call) }
   }
 
