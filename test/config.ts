@@ -4,7 +4,9 @@ import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ConfigError, type ConfigSource, loadConfig, unusedOptions, shownConfig } from '../lib/config/config.ts'
-import { READ } from '../lib/config/environment.ts'
+import { READ, variableOf } from '../lib/config/environment.ts'
+import { typesOf } from '../lib/config/keys.ts'
+import { Options } from '../lib/config/options.ts'
 
 type Given = Omit<ConfigSource, 'cwd' | 'file'> & { readonly yaml?: string }
 
@@ -313,6 +315,28 @@ t.test('flags beat the environment, which beats the file', async (t) => {
   const fromFlags = load(t, { yaml, env, home: '/flag', host: '3.3.3.3', port: 0 })
   t.equal(fromFlags.home, '/flag')
   t.match(fromFlags.server, { host: '3.3.3.3', port: 0 })
+})
+
+t.test('a text of the environment is taken as it is, also in brackets', async (t) => {
+  for (const [path, type] of typesOf(Options)) {
+    if (type !== 'string') continue
+    // One mistake that is none of the text.
+    const problems = problemsOf(t, { env: { [variableOf(path)]: '[a]' }, port: 'x' })
+    t.strictSame(
+      problems.filter((problem) => problem.includes('must be a text')),
+      [],
+      path
+    )
+  }
+})
+
+t.test('an address of version 6 is listened on with its brackets or without', async (t) => {
+  const [yaml, env] = ["server: { host: '[::1]' }\nmetrics: { host: '[::]' }", { GATEWAY_HOST: '[::1]' }]
+  t.match(load(t, { yaml }), { server: { host: '::1' }, metrics: { host: '::' } })
+  t.match(
+    [load(t, { env }), load(t, { host: '[::1]' }), load(t, { host: '::1' })].map(({ server }) => server.host),
+    ['::1', '::1', '::1']
+  )
 })
 
 t.test('a bad value from outside the file is refused under the name it has there', async (t) => {

@@ -28,6 +28,11 @@ export function urlAt(host: string, port: number): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
+/** Whether a host, as an option or a URL writes it, is this machine without asking DNS. */
+export function isLoopbackName(host: string): boolean {
+  return host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d+){3}$/.test(host)
+}
+
 /** Addresses and ranges. */
 export class Networks {
   readonly #list = new BlockList()

@@ -13,7 +13,7 @@ import { warnUnexpected } from '../base/errors.ts'
 import { currentRequestId } from '../base/scope.ts'
 import type { Config } from '../config/config.ts'
 import type { Paths } from '../files/paths.ts'
-import { isLoopbackName } from '../http/entry.ts'
+import { isLoopbackName } from '../base/networks.ts'
 import type { Log } from '../http/server.ts'
 import { departureOf } from '../jobs/departures.ts'
 import { loadMailer } from '../jobs/mail-server.ts'
@@ -122,7 +122,7 @@ export async function composeAccounts(parts: AccountParts): Promise<{
 
 /** Whoever comes first makes the administrator: beyond this machine that could be anybody [Auth 11]. */
 function needsSetupLink({ auth, server: { host } }: Config): boolean {
-  return auth.local && auth.setup_link === 'auto' && !isLoopbackName(host.includes(':') ? `[${host}]` : host)
+  return auth.local && auth.setup_link === 'auto' && !isLoopbackName(host)
 }
 
 /** Logs how the first administrator comes in, and who else may. */

@@ -17,10 +17,10 @@ import {
   valueIn,
   withVariables
 } from './environment.ts'
-import { checkKeys, pathsOf, Wrong } from './keys.ts'
+import { checkKeys, typesOf, Wrong } from './keys.ts'
 import type { ModuleOption } from './kinds.ts'
 import { EVENT_BYTES_MIN, Options, type Parsed } from './options.ts'
-import { networkOf } from '../base/networks.ts'
+import { isLoopbackName, networkOf } from '../base/networks.ts'
 
 // ----------------------------------------- Problems of a configuration, as sentences for the person who wrote it
 
@@ -75,7 +75,7 @@ export function loadConfig(source: ConfigSource = {}): Config {
   const used = new Set<string>()
   const options = withVariables(tree, env, '', problems, used)
   if (!isTree(options)) throw new ConfigError([`${file} must hold options by name.`])
-  const names = override(options, { paths: pathsOf(Options, ''), flags: source, env, problems, used })
+  const names = override(options, { types: typesOf(Options), flags: source, env, problems, used })
   const wrong = new Wrong(problems)
   checkKeys(Options, options, '', wrong)
   const parsed = v.safeParse(Options, options)
@@ -207,8 +207,6 @@ function contradictions(config: Config): string[] {
   return [...problems, ...modelProblems(config), ...providerProblems(config), ...mailProblems(config)]
 }
 
-const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/
-
 const SENDER = /^([^<>\r\n]*<[^\s<>@]+@[^\s<>@]+>|[^\s<>@]+@[^\s<>@]+)$/
 
 function mailProblems({ mail, server: { host, public_url } }: Config): string[] {
@@ -216,7 +214,7 @@ function mailProblems({ mail, server: { host, public_url } }: Config): string[] 
   const isSender = mail.from === null || SENDER.test(mail.from)
   const isMail = URL.canParse(mail.url) && /^smtps?:\/\/[^/]/i.test(mail.url)
   // What a request says of our address is its sender's choice: a link must not lead there.
-  const isKnown = public_url !== null || LOOPBACK.test(host.includes(':') ? `[${host}]` : host)
+  const isKnown = public_url !== null || isLoopbackName(host)
   return [
     ...(isSender ? [] : ['mail.from must be an address, or a name and behind it an address in angle brackets.']),
     ...(isMail ? [] : ['mail.url must be an address as smtp://user:password@mail.example.com:587, or smtps://.']),
@@ -231,7 +229,7 @@ function providerProblems({ auth: { local, oidc }, quotas }: Config): string[] {
   const repeated = ids.filter((id, i) => ids.indexOf(id) < i)
   const plain = providers.filter(({ issuer }) => {
     const { protocol, hostname } = new URL(issuer)
-    return protocol === 'http:' && !LOOPBACK.test(hostname)
+    return protocol === 'http:' && !isLoopbackName(hostname)
   })
   return [
     ...repeated.map((id) => `auth.oidc.providers has two with the id ${id}.`),

@@ -166,8 +166,8 @@ export function valueIn(document: { toJS(): unknown }): unknown {
 export const BAD_ALIAS = 'an alias (*name) has no anchor (&name), too many, or stands within it'
 
 interface Overriding {
-  /** Of every option. */
-  readonly paths: readonly string[]
+  /** Of every option, by its path: the type of its schema. */
+  readonly types: ReadonlyMap<string, string>
   readonly flags: Flags
   readonly env: Env
   readonly problems: string[]
@@ -179,7 +179,7 @@ interface Overriding {
  * Applies environment and flags over the file's options.
  * @returns by path: the name of the flag or variable a value came from
  */
-export function override(options: Tree, { paths, flags, env, problems, used }: Overriding): Map<string, string> {
+export function override(options: Tree, { types, flags, env, problems, used }: Overriding): Map<string, string> {
   const names = new Map<string, string>()
   const set = (path: string, name: string, value: unknown) => {
     if (value === undefined || value === '') return
@@ -191,7 +191,8 @@ export function override(options: Tree, { paths, flags, env, problems, used }: O
     if (text === undefined || text === '') return
     used.add(name)
     try {
-      const value = parsedValue(text)
+      // A password may begin with a bracket, and so may an address.
+      const value = types.get(path) === 'string' ? text : parsedValue(text)
       set(path, name, value === text ? text : withVariables(value, env, path, problems, used))
     } catch {
       problems.push(`${name} (${path}): ${BAD_ALIAS}.`)
@@ -206,7 +207,7 @@ export function override(options: Tree, { paths, flags, env, problems, used }: O
     setBy('database.postgres_url', 'DATABASE_URL')
     set('database.backend', 'DATABASE_URL', 'postgres')
   }
-  for (const path of paths) setBy(path, variableOf(path))
+  for (const path of types.keys()) setBy(path, variableOf(path))
   set('home', '--home', flags.home)
   set('server.host', '--host', flags.host)
   set('server.port', '--port', flags.port)

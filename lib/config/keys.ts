@@ -72,11 +72,11 @@ export class Wrong {
   }
 }
 
-/** Every option that a variable can set: values, lists, and sections by their parts. */
-export function pathsOf(schema: Shape, path: string): string[] {
-  if (schema.wrapped) return pathsOf(schema.wrapped, path)
-  if (!schema.entries) return [path]
-  return Object.entries(schema.entries).flatMap(([name, inner]) => pathsOf(inner, join(path, name)))
+/** Every option that a variable can set, values, lists, and sections by their parts: the type of its schema by its path. */
+export function typesOf(schema: Shape, path = ''): ReadonlyMap<string, string> {
+  if (schema.wrapped) return typesOf(schema.wrapped, path)
+  if (!schema.entries) return new Map([[path, schema.type]])
+  return new Map(Object.entries(schema.entries).flatMap(([name, inner]) => [...typesOf(inner, join(path, name))]))
 }
 
 /** Adds a sentence for every unknown key in `value`, suggesting the nearest known one. */

@@ -75,6 +75,14 @@ export function filled() {
   return v.pipe(v.string('must be a text'), v.minLength(1, 'must not be empty'))
 }
 
+/** What to listen on: a name or an address. One of version 6 may stand in brackets, as in a URL. */
+export function host(fallback: string) {
+  return v.pipe(
+    text(fallback),
+    v.transform((written) => /^\[(.+)\]$/.exec(written)?.[1] ?? written)
+  )
+}
+
 /** A non-empty string, or null. */
 export function nullable() {
   return v.nullish(filled(), null)

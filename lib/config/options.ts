@@ -4,6 +4,7 @@ import {
   choice,
   filled,
   flag,
+  host,
   networks,
   nullable,
   number,
@@ -27,7 +28,7 @@ export const EVENT_BYTES_MIN = 4096
 
 const server = section({
   // Interface to listen on. 0.0.0.0 exposes the gateway to the network: put TLS in front of it.
-  host: text('127.0.0.1'),
+  host: host('127.0.0.1'),
   // 0: any free port; the start line shows it.
   port: whole(8001, 0, 65_535),
   // Public URL, when proxies rewrite Host: without it sign-ins look like cross-site requests. With the path, where the page lies below one:
@@ -64,7 +65,7 @@ const metrics = section({
   // Port for GET /metrics without an account; 0: none, so only administrators can read them. Anyone who reaches the port can.
   port: whole(0, 0, 65_535),
   // Interface of that port. 0.0.0.0 shows the figures to the network.
-  host: text('127.0.0.1')
+  host: host('127.0.0.1')
 })
 
 const database = section({

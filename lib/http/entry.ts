@@ -5,6 +5,7 @@ import type { IncomingMessage } from 'node:http'
 import { fail } from '../base/errors.ts'
 import { API_TOKEN_PREFIX, type Credential, type Principal } from '../base/accounts.ts'
 import { isObject } from '../base/types.ts'
+import { isLoopbackName } from '../base/networks.ts'
 import { isLoopback, type Proxies } from './address.ts'
 import { Allowance } from './admission.ts'
 import { cookieOf, firstOf, requestOf } from './request.ts'
@@ -226,11 +227,6 @@ function isOwnOrigin(origin: string, req: IncomingMessage, publicUrl: string | n
   const own = hosts.map((host) => (host ? urlOf(`${protocol}://${host}`) : null))
   if (publicUrl !== null) own.push(urlOf(publicUrl))
   return own.some((url) => url?.origin === page.origin)
-}
-
-/** Whether a host name, as in a URL, is this machine without asking DNS. */
-export function isLoopbackName(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d+){3}$/.test(hostname)
 }
 
 function urlOf(text: string): URL | null {

@@ -6,7 +6,7 @@ import { delimiter, resolve } from 'node:path'
 import { getHeapStatistics } from 'node:v8'
 import { messageOf, codeOf } from '../base/errors.ts'
 import { type Config, unusedOptions } from '../config/config.ts'
-import { isLoopbackName } from '../http/entry.ts'
+import { isLoopbackName } from '../base/networks.ts'
 import { toolServerSeal } from '../auth/seal.ts'
 import { isObject, type JsonObject } from '../base/types.ts'
 import { Extensions } from '../files/extensions.ts'
@@ -54,7 +54,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   },
 
   binding: async ({ server: { host, public_url, trusted_proxies }, auth }) => {
-    if (isLoopbackName(host.includes(':') ? `[${host}]` : host)) return good(`${host}: this machine alone`)
+    if (isLoopbackName(host)) return good(`${host}: this machine alone`)
     if (auth.local && auth.registration === 'open')
       return warn(
         `${host} and auth.registration is open: anyone who can reach it may register. Set it to invite or closed`

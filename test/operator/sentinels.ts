@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { pathsOf } from '../../lib/config/keys.ts'
+import { typesOf } from '../../lib/config/keys.ts'
 import { Options as OPTIONS } from '../../lib/config/options.ts'
 import { command, startChild } from '../fixtures/child.ts'
 import { type Answer, asked, at, configFile, homeOf, type Options, Person, textIn, until } from '../fixtures/gateway.ts'
@@ -73,7 +73,7 @@ function foundIn(text: string): string[] {
 }
 
 /** Options that are a secret by their names, or an address with a password. */
-const SECRETS = pathsOf(OPTIONS, '').filter((path) => /(key|secret|password|token|headers|[._]url)$/.test(path))
+const SECRETS = [...typesOf(OPTIONS).keys()].filter((path) => /(key|secret|password|token|headers|[._]url)$/.test(path))
 /** Addresses that pages are told. */
 const PUBLIC = ['server.public_url', 'agent.url']
 
