@@ -23,6 +23,8 @@ interface NewItem {
   readonly value: JsonObject
   /** Lifetime in minutes; null: unlimited. */
   readonly ttl?: number | null
+  /** By its user, not by an agent: a legal hold keeps the value that is there. */
+  readonly isEdit?: boolean
 }
 
 export class Items {
@@ -40,7 +42,10 @@ export class Items {
   }
 
   /** @param user items always have a user. @throws Failure for an invalid namespace, key or value */
-  async put({ namespace, key, value, ttl: given }: NewItem, user?: Exclude<UserArg, null>): Promise<void> {
+  async put(
+    { namespace, key, value, ttl: given, isEdit = false }: NewItem,
+    user?: Exclude<UserArg, null>
+  ): Promise<void> {
     checkNamespace(namespace)
     checkWritable(namespace)
     checkLength(key, 'key')
@@ -55,7 +60,8 @@ export class Items {
       name: 'item.put',
       item: { user_id, namespace, key, value, expires_at },
       now: timestamp(now),
-      max: { items: per_user, bytes: user_bytes }
+      max: { items: per_user, bytes: user_bytes },
+      isEdit
     })
     if (outcome === 'too_many') throw fail('items_full')
   }

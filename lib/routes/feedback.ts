@@ -89,6 +89,7 @@ export function feedbackRoutes({ store, writer }: Services): Route[] {
     thread: 'write',
     rule: 'threads:update',
     body: feedbackBody,
+    refusals: [409],
     summary: 'Rate a run',
     answers: one(ref('Feedback')),
     handler: put

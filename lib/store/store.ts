@@ -26,8 +26,8 @@
 //     of: otherwise it answers `conflict`, while a run is in flight `busy`, and nothing is written. Heads are read and copied as of one
 //     moment with everything they name.
 // 13. While a hold keeps a thread or user, ops that would delete something of it are refused (thread.remove, run.remove, state.prune,
-//     feedback.remove and removeById, user.remove and user.forget, item.remove, cron.remove, assistant.remove), and the refusal has
-//     `isHeld`; what is swept or counted as old (frames.sweep, retention.sweep, items that have expired, old versions of assistants) is
+//     feedback.remove and removeById, user.remove and user.forget, item.remove, cron.remove, assistant.remove), as are those that would
+//     replace its words (feedback.upsert, cron.update, item.put with `isEdit`), and the refusal has `isHeld`; what is swept or counted as old (frames.sweep, retention.sweep, items that have expired, old versions of assistants) is
 //     without it. Of a hold and a deletion at the same time one comes first.
 import type { ApiTokenReads, UserReads } from './ports/users.ts'
 import type { AssistantReads, CronReads } from './ports/assistants.ts'

@@ -18,7 +18,7 @@ import {
   write
 } from './harness.ts'
 
-function aFeedback(run: Run, set: Partial<Feedback> = {}): Feedback {
+export function aFeedback(run: Pick<Run, 'run_id' | 'thread_id'>, set: Partial<Feedback> = {}): Feedback {
   return {
     feedback_id: randomUUID(),
     run_id: run.run_id,

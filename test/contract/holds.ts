@@ -2,8 +2,10 @@
 import type { Test } from 'tap'
 import type { Hold, HoldKind } from '../../lib/base/accounts.ts'
 import type { Run } from '../../lib/base/types.ts'
-import { type Op, RETAINED, type Store } from '../../lib/store/store.ts'
+import { type CronPatch, type Op, RETAINED, type Store } from '../../lib/store/store.ts'
 import { anAssistant } from './assistants.ts'
+import { aCron } from './crons.ts'
+import { aFeedback } from './feedback.ts'
 import {
   addEvents,
   addRun,
@@ -17,6 +19,7 @@ import {
   time,
   write
 } from './harness.ts'
+import { anItem } from './items.ts'
 
 const LATER = '2030-01-01T00:00:00.000000+00:00'
 
@@ -169,6 +172,38 @@ export function holdContract(t: Test, open: Open): void {
       await lift(store, kind, kind === 'user' ? 'ann' : 'of-ann')
       for (const op of ops) t.match(await apply(store, [op]), [{ ok: true }], `${op.name} afterwards`)
     })
+
+  test('what is held is not replaced by other words, but by the same and by agents [Store 13]', async (t, store) => {
+    const { ann } = await furnished(store)
+    const cron = aCron({ cron_id: 'c', user_id: 'ann' })
+    const feedback = aFeedback({ run_id: ann!, thread_id: 'of-ann' })
+    const put = (said: string, isEdit: boolean): Op => {
+      const item = anItem({ user_id: 'ann', value: { said } })
+      return { name: 'item.put', item, now: time(1), max: { items: 9, bytes: 9999 }, isEdit }
+    }
+    const setOf = (set: CronPatch): Op => ({ name: 'cron.update', cron_id: 'c', set, user: 'ann', now: time(2) })
+    const rated = (comment: string): Op => ({ name: 'feedback.upsert', feedback: { ...feedback, comment } })
+    const ratings = store.feedback === null ? [] : [rated('fine')]
+    for (const op of [{ name: 'cron.create', cron, max: 9 } as const, put('x', true), ...ratings])
+      await write(store, op)
+    await hold(store, 'user', 'ann')
+    const replacing = [
+      put('y', true),
+      setOf({ payload: { input: 'y' } }),
+      setOf({ metadata: { about: 'y' } }),
+      ...(store.feedback === null ? [] : [rated('bad')])
+    ]
+    for (const op of replacing) t.match(await apply(store, [op]), [{ ok: false, isHeld: true }], op.name)
+    const { payload, metadata } = cron
+    const others = [
+      put('x', true),
+      setOf({ enabled: false, payload: { ...payload, caller: { permissions: [] } }, metadata })
+    ]
+    for (const op of [...others, ...ratings, put('y', false)])
+      t.match(await apply(store, [op]), [{ ok: true }], op.name)
+    await lift(store, 'user', 'ann')
+    for (const op of replacing) t.match(await apply(store, [op]), [{ ok: true }], `${op.name} afterwards`)
+  })
 
   for (const kind of ['thread', 'user'] as const)
     test(`nothing of a held ${kind} is old enough to go, nor counted as such [Store 13]`, async (t, store) => {

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type Backend, BACKENDS, databaseSection, onEachBackend } from '../fixtures/backends.ts'
+import { type Backend, BACKENDS, databaseSection, type DatabaseSection, onEachBackend } from '../fixtures/backends.ts'
 import { command } from '../fixtures/child.ts'
 import { EXPECTED } from '../fixtures/expected.ts'
 import { upload } from '../fixtures/form.ts'
@@ -23,7 +23,9 @@ import {
 } from '../fixtures/gateway.ts'
 import { graphSite } from '../fixtures/graphs.ts'
 import { FOREIGN } from '../fixtures/openapi.ts'
-import { ask, places, statusOf } from '../fixtures/place.ts'
+import { ask, places, SECRET, statusOf } from '../fixtures/place.ts'
+import { filesWith } from '../fixtures/remains.ts'
+import { tablesOf } from '../fixtures/rows.ts'
 
 const HOLDS = '/api/v1/admin/holds'
 const HELD = { status: 409, body: { detail: /legal hold/ } }
@@ -31,17 +33,21 @@ const reason = 'Case 42'
 /** Stores that a second process can open. */
 const SHARED = BACKENDS.filter((one) => one !== 'memory')
 
+/** Tables whose rows go for other reasons than that somebody deletes something; of an assistant every version stays. */
+const PASSING =
+  /^(frames|jobs|holds|writers|search_.*|quota_.*|assistants|api_tokens|push_.*|share_.*|thread_links|.*sessions)$/
+const CREDENTIAL = 'a credential'
+
 /** Routes that delete nothing which a hold keeps, and why. */
 const FREE: Readonly<Record<string, string>> = {
   'DELETE /api/v1/auth/me': 'asked with the right password below',
-  'DELETE /api/v1/auth/tokens/{token_id}': 'a credential',
-  'DELETE /api/v1/auth/sessions/{session_id}': 'a credential',
+  'DELETE /api/v1/auth/tokens/{token_id}': CREDENTIAL,
+  'DELETE /api/v1/auth/sessions/{session_id}': CREDENTIAL,
   'DELETE /api/v1/auth/push/subscriptions/{subscription_id}': 'where a browser is told',
-  'DELETE /api/threads/{thread_id}/links/{link_id}': 'a credential',
+  'DELETE /api/threads/{thread_id}/links/{link_id}': CREDENTIAL,
   'DELETE /api/threads/{thread_id}/goal': 'a new state, and the earlier ones stay',
   'DELETE /a2a/{agent}/tasks/{task}/pushNotificationConfigs/{config}': 'where a client is told',
-  'DELETE /api/ai/chat/{id}/stream': 'ends a run, which stays',
-  'DELETE /v1/conversations/{conversation_id}/items/{item_id}': 'a new state, and the earlier ones stay'
+  'DELETE /api/ai/chat/{id}/stream': 'ends a run, which stays'
 }
 
 interface Document {
@@ -54,9 +60,10 @@ function documented(paths: Document['paths'], name: string): boolean {
 }
 
 async function siteOf(t: Test, backend: Backend, config: Options = {}, home = homeOf(t)) {
-  const site = await openSite(t, { home, config: { database: await databaseSection(t, backend), ...config } })
+  const database = await databaseSection(t, backend)
+  const site = await openSite(t, { home, config: { database, ...config } })
   const admin = await adminOf(site)
-  return { site, home, admin }
+  return { site, home, database, admin }
 }
 
 async function adminOf(site: Site): Promise<Person> {
@@ -101,6 +108,60 @@ onEachBackend(
   },
   SHARED
 )
+
+/** How much of each table and of the files is there, and how much of it has the secret in it. */
+async function kept(home: string, database: DatabaseSection) {
+  const tables = [...(await tablesOf(home, database))].filter(([table]) => !PASSING.test(table))
+  const [text, digits] = [SECRET, Buffer.from(SECRET).toString('hex')]
+  const counts = tables.flatMap(([table, rows]) => [
+    [table, rows.length] as const,
+    [`${table} with it`, rows.filter((row) => row.includes(text) || row.includes(digits)).length] as const
+  ])
+  return new Map([...counts, ['files', filesWith(home, [SECRET]).filter((file) => !file.startsWith('data/')).length]])
+}
+
+const ITEM = { namespace: ['own'], key: 'k', value: { SECRET } }
+
+onEachBackend(
+  t,
+  'no route takes away or replaces what is stored of who is held',
+  async (t, backend) => {
+    const { site, admin, home, database } = await siteOf(t, backend)
+    const { person, id } = await signedIn(site, 'ann')
+    const placeOf = places(person, backend)
+    const isHis = (name: string) => !name.startsWith('GET ') && !['admin', 'public'].includes(EXPECTED[name]!.reach)
+    const names = Object.keys(EXPECTED).filter((name) => isHis(name) && FREE[name] !== CREDENTIAL)
+    t.ok(names.length > 60)
+    for (const name of names) {
+      const place = await placeOf(name)
+      await person.ask('PUT', '/api/store/items', { body: ITEM })
+      const held = await hold(admin, { user_id: id })
+      const before = await kept(home, database)
+      await ask(person, name, place)
+      const after = await kept(home, database)
+      const lost = [...before].filter(([what, count]) => (after.get(what) ?? 0) < count)
+      t.strictSame(lost, [], name)
+      await admin.ask('DELETE', `${HOLDS}/${held}`)
+    }
+  },
+  SHARED
+)
+
+t.test('of who is held a schedule is paused, and the same may be said again', async (t) => {
+  const { site, admin } = await siteOf(t, 'sqlite')
+  const { person, id } = await signedIn(site, 'ann')
+  const schedule = { schedule: '0 0 1 1 *', metadata: { about: 'x' } }
+  const cron = `/api/runs/crons/${textIn((await person.post('/api/runs/crons', schedule)).body, 'cron_id')}`
+  const item = { namespace: ['own'], key: 'k', value: { said: 'x' } }
+  const put = (value: object) => person.ask('PUT', '/api/store/items', { body: { ...item, value } })
+  await put(item.value)
+  await hold(admin, { user_id: id })
+  t.match(await person.ask('PATCH', cron, { body: { enabled: false, metadata: { about: 'x' } } }), { status: 200 })
+  t.match(await person.ask('PATCH', cron, { body: { input: { said: 'y' } } }), HELD)
+  t.equal((await put(item.value)).status, 204)
+  t.match(await put({ said: 'y' }), HELD)
+  t.equal((await person.ask('PUT', '/api/store/items', { body: { ...item, key: 'another' } })).status, 204)
+})
 
 onEachBackend(
   t,

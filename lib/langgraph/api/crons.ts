@@ -201,6 +201,7 @@ export function cronRoutes(services: Pick<Services, 'store' | 'writer' | 'limits
       method: 'PATCH',
       path: `${path}/{cron_id}`,
       body: updateBody,
+      refusals: [409],
       rule: onCron(services, 'update'),
       summary: 'Update a cron; missing fields stay as they are',
       answers: record,

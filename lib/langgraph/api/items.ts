@@ -63,7 +63,7 @@ export function itemRoutes(services: Pick<Services, 'items' | 'config'>): Route[
   const { items, config } = services
 
   const put = async ({ body }: UserCall<v.InferOutput<typeof putBody>>): Promise<Reply> => {
-    await items.put(body)
+    await items.put({ ...body, isEdit: true })
     return { status: 204 }
   }
 

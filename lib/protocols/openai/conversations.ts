@@ -11,6 +11,7 @@ import type { Services } from '../../routes/services.ts'
 import { writtenState } from '../../routes/state.ts'
 import { objectsIn } from '../../base/json.ts'
 import { clientCallsIn } from '../client-tools.ts'
+import { refuseHeld } from '../../thread/holds.ts'
 import { newThread } from '../../thread/thread.ts'
 import { conversationId, threadIdIn } from './ids.ts'
 import { readItems } from './input.ts'
@@ -110,6 +111,8 @@ export class Conversations {
   async removeItem(call: UserCall): Promise<Reply> {
     const thread = await this.#threadOf(call, 'delete')
     const { thread_id } = thread
+    // Its earlier state would have the message still: who deletes it is not told that it is gone.
+    await refuseHeld(this.#services.store, 'thread', thread_id)
     const id = call.params.item_id!
     const { isOfGraphs } = this.#services.states
     await this.#change(call, thread_id, async ({ messages: all }) => {

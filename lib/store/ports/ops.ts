@@ -241,8 +241,14 @@ export interface Ops {
   'run.bodies': { in: RunBodies; out: null }
   /** Writes the caller's only feedback on a run: a second one replaces rating, comment, message_id and created_at, not the id. */
   'feedback.upsert': { in: { feedback: Feedback }; out: Feedback }
-  /** Writes an item or its new value; too_many: its user would exceed a limit, and nothing is changed. */
-  'item.put': { in: { item: ItemWrite; now: Timestamp; max: ItemLimits }; out: 'written' | 'too_many' }
+  /**
+   * Writes an item or its new value; too_many: its user would exceed a limit, and nothing is changed. `isEdit`: it is no agent that writes,
+   * and another value is not lost of who is held [Store 13].
+   */
+  'item.put': {
+    in: { item: ItemWrite; now: Timestamp; max: ItemLimits; isEdit?: boolean }
+    out: 'written' | 'too_many'
+  }
   /** False: it did not exist. */
   'item.remove': { in: { namespace: Namespace; key: string; user: Owner }; out: boolean }
   /** With the job of its next turn. */

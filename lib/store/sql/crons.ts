@@ -1,6 +1,7 @@
 // Crons as rows of both databases.
+import { isDeepStrictEqual } from 'node:util'
 import type { Owner } from '../../base/scope.ts'
-import type { Cron } from '../../base/types.ts'
+import type { Cron, JsonObject } from '../../base/types.ts'
 import type { CronPatch, CronReads } from '../store.ts'
 import { needsNoHold } from './holds.ts'
 import { putJob, removeJob } from './jobs.ts'
@@ -70,6 +71,7 @@ export const cronWrites: StepWrites<CronOps> = {
   },
 
   *'cron.update'({ cron_id, set, user, now }) {
+    if (yield* hasOtherWords(cron_id, user, set)) yield* needsNoHold('user', user)
     // Only what is given: a change made at the same time stays.
     const given = CONTENT.filter(({ of }) => set[of] !== undefined)
     const sets = given.map(({ column }, at) => `, ${column} = $${at + 4}`).join('')
@@ -90,6 +92,19 @@ export const cronWrites: StepWrites<CronOps> = {
     yield* removeJob('turn', cron_id)
     return true
   }
+}
+
+/** Who starts the runs is no word of a user, and may be another one. */
+const saidIn = ({ caller: _, ...said }: JsonObject) => said
+
+function* hasOtherWords(cronId: string, user: Owner, { payload, metadata }: CronPatch): Steps<boolean> {
+  if (!payload && !metadata) return false
+  const before = yield* get(cronId, user)
+  if (!before) return false
+  const isSame =
+    isDeepStrictEqual(saidIn(payload ?? before.payload), saidIn(before.payload)) &&
+    isDeepStrictEqual(metadata ?? before.metadata, before.metadata)
+  return !isSame
 }
 
 /** Whoever has claimed the turn before is refused. */

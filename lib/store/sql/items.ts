@@ -3,7 +3,7 @@ import type { Owner } from '../../base/scope.ts'
 import { type StoreItem, type Timestamp, timestamp, isObject, type Json, type JsonObject } from '../../base/types.ts'
 import type { ItemQuery, ItemReads, Namespace, NamespaceQuery } from '../store.ts'
 import { needsNoHold, UNHELD_USER } from './holds.ts'
-import { ask, parseObject, type RunSteps, type Statement, type Steps, type StepWrites } from './steps.ts'
+import { ask, askOne, parseObject, type RunSteps, type Statement, type Steps, type StepWrites } from './steps.ts'
 import { isDeepStrictEqual } from 'node:util'
 
 interface ItemRow {
@@ -173,9 +173,18 @@ function* sweep(user: string, now: Timestamp): Steps<{ readonly items: number; r
   return { items: gone.length, bytes: gone.reduce((sum, { bytes }) => sum + bytes, 0) }
 }
 
+type Address = readonly [user: string, namespace: string, key: string]
+
+function* hasOtherValue(address: Address, value: JsonObject): Steps<boolean> {
+  const sql = 'SELECT value_json FROM store_items WHERE user_id = $1 AND namespace = $2 AND key = $3'
+  const before = yield* askOne<Pick<ItemRow, 'value_json'>>(sql, ...address)
+  return before !== undefined && !isDeepStrictEqual(parseObject(before.value_json), value)
+}
+
 export const itemWrites: StepWrites<'item.put' | 'item.remove'> = {
-  *'item.put'({ item: { user_id, namespace, key, value, expires_at }, now, max }) {
+  *'item.put'({ item: { user_id, namespace, key, value, expires_at }, now, max, isEdit = false }) {
     const address = [user_id, namespaceText(namespace), key] as const
+    if (isEdit && (yield* hasOtherValue(address, value))) yield* needsNoHold('user', user_id)
     const json = JSON.stringify(value)
     const bytes = Buffer.byteLength(json)
     const totals = yield* totalsOf(user_id)

@@ -269,6 +269,10 @@ export const feedbackWrites: StepWrites<'feedback.upsert' | 'feedback.remove' | 
   *'feedback.upsert'({ feedback }) {
     const { feedback_id, run_id, thread_id, user_id, message_id, rating, comment, created_at } = feedback
     yield* needsThread(thread_id)
+    const replaced = `SELECT 1 FROM feedback WHERE thread_id = $1 AND run_id = $2 AND user_id = $3
+      AND NOT (rating = $4 AND coalesce(comment, '') = $5)`
+    if ((yield* ask(replaced, thread_id, run_id, user_id, rating, comment ?? '')).length > 0)
+      yield* needsNoHold('thread', thread_id)
     const sql = `INSERT INTO feedback (${FEEDBACK_COLUMNS}) VALUES (${places(8)})
       ON CONFLICT (thread_id, run_id, user_id) DO UPDATE SET
         rating = excluded.rating, comment = excluded.comment, message_id = excluded.message_id, created_at = excluded.created_at
