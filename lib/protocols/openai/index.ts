@@ -13,6 +13,7 @@ import { Responses } from './responses.ts'
 
 /** Its objects say what they are. */
 const NAMED = openly({ object: string }, { id: string, status: string, data: arrayOf(anObject) })
+const ITEM = openly({ id: string, type: string }, { status: string })
 
 export function openaiRoutes(services: Services): Route[] {
   const responses = new Responses(services)
@@ -133,6 +134,7 @@ export function openaiRoutes(services: Services): Route[] {
       ...looking,
       path: `${conversation}/items/{item_id}`,
       summary: 'An item of a conversation',
+      answers: one(ITEM),
       handler: (call) => conversations.item(call)
     }),
     route({
