@@ -1,5 +1,6 @@
 // Converts conversations to chat-completions form, and answers back [contract 4.2].
 import { finishCalls } from '../conversation/calls.ts'
+import { blockOf, fileOf, partsOf } from '../conversation/content.ts'
 import {
   type AiMessage,
   type Json,
@@ -9,6 +10,7 @@ import {
   type ToolMessage,
   isObject
 } from '../base/types.ts'
+import { isByClient } from './client-context.ts'
 import type { Completion, ToolSpec } from './model.ts'
 
 /** Placeholder for a missing result: servers refuse a conversation with a call that has none. */
@@ -20,33 +22,105 @@ export const INTERRUPTED = 'Interrupted'
  * The conversation without anything servers refuse: every call is followed by its result; results without a call, empty
  * assistant messages and invalid calls are left out.
  * @param shown content blocks to add as a user message after the message with that id
+ * @param takesImages false: the model is shown none that a tool of the server has made
  */
-export function toChat(messages: readonly Message[], shown: ReadonlyMap<string, Json[]> = NOTHING_SHOWN): JsonObject[] {
+export function toChat(
+  messages: readonly Message[],
+  shown: ReadonlyMap<string, Json[]> = NOTHING_SHOWN,
+  takesImages = true
+): JsonObject[] {
   return messages.flatMap((message, at) => {
     const content = shown.get(message.id)
-    const said = messageToChat(message, messages, at)
+    const said = messageToChat(message, messages, at, takesImages)
     return content ? [...said, { role: 'user', content }] : said
   })
 }
 
 const NOTHING_SHOWN: ReadonlyMap<string, Json[]> = new Map()
 
-function messageToChat(message: Message, messages: readonly Message[], at: number): JsonObject[] {
-  if (message.type === 'human') return [{ role: 'user', content: message.content }]
+function messageToChat(message: Message, messages: readonly Message[], at: number, takesImages: boolean): JsonObject[] {
+  if (message.type === 'human') return [{ role: 'user', content: contentToChat(message.content) }]
   if (message.type === 'system') return [{ role: 'system', content: message.content }]
   // Results follow their call, wherever they are in the state.
-  return message.type === 'ai' ? assistantToChat(message, resultsAfter(messages, at)) : []
+  return message.type === 'ai' ? assistantToChat(message, resultsAfter(messages, at), takesImages) : []
 }
 
-function assistantToChat(message: AiMessage, results: ReadonlyMap<string, ToolMessage>): JsonObject[] {
+function assistantToChat(
+  message: AiMessage,
+  results: ReadonlyMap<string, ToolMessage>,
+  takesImages: boolean
+): JsonObject[] {
   const content = message.content.length === 0 ? null : message.content
   if (message.tool_calls.length === 0) return content === null ? [] : [{ role: 'assistant', content }]
-  const answers = message.tool_calls.map(({ id }) => ({
-    role: 'tool',
-    tool_call_id: id,
-    content: results.get(id)?.content ?? INTERRUPTED
-  }))
-  return [{ role: 'assistant', content, tool_calls: message.tool_calls.map(callToChat) }, ...answers]
+  const answers = message.tool_calls.map((call) => resultToChat(call, results.get(call.id), takesImages))
+  const shown = answers.flatMap((answer) => answer.shown)
+  return [
+    { role: 'assistant', content, tool_calls: message.tool_calls.map(callToChat) },
+    ...answers.map(({ said }) => said),
+    ...(shown.length > 0 ? [{ role: 'user', content: shown }] : [])
+  ]
+}
+
+interface ResultInChat {
+  readonly said: JsonObject
+  /** Content blocks for a message of the user behind all results of the answer. */
+  readonly shown: Json[]
+}
+
+/**
+ * Chat completions take texts alone as a result, and servers refuse a message between two results: what else it has is shown behind the last
+ * one, as images are that a model has asked to view.
+ */
+function resultToChat({ id, name }: ToolCall, result: ToolMessage | undefined, takesImages: boolean): ResultInChat {
+  const said = (content: string): JsonObject => ({ role: 'tool', tool_call_id: id, content })
+  const content = result?.content ?? INTERRUPTED
+  if (typeof content === 'string') return { said: said(content), shown: [] }
+  const texts: string[] = []
+  const shown: Json[] = []
+  for (const block of content) {
+    const media = mediaToChat(block)
+    if (media === null) texts.push(wordsOf(block))
+    // A client knows which model it has asked, and sends it images as its user does.
+    else if (media.type === 'image_url' && !takesImages && !isByClient(result!)) texts.push(NOT_SHOWN)
+    else shown.push(media)
+  }
+  if (shown.length === 0) return { said: said(texts.join('\n')), shown }
+  return { said: said([...texts, SHOWN_BELOW].join('\n')), shown: [{ type: 'text', text: `${name}:` }, ...shown] }
+}
+
+const NOT_SHOWN = '[an image, which cannot be shown to you]'
+const SHOWN_BELOW = '[shown to you below]'
+
+function wordsOf(block: Json): string {
+  if (typeof block === 'string') return block
+  return isObject(block) && typeof block.text === 'string' ? block.text : JSON.stringify(block)
+}
+
+/** Blocks in other forms than that of chat completions are brought into it; what is none of these is the server's to judge. */
+function contentToChat(content: string | Json[]): string | Json[] {
+  return typeof content === 'string' ? content : content.map((block) => mediaToChat(block) ?? block)
+}
+
+/** null: no image, audio or file, or in a form that has no counterpart. */
+function mediaToChat(block: Json): JsonObject | null {
+  if (!isObject(block)) return null
+  const { type, image_url, file } = block
+  if ((type === 'image_url' && isObject(image_url)) || type === 'input_audio' || (type === 'file' && isObject(file)))
+    return block
+  const [part] = partsOf({ content: [block] })
+  const media = part?.type === 'media' ? fileOf(part.content) : null
+  if (part?.type !== 'media' || !media) return null
+  if (part.content.type === 'image' || part.content.type === 'file') return blockOf(media)
+  const { url, mediaType } = media
+  const head = /^data:audio[^,]*;base64,/.exec(url)?.[0]
+  if (head === undefined) return null
+  return { type: 'input_audio', input_audio: { data: url.slice(head.length), format: audioFormat(mediaType) } }
+}
+
+/** As chat completions name it. */
+function audioFormat(mediaType: string): string {
+  const name = mediaType.slice('audio/'.length).replace(/^x-/, '')
+  return name === 'mpeg' ? 'mp3' : name
 }
 
 function callToChat({ id, name, args }: ToolCall): JsonObject {

@@ -1,6 +1,6 @@
 // What a client gives an agent for one run beside messages: tools that the client runs itself, instructions, and the form of the answer.
 // They come in the run's context, from whichever protocol, and only an agent that `takesClientContext` honours them.
-import { isObject, type Json, type JsonObject } from '../base/types.ts'
+import { isObject, type Json, type JsonObject, type ToolMessage } from '../base/types.ts'
 import type { ModelSettings } from './model.ts'
 import { type Tool, UserInterrupt } from './tool.ts'
 
@@ -34,6 +34,22 @@ export function isByClient({ artifact }: { readonly artifact?: Json | undefined 
 /** Whether an interrupt is a call of a client's tool. */
 export function isClientCall(value: Json): boolean {
   return isObject(value) && value.type === CLIENT_TOOL
+}
+
+/** What a tool of the client has answered. */
+export type ClientResult = Pick<ToolMessage, 'content' | 'status'>
+
+/** As an answer to the run that waits for it: its words, or as LangChain's tool message where it has more to say. */
+export function answerOf({ content, status }: ClientResult): Json {
+  return typeof content === 'string' && status === 'success' ? content : { type: 'tool', content, status }
+}
+
+/** What an answer to a call says: anything but a tool message is its words. */
+export function resultIn(answer: Json): ClientResult {
+  const { type, content, status } = isObject(answer) ? answer : {}
+  if (type === 'tool' && (typeof content === 'string' || Array.isArray(content)))
+    return { content, status: status === 'error' ? 'error' : 'success' }
+  return { content: typeof answer === 'string' ? answer : JSON.stringify(answer), status: 'success' }
 }
 
 export function clientInstructionsIn(context: JsonObject): string | null {

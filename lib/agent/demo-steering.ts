@@ -52,7 +52,7 @@ export interface Steering {
 }
 
 export function turnOf(messages: readonly JsonObject[]): Turn {
-  const last = messages.findLastIndex(({ role }) => role === 'user')
+  const last = messages.findLastIndex(isSpoken)
   const since = messages.slice(last + 1)
   const names = new Map(since.flatMap(callsIn))
   const results = since
@@ -61,6 +61,12 @@ export function turnOf(messages: readonly JsonObject[]): Turn {
   const end = messages.at(-1)
   const spoken = end?.role === 'assistant' && !end.tool_calls ? contentOf(end) : ''
   return { said: contentOf(messages[last]), results, spoken, length: messages.length }
+}
+
+/** Its user has written it: what tools have returned besides texts is shown behind their results, below the name of each. */
+function isSpoken({ role, content }: JsonObject): boolean {
+  const [first] = Array.isArray(content) ? content : []
+  return role === 'user' && !(isObject(first) && /^[\w-]+:$/.test(String(first.text)))
 }
 
 /** Ids and names of the tools that a message calls. */

@@ -2,7 +2,15 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import type { AiMessage, Interrupt, Json, JsonObject, Message, ToolCall } from '../base/types.ts'
 import { toChat } from './chat.ts'
-import { clientInstructionsIn, clientToolsIn, modelSettingsIn, responseFormatIn } from './client-context.ts'
+import {
+  clientInstructionsIn,
+  type ClientResult,
+  clientToolsIn,
+  isClientCall,
+  modelSettingsIn,
+  responseFormatIn,
+  resultIn
+} from './client-context.ts'
 import type { Middleware, MiddlewareContext } from './middleware.ts'
 import type { CallIds, Model, Models } from './model.ts'
 import { ContinuedModel, type Half, halfMessage, halfOf } from './continued.ts'
@@ -248,7 +256,7 @@ class LeadRun implements MiddlewareContext {
   }
 
   #conversation(): JsonObject[] {
-    const chat = toChat(this.#work.messages.slice(this.#hidden), this.#shown)
+    const chat = toChat(this.#work.messages.slice(this.#hidden), this.#shown, this.takesImages)
     const said = [...this.#instructions.values()].join('\n\n')
     return said === '' ? chat : [{ role: 'system', content: said }, ...chat]
   }
@@ -263,7 +271,7 @@ class LeadRun implements MiddlewareContext {
     if (resume && interrupts.length === 0)
       throw new AgentError('NothingToResume', 'No question waits for an answer in this thread')
     if (openCalls.length === 0 && (earlier || !resume)) return isAsking
-    const answers = new Map(questions.map(({ id }) => [id, answerTo(id, resume?.value ?? null, questions)]))
+    const answers = new Map(questions.map((one) => [one.id, answerTo(one, resume?.value ?? null, questions)]))
     return (await tools.finish(openCalls, { answers, begun })) || isAsking
   }
 
@@ -276,11 +284,12 @@ class LeadRun implements MiddlewareContext {
 }
 
 /** An object keyed by interrupt ids answers each one; any other value answers all of them. */
-function answerTo(id: string, value: Json, interrupts: readonly Interrupt[]): string {
+function answerTo({ id, value: asked }: Interrupt, value: Json, interrupts: readonly Interrupt[]): ClientResult {
   const byId = typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null
   const isById = byId !== null && interrupts.some((one) => Object.hasOwn(byId, one.id))
   const answer = isById ? (byId[id] ?? null) : value
-  return typeof answer === 'string' ? answer : JSON.stringify(answer)
+  // To a question, an object is words like any other.
+  return resultIn(isClientCall(asked) || typeof answer === 'string' ? answer : JSON.stringify(answer))
 }
 
 function chosenModel(models: Models, name: string | null): Model {

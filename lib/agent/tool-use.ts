@@ -8,7 +8,7 @@ import { INTERRUPTED } from './chat.ts'
 import type { CallIds } from './model.ts'
 import type { Reporting } from './observer.ts'
 import type { AgentRecord } from './runtime.ts'
-import { BY_CLIENT, isByClient } from './client-context.ts'
+import { BY_CLIENT, type ClientResult, isByClient } from './client-context.ts'
 import { type Tool, type ToolAnswer, unknownTool, UserInterrupt } from './tool.ts'
 import { clarificationOf } from './tools.ts'
 import type { Work } from './work.ts'
@@ -21,7 +21,7 @@ type Outcome = ToolAnswer & { readonly status: 'success' | 'error' }
 
 /** What open calls are answered with, by their ids, and which of them had begun when their process ended. */
 interface OpenCalls {
-  readonly answers: ReadonlyMap<string, string>
+  readonly answers: ReadonlyMap<string, ClientResult>
   readonly begun: ReadonlySet<string>
 }
 
@@ -42,8 +42,8 @@ export class ToolUse {
   /** Gives answers to their calls, and makes the others. True: one of them asks the user, so the run ends. */
   async finish(open: readonly ToolCall[], { answers, begun }: OpenCalls): Promise<boolean> {
     for (const call of open) {
-      const content = answers.get(call.id)
-      if (content !== undefined) await this.#answered(call, { status: 'success', content }, false, true)
+      const answer = answers.get(call.id)
+      if (answer) await this.#answered(call, answer, false, true)
     }
     const others = open.filter(({ id }) => !answers.has(id))
     if (others.length === 0) await this.#work.record({ type: 'step', node: 'tools' })

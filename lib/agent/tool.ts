@@ -14,8 +14,8 @@ export interface ToolContext {
 }
 
 export interface ToolAnswer {
-  /** The result for the model. */
-  readonly content: string
+  /** The result for the model: a text, or content blocks. */
+  readonly content: string | Json[]
   /** New values of channels. */
   readonly channels?: Readonly<Record<string, Json>>
 }

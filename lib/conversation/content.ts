@@ -55,6 +55,13 @@ export function fileOf({ type, url, data, base64, mime_type, filename }: JsonObj
   return typeof bytes === 'string' ? { ...about, url: `data:${told};base64,${bytes}` } : null
 }
 
+/** A file as a block of a message, in OpenAI's form. */
+export function blockOf({ url, mediaType, filename }: MediaFile): JsonObject {
+  return mediaType.startsWith('image/')
+    ? { type: 'image_url', image_url: { url } }
+    : { type: 'file', file: { file_data: url, ...(filename !== null && { filename }) } }
+}
+
 function mediaTypeIn(url: string): string | null {
   return /^data:([^;,]+)/.exec(url)?.[1] ?? null
 }

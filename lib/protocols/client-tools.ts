@@ -1,6 +1,7 @@
 // Tools that a client runs itself: how it names them, who takes them, which of an agent's questions are their calls, what results become.
 import {
   BY_CLIENT,
+  type ClientResult,
   CLIENT_INSTRUCTIONS,
   CLIENT_TOOLS,
   clientToolNames,
@@ -65,13 +66,13 @@ export function userQuestions(questions: readonly Interrupt[]): Interrupt[] {
  * @param stored messages of the state
  * @param outputs by the ids of calls
  */
-export function resultsIn(stored: readonly JsonObject[], outputs: ReadonlyMap<string, Json>): JsonObject[] {
+export function resultsIn(stored: readonly JsonObject[], outputs: ReadonlyMap<string, ClientResult>): JsonObject[] {
   return stored.flatMap((message): JsonObject[] => {
     const { type, id, tool_call_id: call } = message
-    const content = type === 'tool' ? outputs.get(String(call)) : undefined
-    if (content === undefined) return []
+    const result = type === 'tool' ? outputs.get(String(call)) : undefined
+    if (!result) return []
     const artifact = isByClient(message) ? BY_CLIENT : null
-    return [{ type: 'tool', id: id!, tool_call_id: call!, content, name: nameIn(stored, String(call)), artifact }]
+    return [{ type: 'tool', id: id!, tool_call_id: call!, ...result, name: nameIn(stored, String(call)), artifact }]
   })
 }
 
@@ -80,12 +81,12 @@ export function resultsIn(stored: readonly JsonObject[], outputs: ReadonlyMap<st
  * @param stored messages of its state
  * @param outputs by the ids of calls
  */
-export function openResultsIn(stored: readonly JsonObject[], outputs: ReadonlyMap<string, Json>): JsonObject[] {
+export function openResultsIn(stored: readonly JsonObject[], outputs: ReadonlyMap<string, ClientResult>): JsonObject[] {
   const done = new Set(stored.flatMap(({ type, tool_call_id }) => (type === 'tool' ? [tool_call_id] : [])))
   return stored.flatMap(callsOf).flatMap(({ id, name = null }): JsonObject[] => {
-    const content = outputs.get(String(id))
-    if (content === undefined || done.has(id)) return []
-    return [{ type: 'tool', tool_call_id: id!, content, name, artifact: BY_CLIENT }]
+    const result = outputs.get(String(id))
+    if (!result || done.has(id)) return []
+    return [{ type: 'tool', tool_call_id: id!, ...result, name, artifact: BY_CLIENT }]
   })
 }
 

@@ -36,6 +36,7 @@ export type Part =
       readonly text: string
       readonly isError: boolean
       readonly isOfRun: boolean
+      readonly isByClient: boolean
     }
   /** What stands in place of a result until the user has answered. */
   | { readonly type: 'asked'; readonly text: string }

@@ -1,5 +1,6 @@
 // What a run says, part by part, in no protocol's words: answers with their texts, reasoning and calls as they grow, results, questions, and
 // the end. The one fold under all protocols (pieces.ts gathers what it says). Pure: parts depend on earlier frames alone.
+import { isByClient } from '../agent/client-context.ts'
 import { finishCall, isBrokenOff } from '../conversation/calls.ts'
 import {
   addUsage,
@@ -349,7 +350,8 @@ function resultParts(state: PartState, given: JsonObject, message: string): Step
   if (isQuestion) return { state: done, parts: [{ type: 'asked', text }] }
   const next = { ...done, answered: new Set(done.answered).add(id) }
   const about = { id, name: typeof name === 'string' ? name : null, content, text, isError: status === 'error' }
-  return { state: next, parts: [{ type: 'result', message, ...about, isOfRun }] }
+  const whose = { isOfRun, isByClient: isByClient(given) }
+  return { state: next, parts: [{ type: 'result', message, ...about, ...whose }] }
 }
 
 /** Tokens, as clients of JavaScript name them. */

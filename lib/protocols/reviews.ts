@@ -1,6 +1,7 @@
 // Reviews of tool calls, as LangChain's human-in-the-loop middleware asks for them: which calls are meant, and what was decided.
 import { objectsIn } from '../base/json.ts'
 import { type Interrupt, isObject, type Json, type JsonObject } from '../base/types.ts'
+import { isClientCall } from '../agent/client-context.ts'
 import type { Call } from './parts.ts'
 
 interface Review {
@@ -54,7 +55,8 @@ export function answeredWith(question: Interrupt, words: string): Json {
 }
 
 /**
- * Answers as a run resumes with them: the answer itself where one thing was asked, else by the ids of questions.
+ * Answers as a run resumes with them: the answer itself where one thing was asked, else by the ids of questions. What a client's tool
+ * has answered is known by the id of its call, whoever reads it.
  * @param questions all that are open; default: those that are answered
  */
 export function resumeOf(
@@ -62,5 +64,6 @@ export function resumeOf(
   questions: readonly Interrupt[] = answers.map(([question]) => question)
 ): Json {
   const [first] = answers
-  return questions.length === 1 ? first![1] : Object.fromEntries(answers.map(([{ id }, answer]) => [id, answer]))
+  const isAlone = questions.length === 1 && !isClientCall(questions[0]!.value)
+  return isAlone ? first![1] : Object.fromEntries(answers.map(([{ id }, answer]) => [id, answer]))
 }

@@ -17,7 +17,7 @@ const ai = (content: string, calls: readonly string[] = []): AiMessage => ({
   invalid_tool_calls: [],
   usage_metadata: null
 })
-const tool = (tool_call_id: string, content = 'done'): ToolMessage => ({
+const tool = (tool_call_id: string, content: ToolMessage['content'] = 'done'): ToolMessage => ({
   type: 'tool',
   id: 't',
   content,
@@ -58,6 +58,62 @@ t.test('a call without a result is sent with one, so that one interrupted run do
   ])
 })
 
+const PICTURE = { type: 'image_url', image_url: { url: 'data:image/png;base64,aGk=' } }
+const NOTES = { type: 'file', file: { filename: 'notes.txt', file_data: 'data:text/plain;base64,dGVh' } }
+
+t.test('what a result has besides texts is shown behind all results of its answer', async (t) => {
+  const words = { type: 'text', text: 'Here' }
+  const shown = toChat([
+    human('go'),
+    ai('', ['c1', 'c2', 'c3']),
+    tool('c1', [words, PICTURE]),
+    tool('c2', [words, 'and there', { type: 'odd', of: 1 }]),
+    tool('c3', [NOTES]),
+    human('and now?')
+  ])
+  t.same(shown.slice(2), [
+    { role: 'tool', tool_call_id: 'c1', content: 'Here\n[shown to you below]' },
+    { role: 'tool', tool_call_id: 'c2', content: 'Here\nand there\n{"type":"odd","of":1}' },
+    { role: 'tool', tool_call_id: 'c3', content: '[shown to you below]' },
+    { role: 'user', content: [{ type: 'text', text: 'tool:' }, PICTURE, { type: 'text', text: 'tool:' }, NOTES] },
+    { role: 'user', content: 'and now?' }
+  ])
+})
+
+t.test('a model that takes no images is shown none that a tool of the server has made', async (t) => {
+  const said = (message: ToolMessage) => toChat([ai('', ['c1']), message], new Map(), false).slice(1)
+  const told = [{ role: 'tool', tool_call_id: 'c1', content: '[an image, which cannot be shown to you]' }]
+  t.same(said(tool('c1', [PICTURE])), told)
+  const ofClient = said({ ...tool('c1', [PICTURE]), artifact: { client_tool: true } })
+  t.same(ofClient[1]?.content, [{ type: 'text', text: 'tool:' }, PICTURE], 'a client knows its model')
+})
+
+t.test('media in other forms come in that of chat completions', async (t) => {
+  const forms: JsonObject[] = [
+    { type: 'image', base64: 'aGk=', mime_type: 'image/png' },
+    { type: 'image', source_type: 'base64', data: 'aGk=', mime_type: 'image/png' },
+    { type: 'image', mimeType: 'image/png', data: 'aGk=' },
+    { type: 'image', url: PICTURE.image_url.url },
+    { type: 'image_url', image_url: PICTURE.image_url.url },
+    PICTURE
+  ]
+  t.same(toChat([human(forms)])[0]?.content, Array(forms.length).fill(PICTURE))
+  t.same(toChat([ai('', ['c1']), tool('c1', forms)]).at(-1)?.content, [
+    { type: 'text', text: 'tool:' },
+    ...Array(forms.length).fill(PICTURE)
+  ])
+  const others: JsonObject[] = [
+    { type: 'audio', data: 'aGk=', mime_type: 'audio/mpeg' },
+    { type: 'file', base64: 'dGVh', mime_type: 'text/plain', filename: 'notes.txt' },
+    { type: 'video', url: 'https://example.com/a.mp4' }
+  ]
+  t.same(toChat([human(others)])[0]?.content, [
+    { type: 'input_audio', input_audio: { data: 'aGk=', format: 'mp3' } },
+    NOTES,
+    others[2]
+  ])
+})
+
 t.test('results of no call, empty answers and invalid calls are not sent', async (t) => {
   const invalid: AiMessage = {
     ...ai(''),
@@ -74,7 +130,8 @@ t.test('no conversation whatever is refused by a strict server for its calls', a
   const message: fc.Arbitrary<Message> = fc.oneof(
     fc.string().map(human),
     fc.tuple(fc.constantFrom('', 'text'), fc.uniqueArray(id)).map(([content, calls]) => ai(content, calls)),
-    id.map((one) => tool(one))
+    id.map((one) => tool(one)),
+    id.map((one) => tool(one, [PICTURE]))
   )
   fc.assert(fc.property(fc.array(message, { maxLength: 12 }), (messages) => complaintAbout(toChat(messages)) === null))
   t.pass()

@@ -5,7 +5,7 @@ import type { Tool, ToolContext } from '../../lib/agent/tool.ts'
 import { builtInTools, VIRTUAL_OUTPUTS } from '../../lib/agent/tools.ts'
 import { Paths, VIRTUAL_ROOT } from '../../lib/files/paths.ts'
 import { Workspace } from '../../lib/files/workspace.ts'
-import type { JsonObject } from '../../lib/base/types.ts'
+import { type JsonObject, textOf } from '../../lib/base/types.ts'
 
 const context: ToolContext = {
   signal: new AbortController().signal,
@@ -78,7 +78,7 @@ t.test('write_file refuses what leads out and arguments that are none, and tells
 })
 
 const contentOf = (answer: Awaited<ReturnType<Tool['run']>>): string =>
-  typeof answer === 'string' ? answer : answer.content
+  typeof answer === 'string' ? answer : textOf(answer.content)
 
 t.test('files are listed, read in pieces, and searched, whoever put them there', async (t) => {
   const paths = new Paths(t.testdir())

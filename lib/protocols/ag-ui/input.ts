@@ -2,8 +2,10 @@
 // the agent takes.
 import * as v from 'valibot'
 import { Refused } from '../../base/errors.ts'
-import { objectsIn, textOr } from '../../base/json.ts'
+import { answerOf, type ClientResult } from '../../agent/client-context.ts'
+import { objectOr, objectsIn, textOr } from '../../base/json.ts'
 import { type Interrupt, isObject, type Json, type JsonObject } from '../../base/types.ts'
+import { blockOf } from '../../conversation/content.ts'
 import { jsonObject, listOf, objectOf } from '../../http/schema.ts'
 import { PART_MODES } from '../parts.ts'
 import { refusedValue } from '../../routes/input.ts'
@@ -85,7 +87,7 @@ export async function runBodyOf(given: RunInput, situation: Situation): Promise<
   const isAnswer = results.size > 0 && (humans.length === 0 || isOfGraphs)
   if (isAnswer) {
     const answered = questions.filter(({ id }) => results.has(id))
-    const answers = answered.map((one) => [one, results.get(one.id) ?? ''] as const)
+    const answers = answered.map((one) => [one, answerOf(results.get(one.id)!)] as const)
     return { ...common, command: { resume: resumeOf(answers, questions) } }
   }
   if (humans.length > 0 && questions.length > 0 && isOfGraphs) {
@@ -107,13 +109,21 @@ function isAskedAgain([first, ...others]: readonly JsonObject[], stored: readonl
 }
 
 /** What tools have answered to open questions, by their ids. */
-function resultsOf(messages: readonly JsonObject[], questions: readonly Interrupt[]): Map<string, Json> {
+function resultsOf(messages: readonly JsonObject[], questions: readonly Interrupt[]): Map<string, ClientResult> {
   return new Map([...outputsOf(messages)].filter(([call]) => questions.some(({ id }) => id === call)))
 }
 
-function outputsOf(messages: readonly JsonObject[]): Map<string, Json> {
+function outputsOf(messages: readonly JsonObject[]): Map<string, ClientResult> {
   const results = messages.filter(isResult)
-  return new Map(results.map(({ toolCallId, content = '' }) => [String(toolCallId), content] as const))
+  return new Map(results.map((message) => [String(message.toolCallId), resultOf(message)] as const))
+}
+
+function resultOf({ content = '', metadata }: JsonObject): ClientResult {
+  // TanStack sends parts as their JSON, and has them beside it as they are.
+  const { toolResult } = objectOr(objectOr(metadata).tanstack)
+  const parts = [content, objectOr(toolResult).content].find(Array.isArray)
+  if (parts) return { content: objectsIn(parts).map(saidBlock), status: 'success' }
+  return { content: typeof content === 'string' ? content : JSON.stringify(content), status: 'success' }
 }
 
 function isResult({ role }: JsonObject): boolean {
@@ -147,22 +157,20 @@ function newMessages(messages: readonly JsonObject[]): readonly JsonObject[] {
 }
 
 function humanOf({ id, content }: JsonObject): JsonObject {
-  const blocks = Array.isArray(content) ? objectsIn(content).map(blockOf) : (content ?? '')
+  const blocks = Array.isArray(content) ? objectsIn(content).map(saidBlock) : (content ?? '')
   return { type: 'human', ...(typeof id === 'string' && { id }), content: blocks }
 }
 
-function blockOf(part: JsonObject): JsonObject {
-  const { type, text, source, url, data, mimeType } = part
-  if (type === 'text') return { type: 'text', text: text ?? '' }
+function saidBlock(part: JsonObject): JsonObject {
+  const { type, text, content, source, url, data, mimeType } = part
+  // TanStack's have their words in `content`.
+  if (type === 'text') return { type: 'text', text: text ?? content ?? '' }
   const from = isObject(source)
     ? source
     : { value: url ?? data ?? null, mimeType: mimeType ?? null, type: url === undefined ? 'data' : 'url' }
   const mime = textOr(from.mimeType) ?? (type === 'image' ? 'image/png' : 'application/octet-stream')
   const address = from.type === 'url' ? textOr(from.value) : `data:${mime};base64,${textOr(from.value) ?? ''}`
-  const isImage = type === 'image' || mime.startsWith('image/')
-  return isImage
-    ? { type: 'image_url', image_url: { url: address ?? '' } }
-    : { type: 'file', file: { file_data: address ?? '' } }
+  return blockOf({ url: address ?? '', mediaType: type === 'image' ? 'image/*' : mime, filename: null })
 }
 
 /** Whether the client has anything that the input of a graph may have a place for. */

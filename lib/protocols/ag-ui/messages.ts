@@ -22,14 +22,18 @@ export function pageMessages(messages: readonly JsonObject[]): JsonObject[] {
 }
 
 function askedParts(content: Json): JsonObject[] {
-  return partsOf({ content }).flatMap((part): JsonObject[] => {
-    if (part.type !== 'media') return [{ type: 'text', content: part.text }]
-    const file = fileOf(part.content)
-    if (!file) return []
-    const { url: value, mediaType: mimeType } = file
-    const kind = /^(image|audio|video)\//.exec(mimeType)?.[1] ?? 'document'
-    return [{ type: kind, source: { type: 'url', value, mimeType } }]
-  })
+  return partsOf({ content }).flatMap((part): JsonObject[] =>
+    part.type === 'media' ? mediaParts(part.content) : [{ type: 'text', content: part.text }]
+  )
+}
+
+/** Media as a part of a message, in AG-UI's form, which TanStack's has too; none: they are nowhere. */
+export function mediaParts(content: JsonObject): JsonObject[] {
+  const file = fileOf(content)
+  if (!file) return []
+  const { url: value, mediaType: mimeType } = file
+  const kind = /^(image|audio|video)\//.exec(mimeType)?.[1] ?? 'document'
+  return [{ type: kind, source: { type: 'url', value, mimeType } }]
 }
 
 function shownOf(part: Part): JsonObject[] {
@@ -45,9 +49,11 @@ function addResult(shown: readonly Message[], parts: readonly Part[]): void {
   for (const part of parts) {
     if (part.type !== 'result') continue
     const { id, text, isError } = part
+    const said = askedParts(part.content)
+    const content: Json = said.every(({ type }) => type === 'text') ? text : said
     const isOfIt = (one: JsonObject) => one.type === 'tool-call' && one.id === id
     const owner = shown.findLast((one) => one.parts.some(isOfIt)) ?? shown.findLast(({ role }) => role === 'assistant')
     const state: JsonObject = isError ? { state: 'error', error: text } : { state: 'complete' }
-    owner?.parts.push({ type: 'tool-result', toolCallId: id, content: text, ...state })
+    owner?.parts.push({ type: 'tool-result', toolCallId: id, content, ...state })
   }
 }

@@ -8,6 +8,7 @@ import { JsonText } from '../json-text.ts'
 import { type Call, type End, endingParts, NO_PARTS, type Part, partsIn, type PartState, tokensOf } from '../parts.ts'
 import { reviewsOf } from '../reviews.ts'
 import { END_PART, type Place } from '../places.ts'
+import { mediaParts } from './messages.ts'
 import { begunWith } from '../threads.ts'
 
 export interface AgUiEvent {
@@ -96,7 +97,7 @@ function events(run: Run, part: Part, texts: Set<string>, dialect: Dialect): Jso
     case 'called':
       return [{ type: 'TOOL_CALL_END', toolCallId: part.id }]
     case 'result':
-      return [resultEvent(run, part)]
+      return resultEvents(run, part, dialect)
     case 'data':
       return [{ type: 'CUSTOM', name: part.name, value: part.data }]
     case 'media':
@@ -114,11 +115,26 @@ function mediaEvent(messageId: string, content: JsonObject): JsonObject {
   return { type: 'CUSTOM', name: 'media', value: { messageId, content } }
 }
 
-function resultEvent({ metadata }: Run, { message, id, text }: Part & { readonly type: 'result' }): JsonObject {
-  const event = { type: 'TOOL_CALL_RESULT', messageId: message, toolCallId: id, content: text, role: 'tool' }
+/** In the older dialect a result is a text, and what it has beside is told as that of a message is. */
+function resultEvents({ metadata }: Run, part: Part & { readonly type: 'result' }, dialect: Dialect): JsonObject[] {
+  const { message, id, text } = part
+  const said = partsOf({ content: part.content })
+  const media = said.flatMap((one) => (one.type === 'media' ? [one.content] : []))
+  const isText = media.length === 0 || dialect === '0.0'
+  const content = isText
+    ? text
+    : said.flatMap((one) => (one.type === 'media' ? mediaParts(one.content) : [textPart(one)]))
+  const events: JsonObject[] = [
+    { type: 'TOOL_CALL_RESULT', messageId: message, toolCallId: id, content, role: 'tool' },
+    ...(isText ? media.map((one) => mediaEvent(message, one)) : [])
+  ]
   const brought = metadata[RESULTS]
-  if (Array.isArray(brought) && brought.includes(id)) inputs.add(event)
-  return event
+  if (Array.isArray(brought) && brought.includes(id)) for (const event of events) inputs.add(event)
+  return events
+}
+
+function textPart({ text }: { readonly text: string }): JsonObject {
+  return { type: 'text', text }
 }
 
 /** Events that only repeat a run's input. */

@@ -3,7 +3,9 @@ import { createHash } from 'node:crypto'
 import * as v from 'valibot'
 import { objectsIn, textOr } from '../../base/json.ts'
 import { Refused } from '../../base/errors.ts'
+import { answerOf, type ClientResult, isClientCall } from '../../agent/client-context.ts'
 import { type Interrupt, isObject, type Json, type JsonObject } from '../../base/types.ts'
+import { blockOf } from '../../conversation/content.ts'
 import { jsonObject, listOf, objectOf } from '../../http/schema.ts'
 import { refusedValue } from '../../routes/input.ts'
 import { runEntries } from '../../routes/run-request.ts'
@@ -13,6 +15,7 @@ import { PART_MODES } from '../parts.ts'
 import { approvalId, answeredWith, decided, isReview, resumeOf } from '../reviews.ts'
 import { NAME_MAX } from '../threads.ts'
 import { MESSAGE_KEY } from './ids.ts'
+import { contentIn } from './output.ts'
 
 /** Messages of one request. */
 const MESSAGES_MAX = 10_000
@@ -172,18 +175,25 @@ async function answered(
 }
 
 /** What tools of the client have said, by the ids of their calls. */
-function outputsIn({ parts }: JsonObject): Map<string, Json> {
-  const answers = objectsIn(parts).flatMap(({ toolCallId, state, output = null, errorText }) => {
-    if (state === 'output-error') return [[String(toolCallId), textOr(errorText) ?? ''] as const]
-    if (state !== 'output-available') return []
-    return [[String(toolCallId), typeof output === 'string' ? output : JSON.stringify(output)] as const]
+function outputsIn({ parts }: JsonObject): Map<string, ClientResult> {
+  const answers = objectsIn(parts).flatMap((part) => {
+    const result = resultOf(part)
+    return result ? [[String(part.toolCallId), result] as const] : []
   })
   return new Map(answers)
+}
+
+/** null: the part has none. */
+function resultOf({ state, output = null, errorText }: JsonObject): ClientResult | null {
+  if (state === 'output-error') return { content: textOr(errorText) ?? '', status: 'success' }
+  return state === 'output-available' ? { content: contentIn(output), status: 'success' } : null
 }
 
 function answerIn(parts: readonly JsonObject[], question: Interrupt, at: number): Json {
   if (isReview(question)) return decided(decisionsIn(parts, question, at))
   const part = parts.find(({ toolCallId }) => toolCallId === question.id)
+  const result = part && isClientCall(question.value) ? resultOf(part) : null
+  if (result) return answerOf(result)
   if (part?.state === 'output-error') return textOr(part.errorText) ?? ''
   if (part?.state !== 'output-available')
     throw refusedValue(['body', 'messages', at, 'parts'], `the question ${question.id} is not answered`)
@@ -209,7 +219,7 @@ function decisionsIn(
 
 function humanOf({ id, parts, content }: JsonObject, at: number): JsonObject {
   const blocks = Array.isArray(parts)
-    ? objectsIn(parts).flatMap((part, i) => blockOf(part, ['messages', at, 'parts', i]))
+    ? objectsIn(parts).flatMap((part, i) => saidBlocks(part, ['messages', at, 'parts', i]))
     : typeof content === 'string'
       ? [{ type: 'text', text: content }]
       : []
@@ -219,7 +229,7 @@ function humanOf({ id, parts, content }: JsonObject, at: number): JsonObject {
   return { type: 'human', ...(typeof id === 'string' && { id }), content: isText ? words : blocks }
 }
 
-function blockOf(
+function saidBlocks(
   { type, text, url, mediaType, filename }: JsonObject,
   loc: readonly (string | number)[]
 ): JsonObject[] {
@@ -230,9 +240,7 @@ function blockOf(
     throw refusedValue(['body', ...loc, 'type'], `a part of type ${JSON.stringify(type ?? null)} is not taken`)
   if (typeof url !== 'string')
     throw refusedValue(['body', ...loc, 'url'], 'a file has its address or its data as a URL')
-  if (typeof mediaType === 'string' && mediaType.startsWith('image/'))
-    return [{ type: 'image_url', image_url: { url } }]
-  return [{ type: 'file', file: { file_data: url, ...(typeof filename === 'string' && { filename }) } }]
+  return [blockOf({ url, mediaType: textOr(mediaType) ?? '', filename: textOr(filename) })]
 }
 
 function wordsOf({ content }: JsonObject): string {

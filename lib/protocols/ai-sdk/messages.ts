@@ -2,7 +2,9 @@
 import { objectsIn, textOr } from '../../base/json.ts'
 import type { Interrupt, Json, JsonObject, Run } from '../../base/types.ts'
 import { fileOf, partsOf } from '../../conversation/content.ts'
+import { isByClient } from '../../agent/client-context.ts'
 import { approvalId, reviewsOf } from '../reviews.ts'
+import { outputOf } from './output.ts'
 
 interface UiMessage {
   readonly id: string
@@ -88,7 +90,7 @@ function invalidPart({ error, ...call }: JsonObject): JsonObject {
 
 function addResult(
   tools: ReadonlyMap<string, JsonObject>,
-  { tool_call_id, content, status, artifact }: JsonObject
+  { tool_call_id, content = '', status, artifact }: JsonObject
 ): void {
   const part = tools.get(String(tool_call_id))
   // A question that stands in place of its answer.
@@ -98,7 +100,7 @@ function addResult(
     part,
     isError
       ? { state: 'output-error', errorText: wordsOf(content) }
-      : { state: 'output-available', output: content ?? '' }
+      : { state: 'output-available', output: isByClient({ artifact }) ? outputOf(content) : content }
   )
 }
 

@@ -8,6 +8,7 @@ import { type Call, type End, endingParts, NO_PARTS, type Part, partsIn, type Pa
 import { approvalId, reviewsOf } from '../reviews.ts'
 import { END_PART, type Place } from '../places.ts'
 import { continuesMessage, messageIdOf } from './ids.ts'
+import { outputOf } from './output.ts'
 
 /** A chunk, where it stands in its thread, and how many of its run come before it. */
 export interface Chunk {
@@ -117,11 +118,11 @@ function calledChunk({ id, name, args, error }: Part & { readonly type: 'called'
     : { type: 'tool-input-error', ...about, errorText: error }
 }
 
-function resultChunk({ id, content, text, isError }: Part & { readonly type: 'result' }): JsonObject {
+function resultChunk({ id, content, text, isError, isByClient }: Part & { readonly type: 'result' }): JsonObject {
   const about = { toolCallId: id, ...TOOL }
   return isError
     ? { type: 'tool-output-error', ...about, errorText: text }
-    : { type: 'tool-output-available', ...about, output: content }
+    : { type: 'tool-output-available', ...about, output: isByClient ? outputOf(content) : content }
 }
 
 /** The client shows files by their address; data stand in one. */

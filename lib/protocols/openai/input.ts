@@ -4,7 +4,7 @@ import { Invalid } from '../../base/errors.ts'
 import { issue } from '../../http/schema.ts'
 import { refusedValue } from '../../routes/input.ts'
 import { isObject, type Json, type JsonObject } from '../../base/types.ts'
-import { BY_CLIENT } from '../../agent/client-context.ts'
+import { BY_CLIENT, type ClientResult } from '../../agent/client-context.ts'
 
 type Loc = readonly string[]
 
@@ -12,7 +12,7 @@ export interface Input {
   /** In LangChain's form. */
   readonly messages: readonly JsonObject[]
   /** Results of calls that the input does not have: an earlier response has made them. */
-  readonly outputs: ReadonlyMap<string, string>
+  readonly outputs: ReadonlyMap<string, ClientResult>
   /** Names of files of the conversation, and where they were named. */
   readonly files: readonly { readonly name: string; readonly loc: Loc }[]
 }
@@ -58,7 +58,7 @@ function missing(loc: Loc): Invalid {
 
 class InputReader {
   readonly #messages: JsonObject[] = []
-  readonly #outputs = new Map<string, string>()
+  readonly #outputs = new Map<string, ClientResult>()
   readonly #files: { name: string; loc: Loc }[] = []
   readonly #calls = new Map<string, string>()
 
@@ -113,20 +113,20 @@ class InputReader {
 
   #output(id: Json | undefined, output: Json | undefined, loc: Loc, artifact: Json = BY_CLIENT): void {
     if (typeof id !== 'string') throw refusedValue(loc, 'a result needs the id of its call')
-    const read = output === null || output === undefined ? '' : this.#content(output, [...loc, 'output'])
-    const content = typeof read === 'string' ? read : JSON.stringify(read)
+    const content = output === null || output === undefined ? '' : this.#content(output, [...loc, 'output'])
+    const result: ClientResult = { content, status: 'success' }
     const name = this.#calls.get(id)
-    if (name === undefined) return void this.#outputs.set(id, content)
-    this.#messages.push({ type: 'tool', id: randomUUID(), tool_call_id: id, name, content, artifact })
+    if (name === undefined) return void this.#outputs.set(id, result)
+    this.#messages.push({ type: 'tool', id: randomUUID(), tool_call_id: id, name, ...result, artifact })
   }
 
   /** A text where all parts are texts of one. */
-  #content(content: Json | undefined, loc: Loc): Json {
+  #content(content: Json | undefined, loc: Loc): string | JsonObject[] {
     if (typeof content === 'string') return content
     if (!Array.isArray(content)) throw refusedValue(loc, 'must be a text or a list of parts')
     const parts = content.map((part, at) => this.#part(part, [...loc, String(at)]))
     const [first] = parts
-    return parts.length === 1 && first?.type === 'text' ? first.text! : parts
+    return parts.length === 1 && first?.type === 'text' ? String(first.text) : parts
   }
 
   #part(part: Json, loc: Loc): JsonObject {

@@ -1,7 +1,7 @@
 // Messages of a conversation as items: what was said and thought, calls that the client runs with their results, and those of the server's
 // own tools, which no client may take for its own.
 import { objectsIn } from '../../base/json.ts'
-import { isObject, type Json, type JsonObject } from '../../base/types.ts'
+import { isObject, type Json, type JsonObject, textOf } from '../../base/types.ts'
 import { clientCallsOf } from '../client-tools.ts'
 import { partsOfMessages } from '../parts.ts'
 import { bare } from './ids.ts'
@@ -31,13 +31,16 @@ export function itemsOf(
 function resultItems(name: string, message: JsonObject, clientCalls: ReadonlySet<string>): JsonObject[] {
   const { tool_call_id: call_id = null, content } = message
   const isOpen = isQuestion(message)
-  if (clientCalls.has(String(call_id)))
-    return isOpen
-      ? []
-      : [{ id: `fco_${name}`, type: 'function_call_output', call_id, output: textIn(content), status: 'completed' }]
+  if (clientCalls.has(String(call_id))) return isOpen ? [] : [clientOutput(name, call_id, content)]
   if (!isOpen) return []
   const asked = [{ type: 'output_text', text: textIn(content), annotations: [] }]
   return [{ id: `msg_${name}`, type: 'message', role: 'assistant', status: 'completed', content: asked }]
+}
+
+/** What the client's tool has answered, as it was sent. */
+export function clientOutput(name: string, call_id: Json, content: Json | undefined): JsonObject {
+  const output = Array.isArray(content) ? partsOf(content, false) : textIn(content)
+  return { id: `fco_${name}`, type: 'function_call_output', call_id, output, status: 'completed' }
 }
 
 function isQuestion({ artifact }: JsonObject): boolean {
@@ -86,6 +89,7 @@ function partsOf(content: Json | undefined, isAnswer: boolean): JsonObject[] {
   })
 }
 
+/** Images and files have no place in a text. */
 function textIn(content: Json | undefined): string {
-  return typeof content === 'string' ? content : JSON.stringify(content ?? '')
+  return typeof content === 'string' || Array.isArray(content) ? textOf(content) : JSON.stringify(content ?? '')
 }

@@ -1,5 +1,6 @@
 // Responses: a run each. Started, streamed and resumed by the number of an event, read, cancelled, deleted.
 import { Failure, fail } from '../../base/errors.ts'
+import { resultIn } from '../../agent/client-context.ts'
 import { isInFlight, isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
 import { type HANDLED, type Reply, requirePermission, type UserCall } from '../../http/route.ts'
 import { searchParams } from '../../http/request.ts'
@@ -18,7 +19,7 @@ import { errorOf } from './errors.ts'
 import { checkFields, echoOf, RESPONSE_FIELDS } from './fields.ts'
 import { responseId, runIdIn, threadIdIn } from './ids.ts'
 import { readItems } from './input.ts'
-import { itemsOf } from './items.ts'
+import { clientOutput, itemsOf } from './items.ts'
 import { pageOf } from './page.ts'
 import { keptOf, responseOf } from './response.ts'
 import { formatIn, toolsIn } from './tools.ts'
@@ -165,13 +166,9 @@ export class Responses {
     const run = await this.#runOf(call)
     const { command } = run.kwargs
     const { resume } = isObject(command) ? command : {}
-    const results = Object.entries(isObject(resume) ? resume : {}).map(([call_id, output]) => ({
-      id: `fco_${call_id}`,
-      type: 'function_call_output',
-      call_id,
-      output,
-      status: 'completed'
-    }))
+    const results = Object.entries(isObject(resume) ? resume : {}).map(([call, answer]) =>
+      clientOutput(call, call, resultIn(answer).content)
+    )
     const items = itemsOf(askedMessages(run))
     return { json: pageOf([...results, ...items], call) }
   }

@@ -3,6 +3,7 @@ import { refusedValue } from '../../routes/input.ts'
 import type { Services } from '../../routes/services.ts'
 import type { UserCall } from '../../http/route.ts'
 import { isObject, type Json, type JsonObject, type Run } from '../../base/types.ts'
+import { answerOf, type ClientResult } from '../../agent/client-context.ts'
 import { clientCallsAsked, openResultsIn, resultsIn } from '../client-tools.ts'
 import type { RequestKey } from '../repeats.ts'
 import { asks, Tasks } from '../tasks.ts'
@@ -96,18 +97,18 @@ export class Turns {
     const unknown = [...outputs.keys()].find((id) => !open.includes(id))
     if (unknown !== undefined)
       throw refusedValue(['body', field], `No tool call found for function call output with call_id ${unknown}.`)
-    const resume = Object.fromEntries(outputs)
+    const resume = Object.fromEntries([...outputs].map(([id, result]) => [id, answerOf(result)]))
     if (messages.length === 0 && outputs.size > 0) return { resume }
     if (outputs.size === 0) return { input: { messages: [...messages] } }
     return { input: { messages: [...(await this.#results(before!, outputs)), ...messages] } }
   }
 
-  async #results(before: Run, outputs: ReadonlyMap<string, string>): Promise<JsonObject[]> {
+  async #results(before: Run, outputs: ReadonlyMap<string, ClientResult>): Promise<JsonObject[]> {
     return resultsIn(await this.#stored(before), outputs)
   }
 
   /** A graph ends with calls of its client's tools, and asks nothing. */
-  async #openResults(before: Run, outputs: ReadonlyMap<string, string>): Promise<JsonObject[]> {
+  async #openResults(before: Run, outputs: ReadonlyMap<string, ClientResult>): Promise<JsonObject[]> {
     const isOne = this.#services.states.isOfGraphs && outputs.size > 0
     return isOne ? openResultsIn(await this.#stored(before), outputs) : []
   }
