@@ -27,7 +27,7 @@ export function say(text: string): void {
  * @param answer its element, as drawn
  */
 export function sayGrowing(id: string, answer: Element, isWhole: boolean): void {
-  const blocks = answer.querySelectorAll(':scope > .markdown > .block')
+  const blocks = answer.querySelectorAll(':scope > .markdown .block')
   let { block, chars, searched } = told.get(id) ?? { block: 0, chars: 0, searched: 0 }
   if (block >= blocks.length) return
   const found: string[] = []
@@ -55,6 +55,8 @@ export function isKnown(id: string): void {
 
 /** A block as it is read aloud: code is announced and not spelled, and cells of a table are kept apart. */
 function textIn(block: Element): string {
+  // What is folded is read by who opens it.
+  if (block.closest('details:not([open])') && !block.closest('summary')) return ''
   if (block.querySelector(':scope > .code')) return t('A block of code.')
   const cells = [...block.querySelectorAll('tr')].map((row) =>
     [...row.children].map(({ textContent }) => textContent).join(', ')

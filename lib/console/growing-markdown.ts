@@ -2,6 +2,7 @@
 // character can change what stands before, and each section is parsed by itself; so a text that grew has the HTML of the same text read at
 // once. Definitions (links, footnotes) count in all sections, also those that come before them.
 import { Lexer, type Links, Marked, Renderer, type Token, type Tokens } from 'marked'
+import { FENCE, fenceEnd, piecesOf, SUMMARY } from './folds.ts'
 
 function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`)
@@ -150,7 +151,6 @@ const HTML_ENDS: readonly [RegExp, RegExp][] = [
   // Any other tag, up to a blank line.
   [/^ {0,3}<[a-z/]/i, /^[ \t]*$/]
 ]
-const FENCE = /^( {0,3})(`{3,}(?=[^`]*$)|~{3,})/
 const HEADING = /^#{1,6}(?:[ \t]|$)/
 const BULLET = /^(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)/
 
@@ -194,7 +194,7 @@ class Cutter {
     const isFree = this.#ended === 'list' || (this.#ended === 'block' && !BULLET.test(line))
     this.#ended = HEADING.test(line) ? 'list' : 'nothing'
     if (fence) {
-      this.#fence = new RegExp(`^ {0,3}${fence[0]}{${fence.length},}[ \\t]*$`)
+      this.#fence = fenceEnd(fence)
       this.#isFlush = indent === ''
     } else this.#openHtml(line)
     return isWhole || (isFree && /^\S/.test(line))
@@ -228,13 +228,16 @@ function isTooDeep(line: string): boolean {
   return (opened.match(/[>.)*+-]/g)?.length ?? 0) > LEVELS_MAX
 }
 
+/** A text that is read but for its lines, or a tag of a fold. */
+type Piece = { readonly lexer: Lexer; readonly isSummary: boolean } | { readonly tag: string }
+
 class Section {
   readonly raw: string
   /** Its own definitions. */
   readonly links: Links
   /** By block. */
   blocks: readonly string[] = []
-  #lexer: Lexer | null
+  #pieces: readonly Piece[] | null
   #labels: string | null = null
   /** Shown as it is written. */
   readonly #isPlain: boolean
@@ -242,8 +245,8 @@ class Section {
   constructor(raw: string) {
     this.raw = raw
     this.#isPlain = raw.split('\n').some(isTooDeep)
-    this.#lexer = this.#isPlain ? null : lexed(raw)
-    this.links = this.#lexer?.tokens.links ?? none()
+    this.#pieces = this.#isPlain ? null : lexed(raw)
+    this.links = linksOf((this.#pieces ?? []).map((one) => ('tag' in one ? { links: none() } : one.lexer.tokens)))
   }
 
   /** Makes its HTML with the definitions of the whole text. */
@@ -252,15 +255,13 @@ class Section {
       this.blocks = [`<p>${escaped(this.raw.trim()).replaceAll('\n', '<br>')}</p>`]
       return
     }
-    const lexer = this.#lexer ?? lexed(this.raw)
-    this.#lexer = null
-    const { tokens } = lexer
-    tokens.links = links
-    for (const { src, tokens } of lexer.inlineQueue) {
-      lexer.state.inRawBlock = false
-      lexer.inlineTokens(src, tokens)
-    }
-    this.blocks = tokens.filter(isShown).map((token) => marked.parser([token]))
+    const pieces = this.#pieces ?? lexed(this.raw)
+    this.#pieces = null
+    this.blocks = pieces.flatMap((one) => {
+      if ('tag' in one) return one.tag
+      const blocks = blocksOf(one.lexer, links)
+      return one.isSummary ? `${SUMMARY}${blocks.join('')}</div>` : blocks
+    })
   }
 
   /** Whether it may refer to a definition. */
@@ -273,10 +274,23 @@ class Section {
 const isShown = ({ type }: Token): boolean => type !== 'space' && type !== 'def'
 
 /** Without what stands inside the lines, which needs the definitions of the whole text. */
-function lexed(raw: string): Lexer {
-  const lexer = new Lexer(marked.defaults)
-  lexer.blockTokens(raw, lexer.tokens)
-  return lexer
+function lexed(raw: string): readonly Piece[] {
+  return piecesOf(raw).map(({ kind, text }) => {
+    if (kind === 'tag') return { tag: text }
+    const lexer = new Lexer(marked.defaults)
+    lexer.blockTokens(text, lexer.tokens)
+    return { lexer, isSummary: kind === 'summary' }
+  })
+}
+
+function blocksOf(lexer: Lexer, links: Links): readonly string[] {
+  const { tokens } = lexer
+  tokens.links = links
+  for (const { src, tokens } of lexer.inlineQueue) {
+    lexer.state.inRawBlock = false
+    lexer.inlineTokens(src, tokens)
+  }
+  return tokens.filter(isShown).map((token) => marked.parser([token]))
 }
 
 /** Labels as they are compared, whatever the case, line breaks, quotation marks and escapes of tables between their words. */
@@ -329,9 +343,9 @@ export class GrowingMarkdown {
 }
 
 /** Of several definitions the first counts. */
-function linksOf(sections: readonly Section[]): Links {
+function linksOf(parts: readonly { readonly links: Links }[]): Links {
   const all = none()
-  for (const { links } of sections) for (const tag of Object.keys(links)) all[tag] ??= links[tag]!
+  for (const { links } of parts) for (const tag of Object.keys(links)) all[tag] ??= links[tag]!
   return all
 }
 

@@ -1,10 +1,12 @@
 // Streaming Markdown on the page: blocks that have not changed keep their elements.
 import DOMPurify from 'dompurify'
+import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { awayWords, type Mark } from './away.ts'
 import { fileUrl } from './files.ts'
+import { nested, type Part } from './folds.ts'
 import { GrowingMarkdown, rich } from './growing-markdown.ts'
-import { html } from './html.ts'
+import { html, Icon } from './html.ts'
 import { Later } from './later.ts'
 import { codeHtml, formulaHtml, richness } from './rich.ts'
 import { t } from './words.ts'
@@ -60,13 +62,22 @@ export function Markdown({ text, threadId, left }: MarkdownProps) {
   current.blocks = blocks
   // Elements of their own for each render: a kept one would keep the whole page as it was, by its parent.
   const leftAt = useMemo(() => (left ? new GrowingMarkdown().blocks(text.slice(0, left.chars)).length - 1 : -1), [left])
-  return html`<div class="markdown">${blocks.map((one, i) => {
-    const { given, clean } = one
-    const block = html`<${Drawn} key=${i} ...${one} left=${i === leftAt ? left : null} />`
-    return given.startsWith('<div class="code" data-diagram')
-      ? html`<${Later} key=${`d${i}`} load=${diagram} props=${{ source: codeIn(clean), children: block }} meanwhile=${block} />`
-      : block
-  })}</div>`
+  const draw = (part: Part): ComponentChildren => {
+    if (typeof part === 'number') return drawBlock(blocks[part]!, part, part === leftAt ? left : null)
+    const { at, isOpen, summary, inside } = part
+    return html`<details key=${`f${at}`} class="fold part" dir="auto" open=${isOpen}>
+      ${summary !== null && html`<summary><${Icon} name="fold" />${draw(summary)}</summary>`}
+      <div class="within">${inside.filter((one) => one !== summary).map(draw)}</div>
+    </details>`
+  }
+  return html`<div class="markdown">${nested(blocks.map(({ given }) => given)).map(draw)}</div>`
+}
+
+function drawBlock(one: Block, i: number, left: Mark | null | undefined): ComponentChildren {
+  const block = html`<${Drawn} key=${i} ...${one} left=${left} />`
+  return one.given.startsWith('<div class="code" data-diagram')
+    ? html`<${Later} key=${`d${i}`} load=${diagram} props=${{ source: codeIn(one.clean), children: block }} meanwhile=${block} />`
+    : block
 }
 
 /** Plain text that was added to a block's HTML at its end, and what closes the block behind it. */

@@ -85,11 +85,19 @@ const noise = fc.string({
   unit: fc.constantFrom(...'#*-_`[]()<>|\\ \n:=^$1a!"\'~&\t\r+.', '\n\n', '[a]: b', '```', '<!--', '    '),
   maxLength: 60
 })
+const fold = fc.constantFrom(
+  '<details>',
+  '<details open><summary>**a** [b]</summary>',
+  '<summary>\na\n</summary>',
+  '</details>',
+  'end</details>',
+  '- <details>'
+)
 const anyText = fc.oneof(
   written,
   noise,
   fc
-    .array(fc.oneof(block, noise), { maxLength: 7 })
+    .array(fc.oneof(block, noise, fold), { maxLength: 7 })
     .chain((parts) =>
       fc
         .array(fc.constantFrom('', '\n', '\n\n', '\r\n', '\n  '), { minLength: parts.length, maxLength: parts.length })
@@ -338,6 +346,36 @@ t.test('tags that only set text are read, and all others shown as they are writt
   const shown =
     'H<sub>2</sub>O, 10<SUP>3</sup>,<br>a <kbd>key</kbd><br/>&#60;b&#62;b&#60;/b&#62; &#60;sub onclick=&#34;x&#34;&#62;c'
   t.same(whole(text), [`<p>${shown}</p>\n`])
+})
+
+t.test('a fold is opened and closed where its tags stand, and what is about them says so', async (t) => {
+  const { nested } = await pageModule<typeof import('../../lib/console/folds.ts')>('folds')
+  const read = (text: string) => {
+    const blocks = whole(text)
+    return { parts: nested(blocks), blocks: blocks.map((block) => block.trim()) }
+  }
+  const first = read(
+    '<details>\n<summary><b>Why</b> [a]</summary>\n\n- one\n</details>\n\nEnd\n\n[a]: http://a.example'
+  )
+  t.same(first.parts, [{ at: 0, isOpen: false, summary: 1, inside: [1, 2] }, 4])
+  t.match(first.blocks[1], /<p>Why <a href="http:\/\/a.example">a<\/a><\/p>/)
+  t.equal(first.blocks[2], '<ul>\n<li>one</li>\n</ul>')
+  const inLine = read('<details open><summary>A</summary>Text **b**</details>\nEnd')
+  t.same(inLine.parts, [{ at: 0, isOpen: true, summary: 1, inside: [1, 2] }, 4])
+  t.equal(inLine.blocks[2], '<p>Text <strong>b</strong></p>')
+  t.same(read('<details>\n<details>\nb').parts, [
+    { at: 0, isOpen: false, summary: null, inside: [{ at: 1, isOpen: false, summary: null, inside: [2] }] }
+  ])
+  const about = read(
+    'The <details> tag.\n\n<details> is a tag.\n\n`</details>`\n\n```html\n<details>\n</details>\n```\n\n</details>'
+  )
+  t.same(about.parts, [0, 1, 2, 3], 'an end of nothing is nothing')
+  t.match(
+    about.blocks.join(),
+    /The &#60;details&#62; tag.*&#60;details&#62; is a tag.*<code>&lt;\/details&gt;.*&#60;details&#62;\n/s
+  )
+  // Deeper than anybody reads, and than a browser draws.
+  t.notMatch(JSON.stringify(read('<details>\n'.repeat(10_000)).parts), /(\{.*){22}/)
 })
 
 t.test('a line that opens more quotes and lists than the library can read is shown as it is written', async (t) => {

@@ -1,10 +1,11 @@
 // An answer fit to read: diagrams, code, formulas, footnotes, sources, files and their versions, in Chromium.
 import { join } from 'node:path'
 import type { Json } from '../../lib/base/types.ts'
+import { ScriptedAgent } from '../fixtures/agent.ts'
 import { isAccessible } from '../fixtures/axe.ts'
 import { account, browserTest, threadSaying, visit, words, visitSite } from '../fixtures/browser.ts'
 import { startChild } from '../fixtures/child.ts'
-import { openSite } from '../fixtures/gateway.ts'
+import { openSite, until } from '../fixtures/gateway.ts'
 import { packagesOf } from '../fixtures/npm.ts'
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
@@ -38,6 +39,44 @@ browserTest(
     ])
     t.equal(download.suggestedFilename(), 'code.py')
     await isAccessible(t, visitor, 'sources')
+  }
+)
+
+browserTest(
+  'what an answer folds is opened by its reader, stays open while it grows, and is not spoken before',
+  async (t) => {
+    const agent = new ScriptedAgent()
+    const { visitor, page } = await visitSite(t, { agent })
+    await visitor.open()
+    await page.evaluate(`
+    window.said = []
+    new MutationObserver(() => said.push(document.querySelector('.spoken').textContent))
+      .observe(document.querySelector('.spoken'), { childList: true, characterData: true, subtree: true })`)
+    await visitor.say('hello')
+    await until(() => agent.started.length === 1, 'the run')
+    const stage = await agent.stage({ run_id: agent.started[0]! })
+    stage.say('Guess.\n\n<details>\n<summary><b>The *answer*</b></summary>\n\n- forty')
+    const fold = page.locator('.message.ai details')
+    await fold.getByText('The answer').waitFor()
+    t.notOk(await fold.getByText('forty').isVisible())
+    await fold.getByText('The answer').click()
+    await fold.getByText('forty').waitFor()
+    stage.say('-two\n\n```js\nlet n = 42\n```\n')
+    await fold.locator('.code').waitFor()
+    t.ok(await fold.getByText('forty-two').isVisible(), 'it stays open')
+    await isAccessible(t, visitor, 'a fold')
+    stage.say('</details>\n\n<details><summary onclick="x()">More</summary>A secret.</details>\n\nThe end.')
+    stage.finish()
+    await visitor.answered()
+    t.ok(await page.locator('.message.ai .markdown > .block').getByText('The end.').isVisible())
+    t.equal(await page.locator('.message.ai [onclick]').count(), 0)
+    await until(async () => String(await page.evaluate('said.join(" ")')).includes('The end.'), 'the end is said')
+    const said = String(await page.evaluate('said.join(" ")'))
+    t.match(said, /The answer.*More/s)
+    t.notMatch(said, /secret/)
+    await page.reload()
+    await fold.first().getByText('The answer').waitFor()
+    t.notOk(await fold.getByText('forty-two').isVisible())
   }
 )
 
