@@ -98,6 +98,7 @@ export class Conversation {
     document.addEventListener('visibilitychange', this.#onVisible, until)
     addEventListener('online', () => this.retryNow(), until)
     addEventListener('pagehide', () => this.away.leave(), until)
+    addEventListener('pagehide', () => this.outbox.leave(), until)
     if (!isNew) void this.load()
   }
 

@@ -5,7 +5,7 @@ import { type Choice, membersOf } from './choice.ts'
 import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
 import type { Branches } from './branches.ts'
 import { readKept, writeKept } from './device.ts'
-import type { Queue } from './queue.ts'
+import type { Given, Queue } from './queue.ts'
 import { answering } from './decisions.ts'
 import {
   type Chosen,
@@ -105,14 +105,30 @@ export class Outbox {
     const message = humanMessage(text, extras)
     // Behind a message that has not left.
     if (!active.value || unloaded.length > 0) return this.#hold(message, choice, unloaded)
-    if (isForNow) return queue.steer(message, choice)
-    await this.#enqueue({
-      key: newId(),
-      message,
-      body: queue.startOf(message, choice),
-      isFollowed: false,
-      choice
-    })
+    const one = { key: newId(), message, isFollowed: false, choice }
+    if (isForNow) await this.#steer({ ...one, body: null, isGiven: true })
+    else await this.#enqueue({ ...one, body: queue.startOf(message, choice) })
+  }
+
+  /** Gives a message to the agent at work; queues it where the agent takes none, or has ended. */
+  async #steer(one: Given): Promise<void> {
+    const { threadId, queue } = this.#target
+    try {
+      await queue.steer(one)
+      // A page that was left meanwhile has kept it.
+      dropUnsent(threadId, one.key)
+    } catch (error) {
+      // The agent may have taken it all the same, which is asked when the network is back.
+      if (!(error instanceof ApiError)) return putUnsent(threadId, one)
+      dropUnsent(threadId, one.key)
+      if (error.status !== 409 && error.status !== 404) throw error
+      await this.#enqueue({ ...one, body: queue.startOf(one.message, one.choice), isGiven: false })
+    }
+  }
+
+  /** The page is being left: what the agent has not taken is no longer given to it, and waits. */
+  leave(): void {
+    for (const one of this.#target.queue.steering.value) putUnsent(this.#target.threadId, one)
   }
 
   /** Keeps the message until the server has it. Where the network is lost it waits, and is sent under its key. */

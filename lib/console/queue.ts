@@ -4,7 +4,7 @@ import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
 import { call, colloquy } from './api.ts'
 import { type Choice, membersOf } from './choice.ts'
 import { html, Icon } from './html.ts'
-import { type Extra, extrasIn, isInFlight, lookOf, newId, plainText, type Run } from './records.ts'
+import { type Extra, extrasIn, isInFlight, lookOf, plainText, type Run } from './records.ts'
 import { notifyFailure } from './toast.ts'
 import type { Message, Unsent } from './unsent.ts'
 import { t } from './words.ts'
@@ -19,11 +19,14 @@ interface Draft {
   readonly unloaded: readonly File[]
 }
 
+/** A message on its way to the agent at work. */
+export type Given = Unsent & { readonly choice: Choice }
+
 export class Queue {
   /** Runs that wait for the active one, the next one first. */
   readonly runs = signal<readonly Run[]>([])
   /** Messages that the agent at work has not taken yet. */
-  readonly steering = signal<readonly Message[]>([])
+  readonly steering = signal<readonly Given[]>([])
   readonly recalled = signal<Draft | null>(null)
   readonly #path: string
   readonly #active: ReadonlySignal<string | null>
@@ -63,18 +66,14 @@ export class Queue {
     await this.refresh()
   }
 
-  /** Gives a message to the agent at work; queues it where the agent takes none, or has ended. */
-  async steer(message: Message, choice: Choice): Promise<void> {
-    const runId = this.#active.value
-    this.steering.value = [...this.steering.value, message]
+  /** Gives a message to the agent at work. @throws where it does not take it */
+  async steer(one: Given): Promise<void> {
+    this.steering.value = [...this.steering.value, one]
     try {
       // Answered when the agent has taken it, which may take as long as a tool does.
-      await colloquy.send('POST', `${this.#path}/${runId}/input`, { body: { messages: [message] } })
-    } catch (error) {
-      if (error instanceof ApiError && error.status !== 409 && error.status !== 404) throw error
-      await this.add(this.startOf(message, choice), newId())
+      await colloquy.send('POST', `${this.#path}/${this.#active.value}/input`, { body: { messages: [one.message] } })
     } finally {
-      this.steering.value = this.steering.value.filter((one) => one !== message)
+      this.steering.value = this.steering.value.filter(({ key }) => key !== one.key)
     }
   }
 
@@ -148,7 +147,7 @@ export function QueueList({ queue, outbox, isLost, onInterrupt }: QueueListProps
   const unsent = outbox.waiting.filter((one) => !queued.has(one.message.id) && (isLost || !outbox.isStarting(one)))
   if (queue.runs.value.length + queue.steering.value.length + unsent.length === 0) return null
   return html`<ol class="queue" aria-label="Waiting messages">
-    ${queue.steering.value.map((message) => html`<li key=${message.id}><${Icon} name="send" /><span dir="auto">${lineOf([message])}</span><small>at the agent’s next step</small></li>`)}
+    ${queue.steering.value.map(({ message }) => html`<li key=${message.id}><${Icon} name="send" /><span dir="auto">${lineOf([message])}</span><small>at the agent’s next step</small></li>`)}
     ${queue.runs.value.map(
       (run, i) => html`<li key=${run.run_id}>
         <${Icon} name="queue" /><span dir="auto">${lineOf(messagesOf(run))}</span>

@@ -6,7 +6,7 @@ import { BASE } from './base.ts'
 import { type Choice, membersOf } from './choice.ts'
 import { deviceText, keepOnDevice, onDeviceText, readKept, writeKept } from './device.ts'
 import type { Attached } from './files.ts'
-import { filesIn, type Run } from './records.ts'
+import { filesIn, type Origin, type Run } from './records.ts'
 
 export type Message = Readonly<Record<string, unknown>>
 
@@ -23,6 +23,8 @@ export interface Unsent {
   readonly isNew?: boolean
   /** Names of files that are not uploaded yet. */
   readonly names?: readonly string[]
+  /** The agent at work may have taken it. */
+  readonly isGiven?: boolean
   /** Why the server has refused it. */
   readonly refusal?: string
 }
@@ -30,6 +32,8 @@ export interface Unsent {
 const NAME = 'unsent'
 const AGAIN_MS = 3000
 const TIMEOUT_MS = 15_000
+/** Messages among which one is looked for that may have been taken. */
+const NEWEST = 200
 /** For all files of a message. */
 const UPLOAD_MS = 300_000
 
@@ -126,6 +130,10 @@ async function deliverTo(threadId: string): Promise<void> {
     const path = `/api/threads/${encodeURIComponent(threadId)}`
     try {
       if (waiting.body === null) {
+        if (waiting.isGiven && (await isThere(path, waiting.message))) {
+          delivered(threadId, waiting)
+          continue
+        }
         const next = await (waiting.names?.length ? uploaded(path, waiting) : completed(path, waiting))
         // It was changed, or removed, or is being sent meanwhile.
         if (!unsentIn(threadId).includes(waiting) || sending.has(threadId)) continue
@@ -150,9 +158,19 @@ async function deliverTo(threadId: string): Promise<void> {
         continue
       }
     }
-    dropUnsent(threadId, waiting.key)
-    for (const listener of listeners) listener(threadId)
+    delivered(threadId, waiting)
   }
+}
+
+function delivered(threadId: string, { key }: Unsent): void {
+  dropUnsent(threadId, key)
+  for (const listener of listeners) listener(threadId)
+}
+
+/** Whether the thread has a message already. */
+async function isThere(path: string, { id }: Message): Promise<boolean> {
+  const newest = await plain.call<Origin[]>('GET', `${path}/messages?limit=${NEWEST}`)
+  return newest.some(({ content }) => content?.id === id)
 }
 
 /** Errors that no later attempt mends; one of the session is told by the page's other calls. */

@@ -115,6 +115,66 @@ browserTest('what is queued without a network waits, also over a reload, and is 
   await visitor.answered()
 })
 
+browserTest(
+  'what the agent at work is told waits without a network, and over a reload, and is said once',
+  async (t) => {
+    const { person, visitor, page } = await visitSite(t)
+    visitor.expect(/ERR_FAILED|ERR_ABORTED/)
+    await visitor.open()
+    await visitor.say('/demo deltas=100000 rate=20')
+    await visitor.hasWords('w0003')
+    const threadId = await visitor.threadId()
+    const runs = async () => listIn((await person.get(`/api/threads/${threadId}/runs`)).body)
+    const waiting = page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
+    const tell = async (text: string) => {
+      await page.fill('#composer', text)
+      await page.locator('#composer').press('Control+Enter')
+    }
+    const isSaid = (url: URL) => /\/(runs|input)$/.test(url.pathname)
+    await page.route(isSaid, (route) => (route.request().method() === 'POST' ? route.abort() : route.fallback()))
+    await tell('told in a tunnel')
+    await waiting.filter({ hasText: 'not sent yet' }).getByText('told in a tunnel').waitFor()
+    t.equal(await page.inputValue('#composer'), '')
+    t.equal(await page.locator('.toast').count(), 0)
+    await page.unroute(isSaid)
+    await waiting.filter({ hasText: 'Send now' }).getByText('told in a tunnel').waitFor()
+    t.equal((await runs()).length, 2)
+
+    // The agent is about to take it.
+    await tell('told before a reload')
+    await waiting.filter({ hasText: 'next step' }).getByText('told before a reload').waitFor()
+    await page.reload()
+    await waiting.getByRole('button', { name: 'Edit the waiting message' }).nth(1).waitFor()
+    await waiting.getByText('told before a reload').waitFor()
+    t.equal((await runs()).length, 3)
+    for (let left = await waiting.count(); left > 0; left--) {
+      await waiting.first().getByRole('button', { name: 'Remove' }).click()
+      await waiting.nth(left - 1).waitFor({ state: 'detached' })
+    }
+    await page.keyboard.press('Escape')
+    await visitor.answered()
+
+    // The agent has taken it, and the answer to that is lost.
+    let taken = 0
+    await page.route(/\/input$/, async (route) => {
+      taken = (await route.fetch()).status()
+      await route.abort()
+    })
+    await visitor.say('/demo rate=0 pause=3000 tool=current_time')
+    await page.getByRole('button', { name: 'Stop' }).waitFor()
+    await tell('told and taken')
+    await waiting.filter({ hasText: 'next step' }).waitFor()
+    await until(() => taken > 0, 'the agent has taken it')
+    t.equal(taken, 204)
+    await visitor.answered()
+    await waiting.first().waitFor({ state: 'detached' })
+    await page.reload()
+    await page.locator('.bubble').getByText('told and taken').waitFor()
+    t.equal(await page.locator('.bubble').getByText('told and taken').count(), 1)
+    t.equal((await runs()).length, 2)
+  }
+)
+
 browserTest('a stopped answer is marked and goes on from its half, as one message', async (t) => {
   const { visitor, page } = await visitSite(t)
   await visitor.open()
