@@ -356,3 +356,33 @@ for (const [width, height] of [
     await page.locator('.thread a').first().click()
     await until(() => page.locator('.side').isHidden(), 'the side goes when something was chosen')
   })
+
+browserTest('on a phone what is found, and what an answer took, has a line of its own', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const context = { viewport: { width: 360, height: 780 } }
+  const box = async ({ page }: Visitor, what: string) => (await page.locator(what).last().boundingBox())!
+  const stranger = await visit(t, site.url, { context })
+  await stranger.open()
+  const [field, show] = [await box(stranger, '[name=password]'), await box(stranger, '.card > .link')]
+  t.equal(show.x, field.x)
+  t.ok(show.width < field.width, 'it is as wide as its words')
+  const visitor = await visit(t, site.url, { person, context })
+  const { page } = visitor
+  await visitor.open()
+  await visitor.say('What would a lighthouse say of the sea around it?')
+  await visitor.answered()
+  const [facts, button] = [await box(visitor, '.ai .tokens'), await box(visitor, '.ai .actions > button')]
+  t.ok(facts.y >= button.y + button.height, 'below the buttons')
+  t.ok(facts.height < button.height, 'one line')
+  await page.keyboard.press('Control+k')
+  await page.locator('#palette').fill('brings along')
+  await page.locator('.palette mark').first().waitFor()
+  const [name, snippet] = [
+    await box(visitor, '.palette li > span:not(.snippet)'),
+    await box(visitor, '.palette .snippet')
+  ]
+  t.ok(snippet.y >= name.y + name.height, 'below the title')
+  const list = await box(visitor, '.palette ul')
+  t.ok(snippet.width > 0.7 * list.width)
+})
