@@ -111,11 +111,21 @@ t.test('calls of the server are told from those of the client, of any protocol, 
   const items = [
     { type: 'function_call', call_id: 'mine', name: 'get_weather', arguments: '{}' },
     { type: 'function_call_output', call_id: 'mine', output: 'rain' },
-    { type: 'mcp_call', id: 'mcp_theirs', name: 'look', server_label: 'x', arguments: '{}', output: 'seen' }
+    { type: 'mcp_call', id: 'mcp_theirs', name: 'look', server_label: 'x', arguments: '{}', output: 'seen' },
+    { type: 'mcp_call', id: 'mcp_failed', name: 'look', server_label: 'x', arguments: '{}', error: 'gone' }
   ]
   t.equal((await client.ask('POST', path, { items })).status, 200)
   const brought = (await client.items(thread)).slice(all.length)
-  t.strictSame(typesOf(brought).toSorted(), ['function_call', 'function_call_output', 'mcp_call'], 'what it brings')
+  t.strictSame(
+    typesOf(brought).toSorted(),
+    ['function_call', 'function_call_output', 'mcp_call', 'mcp_call'],
+    'what it brings'
+  )
+  t.match(
+    brought.find(({ error }) => error === 'gone'),
+    { type: 'mcp_call', status: 'failed', output: null },
+    'one that failed too'
+  )
 
   await agUi(person, 'lead_agent', thread, '/demo rate=0 deltas=2 tool=ask_user args={"question":"Which?"}')
   const asked = (await client.items(thread)).slice(-2)

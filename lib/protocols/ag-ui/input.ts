@@ -118,12 +118,22 @@ function outputsOf(messages: readonly JsonObject[]): Map<string, ClientResult> {
   return new Map(results.map((message) => [String(message.toolCallId), resultOf(message)] as const))
 }
 
-function resultOf({ content = '', metadata }: JsonObject): ClientResult {
+/** Why it has failed stands beside what has come of it, which TanStack sends as `null` where it is nothing. */
+function resultOf(message: JsonObject): ClientResult {
+  const content = contentOf(message)
+  const error = textOr(message.error)
+  if (error === null) return { content, status: 'success' }
+  if (typeof content !== 'string') return { content: [...content, { type: 'text', text: error }], status: 'error' }
+  const isNothing = ['', 'null', error].includes(content)
+  return { content: isNothing ? error : `${content}\n${error}`, status: 'error' }
+}
+
+function contentOf({ content = '', metadata }: JsonObject): string | JsonObject[] {
   // TanStack sends parts as their JSON, and has them beside it as they are.
   const { toolResult } = objectOr(objectOr(metadata).tanstack)
   const parts = [content, objectOr(toolResult).content].find(Array.isArray)
-  if (parts) return { content: objectsIn(parts).map(saidBlock), status: 'success' }
-  return { content: typeof content === 'string' ? content : JSON.stringify(content), status: 'success' }
+  if (parts) return objectsIn(parts).map(saidBlock)
+  return typeof content === 'string' ? content : JSON.stringify(content)
 }
 
 function isResult({ role }: JsonObject): boolean {

@@ -117,7 +117,7 @@ function mediaEvent(messageId: string, content: JsonObject): JsonObject {
 
 /** In the older dialect a result is a text, and what it has beside is told as that of a message is. */
 function resultEvents({ metadata }: Run, part: Part & { readonly type: 'result' }, dialect: Dialect): JsonObject[] {
-  const { message, id, text } = part
+  const { message, id, text, isError } = part
   const said = partsOf({ content: part.content })
   const media = said.flatMap((one) => (one.type === 'media' ? [one.content] : []))
   const isText = media.length === 0 || dialect === '0.0'
@@ -125,13 +125,16 @@ function resultEvents({ metadata }: Run, part: Part & { readonly type: 'result' 
     ? text
     : said.flatMap((one) => (one.type === 'media' ? mediaParts(one.content) : [textPart(one)]))
   const events: JsonObject[] = [
-    { type: 'TOOL_CALL_RESULT', messageId: message, toolCallId: id, content, role: 'tool' },
+    { type: 'TOOL_CALL_RESULT', messageId: message, toolCallId: id, content, role: 'tool', ...(isError && FAILED) },
     ...(isText ? media.map((one) => mediaEvent(message, one)) : [])
   ]
   const brought = metadata[RESULTS]
   if (Array.isArray(brought) && brought.includes(id)) for (const event of events) inputs.add(event)
   return events
 }
+
+/** The event has no member for it; TanStack's clients look for this. */
+const FAILED: JsonObject = { metadata: { tanstack: { state: 'output-error' } } }
 
 function textPart({ text }: { readonly text: string }): JsonObject {
   return { type: 'text', text }

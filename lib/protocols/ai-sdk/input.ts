@@ -185,7 +185,7 @@ function outputsIn({ parts }: JsonObject): Map<string, ClientResult> {
 
 /** null: the part has none. */
 function resultOf({ state, output = null, errorText }: JsonObject): ClientResult | null {
-  if (state === 'output-error') return { content: textOr(errorText) ?? '', status: 'success' }
+  if (state === 'output-error') return { content: textOr(errorText) ?? '', status: 'error' }
   return state === 'output-available' ? { content: contentIn(output), status: 'success' } : null
 }
 

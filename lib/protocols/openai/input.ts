@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { Invalid } from '../../base/errors.ts'
 import { issue } from '../../http/schema.ts'
 import { refusedValue } from '../../routes/input.ts'
-import { isObject, type Json, type JsonObject } from '../../base/types.ts'
+import { isObject, type Json, type JsonObject, type ToolMessage } from '../../base/types.ts'
 import { BY_CLIENT, type ClientResult } from '../../agent/client-context.ts'
 
 type Loc = readonly string[]
@@ -23,6 +23,8 @@ const ROLES = ['user', 'assistant', 'system', 'developer']
 /** Items that clients send again and that say nothing to an agent. */
 const SILENT = ['reasoning', 'mcp_list_tools']
 const FOLDER = '/mnt/user-data/uploads/'
+/** Of a result: the protocol has no word for one that failed. */
+const OF_CLIENT: Pick<ToolMessage, 'artifact' | 'status'> = { artifact: BY_CLIENT, status: 'success' }
 
 /** @throws Invalid naming what it does not take */
 export function readItems(input: Json | undefined, loc: Loc = ['body', 'input']): Input {
@@ -79,7 +81,11 @@ class InputReader {
     if (type === 'function_call_output') return this.#output(item.call_id, item.output, loc)
     if (type !== 'mcp_call') throw refusedValue([...loc, 'type'], `items of type ${shortOf(type)} are not taken`)
     this.#call(item.id, item.name, item.arguments, loc)
-    this.#output(item.id, item.output ?? item.error ?? '', loc, null)
+    const { error = null } = item
+    this.#output(item.id, error ?? item.output ?? '', loc, {
+      artifact: null,
+      status: error === null ? 'success' : 'error'
+    })
   }
 
   /** A message of chat completions. */
@@ -111,10 +117,10 @@ class InputReader {
     this.#messages[this.#messages.length - 1] = withCalls(last, [...before, call])
   }
 
-  #output(id: Json | undefined, output: Json | undefined, loc: Loc, artifact: Json = BY_CLIENT): void {
+  #output(id: Json | undefined, output: Json | undefined, loc: Loc, { artifact, status } = OF_CLIENT): void {
     if (typeof id !== 'string') throw refusedValue(loc, 'a result needs the id of its call')
     const content = output === null || output === undefined ? '' : this.#content(output, [...loc, 'output'])
-    const result: ClientResult = { content, status: 'success' }
+    const result: ClientResult = { content, status }
     const name = this.#calls.get(id)
     if (name === undefined) return void this.#outputs.set(id, result)
     this.#messages.push({ type: 'tool', id: randomUUID(), tool_call_id: id, name, ...result, artifact })
