@@ -1,5 +1,5 @@
 // Converts conversations to chat-completions form, and answers back [contract 4.2].
-import { finishCalls } from '../conversation/calls.ts'
+import { finishCalls, INTERRUPTED } from '../conversation/calls.ts'
 import { blockOf, fileOf, partsOf } from '../conversation/content.ts'
 import {
   type AiMessage,
@@ -12,9 +12,6 @@ import {
 } from '../base/types.ts'
 import { isByClient } from './client-context.ts'
 import type { Completion, ToolSpec } from './model.ts'
-
-/** Placeholder for a missing result: servers refuse a conversation with a call that has none. */
-export const INTERRUPTED = 'Interrupted'
 
 // ------------------------------------------------------------------------------------------------------- there
 
@@ -73,6 +70,7 @@ interface ResultInChat {
  */
 function resultToChat({ id, name }: ToolCall, result: ToolMessage | undefined, takesImages: boolean): ResultInChat {
   const said = (content: string): JsonObject => ({ role: 'tool', tool_call_id: id, content })
+  // Servers refuse a conversation with a call that has none.
   const content = result?.content ?? INTERRUPTED
   if (typeof content === 'string') return { said: said(content), shown: [] }
   const texts: string[] = []

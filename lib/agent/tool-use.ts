@@ -1,10 +1,10 @@
 // Makes the tool calls of an answer, one after the other, and those that an earlier attempt at the run has left open.
 import { randomUUID } from 'node:crypto'
 import { messageOf } from '../base/errors.ts'
+import { INTERRUPTED } from '../conversation/calls.ts'
 import { cutTo, type Message, type ToolCall, type ToolMessage } from '../base/types.ts'
 import { inSpan } from '../base/tracing.ts'
 import { unlessAborted } from '../base/waiting.ts'
-import { INTERRUPTED } from './chat.ts'
 import type { CallIds } from './model.ts'
 import type { Reporting } from './observer.ts'
 import type { AgentRecord } from './runtime.ts'

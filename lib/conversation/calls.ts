@@ -3,6 +3,8 @@
 import type { AiMessage, InvalidToolCall, JsonObject, RunStatus, ToolCall } from '../base/types.ts'
 import { type CallText, callTextsOf, contentOf, type GrowingMessage } from './chunk.ts'
 
+/** In place of a call's result that nobody brings, and of arguments that were broken off. */
+export const INTERRUPTED = 'Interrupted'
 /** Deeper than any meaningful JSON, but far below what overflows the stack when encoding. */
 export const DEPTH_MAX = 500
 
@@ -55,7 +57,7 @@ export function finishCall({ id, name, args }: CallText, isWhole: boolean): Tool
     name: name ?? '',
     args,
     id: id ?? '',
-    error: isWhole ? error : 'Interrupted',
+    error: isWhole ? error : INTERRUPTED,
     type: 'invalid_tool_call'
   })
   if (!isWhole && (args.trim() === '' || !id)) return invalid('')

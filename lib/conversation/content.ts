@@ -6,16 +6,25 @@ export type Part =
   | { readonly type: 'text' | 'reasoning'; readonly text: string }
   | { readonly type: 'media'; readonly content: JsonObject }
 
+/** Of a message's `additional_kwargs`: the name of each block's file, for images, whose blocks have no place for one. */
+export const FILENAMES = 'filenames'
+
 /** Texts, reasoning and media; calls are read by `readChunk`. */
 export function partsOf({ content, additional_kwargs }: JsonObject): Part[] {
   const parts: Part[] = []
   const reasoning = isObject(additional_kwargs) ? additional_kwargs.reasoning_content : undefined
   if (typeof reasoning === 'string' && reasoning !== '') parts.push({ type: 'reasoning', text: reasoning })
-  for (const block of Array.isArray(content) ? content : [content]) {
+  const names = isObject(additional_kwargs) ? additional_kwargs[FILENAMES] : null
+  for (const [at, block] of (Array.isArray(content) ? content : [content]).entries()) {
     if (typeof block === 'string' && block !== '') parts.push({ type: 'text', text: block })
-    else if (isObject(block)) parts.push(...partOf(block))
+    else if (isObject(block)) parts.push(...partOf(block).map((part) => named(part, Array.isArray(names) && names[at])))
   }
   return parts
+}
+
+function named(part: Part, filename: unknown): Part {
+  if (part.type !== 'media' || typeof filename !== 'string') return part
+  return { ...part, content: { filename, ...part.content } }
 }
 
 const MEDIA = ['image', 'audio', 'video', 'file']

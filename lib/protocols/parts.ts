@@ -1,7 +1,7 @@
 // What a run says, part by part, in no protocol's words: answers with their texts, reasoning and calls as they grow, results, questions, and
 // the end. The one fold under all protocols (pieces.ts gathers what it says). Pure: parts depend on earlier frames alone.
 import { isByClient } from '../agent/client-context.ts'
-import { finishCall, isBrokenOff } from '../conversation/calls.ts'
+import { finishCall, INTERRUPTED, isBrokenOff } from '../conversation/calls.ts'
 import {
   addUsage,
   begun,
@@ -18,7 +18,7 @@ import { partsOf, type Part as ContentPart } from '../conversation/content.ts'
 import { readTuple } from '../conversation/wire.ts'
 import { type Interrupt, isObject, type Json, type JsonObject, type Run, textOf } from '../base/types.ts'
 import type { BlockKind, Call, Part } from './part.ts'
-import { askedIn, askedInText, failureIn, INTERRUPT, withQuestions } from './questions.ts'
+import { askedIn, askedInText, failureIn, INTERRUPT, isQuestion, withQuestions } from './questions.ts'
 import { bit, dataOf, Kind, stopError } from '../run/log/frame.ts'
 import type { RawFrame } from '../run/log/segment.ts'
 
@@ -262,8 +262,6 @@ function growCall(message: Open, chunk: CallChunk, parts: Part[]): Open {
   return grown
 }
 
-const INTERRUPTED = 'Interrupted'
-
 /** Nothing of the message follows. */
 function finished(state: PartState, given: Open, parts: Part[], isWhole = true): Step {
   const { id, growing } = closeBlock(given, parts)
@@ -340,14 +338,13 @@ function callsIn({ tool_calls, invalid_tool_calls }: JsonObject): { id: string; 
 }
 
 function resultParts(state: PartState, given: JsonObject, message: string): Step {
-  const { content = '', name, status, artifact } = given
-  const isQuestion = isObject(artifact) && isObject(artifact.human_input)
+  const { content = '', name, status } = given
   const id = String(given.tool_call_id)
   // Written by this service: a text, or a list of blocks.
   const text = textOf(content as string | Json[])
   const isOfRun = state.calls.has(id)
   const done = withDone(state, message)
-  if (isQuestion) return { state: done, parts: [{ type: 'asked', text }] }
+  if (isQuestion(given)) return { state: done, parts: [{ type: 'asked', text }] }
   const next = { ...done, answered: new Set(done.answered).add(id) }
   const about = { id, name: typeof name === 'string' ? name : null, content, text, isError: status === 'error' }
   const whose = { isOfRun, isByClient: isByClient(given) }

@@ -1,6 +1,8 @@
-// What the frames of a run say of its questions and its failure, for the translations of protocols.
+// What the frames of a run say of its questions and its failure, and messages of questions, for the translations of protocols.
+import { INTERRUPTED } from '../conversation/calls.ts'
 import { questionsIn } from '../conversation/values.ts'
-import { type Interrupt, isObject, type Json } from '../base/types.ts'
+import { BY_CLIENT, isByClient } from '../agent/client-context.ts'
+import { type Interrupt, isObject, type Json, type JsonObject } from '../base/types.ts'
 import { dataOf } from '../run/log/frame.ts'
 import type { RawFrame } from '../run/log/segment.ts'
 import { aboutIn, namedIn } from '../run/log/values-frame.ts'
@@ -36,4 +38,24 @@ export function failureIn({ bytes }: RawFrame): string {
   const given: unknown = JSON.parse(dataOf(bytes))
   const { message, error } = isObject(given) ? given : {}
   return String(message ?? error ?? 'The run failed')
+}
+
+/** Of a tool's message: it stands in place of what the user is to answer. */
+export function isQuestion({ artifact }: JsonObject): boolean {
+  return isObject(artifact) && isObject(artifact.human_input)
+}
+
+/**
+ * A conversation in which questions are answered that the user has gone on behind: nothing takes their place in the state. His words are
+ * the answer, but no tool of a client's has said them.
+ */
+export function withAnswers(messages: readonly JsonObject[]): readonly JsonObject[] {
+  const last = messages.findLastIndex(({ type }) => type === 'human')
+  return messages.map((message, at) => {
+    if (at > last || !isQuestion(message)) return message
+    const { content = '' } = messages.slice(at).find(({ type }) => type === 'human')!
+    return isByClient(message)
+      ? { ...message, content: INTERRUPTED, artifact: BY_CLIENT, status: 'error' }
+      : { ...message, content, artifact: null }
+  })
 }

@@ -212,13 +212,16 @@ t.test('an open call is answered with its output, in the same message; a second 
 t.test('what a user has sent beside words is shown again, by every protocol that shows what was said', async (t) => {
   const person = await signIn(site)
   const id = crypto.randomUUID()
-  const picture = { url: 'data:image/png;base64,aGk=', mediaType: 'image/png' }
+  const picture = { url: 'data:image/png;base64,aGk=', mediaType: 'image/png', filename: 'cat.png' }
   const notes = { url: 'data:text/plain;base64,dGVh', mediaType: 'text/plain', filename: 'notes.txt' }
   const parts = [{ type: 'file', ...picture }, { type: 'file', ...notes }, said('Look').parts[0]]
   const given = { id, messages: [{ id: 'm1', role: 'user', parts }], trigger: 'submit-message' }
   const { chunks } = chunksIn((await person.post(CHAT, given)).text)
   const { run_id } = chunks[0]!.messageMetadata as { run_id: string }
-  t.match(listIn((await person.get(`${CHAT}/${id}`)).body)[0], { role: 'user', parts })
+  const shown = async () => listIn((await person.get(`${CHAT}/${id}`)).body)[0]
+  t.match(await shown(), { role: 'user', parts })
+  await person.post(CHAT, { id, messages: given.messages, trigger: 'regenerate-message' })
+  t.match(await shown(), { role: 'user', parts }, 'also of a question that was asked anew')
 
   const page = (await person.get(`/api/agui/lead_agent?threadId=${id}`)).body
   const sourceOf = ({ url: value, mediaType: mimeType }: typeof picture) => ({ type: 'url', value, mimeType })
@@ -250,6 +253,30 @@ t.test('what a user has sent beside words is shown again, by every protocol that
     parts: [{ raw: 'aGk=', mediaType: 'image/png' }, { raw: 'dGVh', mediaType: 'text/plain' }, { text: 'Look' }]
   })
 })
+
+t.test(
+  'a question that was answered in plain words is an answered one, in every protocol that shows what was said',
+  async (t) => {
+    const person = await signIn(site)
+    const id = crypto.randomUUID()
+    await send(person, id, '/demo rate=0 tool=ask_user args={"question":"Which?"}')
+    const partOf = async () => {
+      const [, asking] = listIn((await person.get(`${CHAT}/${id}`)).body)
+      return listIn(asking, 'parts').find((part) => at(part, 'type') === 'dynamic-tool')
+    }
+    t.match(await partOf(), { state: 'input-available', providerExecuted: false }, 'before that it is open')
+    await send(person, id, '/demo rate=0 deltas=1')
+    t.match(await partOf(), { state: 'output-available', output: '/demo rate=0 deltas=1', providerExecuted: true })
+    const page = (await person.get(`/api/agui/lead_agent?threadId=${id}`)).body
+    t.match(listIn(page, 'messages', 1, 'parts').at(-1), { type: 'tool-result', content: '/demo rate=0 deltas=1' })
+    const items = await person.get(`/v1/conversations/conv_${id.replaceAll('-', '')}/items?order=asc`)
+    t.match(listIn(items.body, 'data').slice(1, 4), [
+      { type: 'mcp_call', status: 'completed', output: '/demo rate=0 deltas=1' },
+      { type: 'message', role: 'assistant', content: [{ text: /Which/ }] },
+      { type: 'message', role: 'user' }
+    ])
+  }
+)
 
 t.test('a call that is none is shown again as its stream has shown it', async (t) => {
   const model = await startModel()

@@ -2,6 +2,7 @@
 import type { Json, JsonObject } from '../../base/types.ts'
 import { fileOf, partsOf } from '../../conversation/content.ts'
 import { type Part, partsOfMessages } from '../parts.ts'
+import { withAnswers } from '../questions.ts'
 
 interface Message {
   readonly id: Json
@@ -12,7 +13,7 @@ interface Message {
 /** Of a thread's messages as they are stored. What says nothing is not shown. */
 export function pageMessages(messages: readonly JsonObject[]): JsonObject[] {
   const shown: Message[] = []
-  for (const { id = null, type, ...message } of messages) {
+  for (const { id = null, type, ...message } of withAnswers(messages)) {
     if (type === 'tool') addResult(shown, partsOfMessages([{ id, type, ...message }]))
     if (type === 'human') shown.push({ id, role: 'user', parts: askedParts(message.content ?? '') })
     if (type === 'ai')

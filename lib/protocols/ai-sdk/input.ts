@@ -5,7 +5,7 @@ import { objectsIn, textOr } from '../../base/json.ts'
 import { Refused } from '../../base/errors.ts'
 import { answerOf, type ClientResult, isClientCall } from '../../agent/client-context.ts'
 import { type Interrupt, isObject, type Json, type JsonObject } from '../../base/types.ts'
-import { blockOf } from '../../conversation/content.ts'
+import { blockOf, FILENAMES } from '../../conversation/content.ts'
 import { jsonObject, listOf, objectOf } from '../../http/schema.ts'
 import { refusedValue } from '../../routes/input.ts'
 import { runEntries } from '../../routes/run-request.ts'
@@ -138,8 +138,8 @@ async function askedAnew({ messages }: ChatBody, { history }: Situation): Promis
   const at = known.findLastIndex(({ id, type }) => type === 'human' && (asked === null || id === asked))
   const human = known[at] ?? known.findLast(({ type }) => type === 'human')
   if (!human) throw new Refused(409, 'There is no question to answer anew')
-  const { id = null, content = '' } = human
-  return askedFrom(states, known.indexOf(human), [{ type: 'human', id, content }])
+  const { id = null, content = '', additional_kwargs = {} } = human
+  return askedFrom(states, known.indexOf(human), [{ type: 'human', id, content, additional_kwargs }])
 }
 
 /** The question in other words, from the state before it. */
@@ -226,7 +226,15 @@ function humanOf({ id, parts, content }: JsonObject, at: number): JsonObject {
   if (blocks.length === 0) throw refusedValue(['body', 'messages', at, 'parts'], 'the message says nothing')
   const isText = blocks.every(({ type }) => type === 'text')
   const words = blocks.map(({ text = '' }) => text).join('')
-  return { type: 'human', ...(typeof id === 'string' && { id }), content: isText ? words : blocks }
+  const said = { type: 'human', ...(typeof id === 'string' && { id }), content: isText ? words : blocks }
+  const names = imageNames(objectsIn(parts))
+  return names.some((name) => name !== null) ? { ...said, additional_kwargs: { [FILENAMES]: names } } : said
+}
+
+/** By the block that each part becomes. */
+function imageNames(parts: readonly JsonObject[]): Json[] {
+  const blocks = parts.filter(({ type }) => type === 'text' || type === 'file')
+  return blocks.map(({ mediaType, filename }) => (/^image\//.test(String(mediaType)) ? textOr(filename) : null))
 }
 
 function saidBlocks(

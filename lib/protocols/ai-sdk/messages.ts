@@ -3,6 +3,7 @@ import { objectsIn, textOr } from '../../base/json.ts'
 import type { Interrupt, Json, JsonObject, Run } from '../../base/types.ts'
 import { fileOf, partsOf } from '../../conversation/content.ts'
 import { isByClient } from '../../agent/client-context.ts'
+import { isQuestion, withAnswers } from '../questions.ts'
 import { approvalId, reviewsOf } from '../reviews.ts'
 import { outputOf } from './output.ts'
 
@@ -25,7 +26,8 @@ interface Conversation {
 }
 
 export function uiMessages(conversation: Conversation): UiMessage[] {
-  const { messages, questions, newest } = conversation
+  const { questions, newest } = conversation
+  const messages = withAnswers(conversation.messages)
   const shown: UiMessage[] = []
   const tools = new Map<string, JsonObject>()
   const asked = messages.findLastIndex(({ type }) => type === 'human')
@@ -47,8 +49,9 @@ export function uiMessages(conversation: Conversation): UiMessage[] {
   return shown
 }
 
-function uiMessage({ id, type, content }: JsonObject): UiMessage {
-  return { id: String(id), role: type === 'human' ? 'user' : 'system', parts: answerParts({ content: content ?? '' }) }
+function uiMessage(message: JsonObject): UiMessage {
+  const { id, type } = message
+  return { id: String(id), role: type === 'human' ? 'user' : 'system', parts: answerParts(message) }
 }
 
 /** Consecutive answers of a run, or of runs that went on in one message, are one. */
@@ -88,24 +91,17 @@ function invalidPart({ error, ...call }: JsonObject): JsonObject {
   return { ...toolPart(new Map(), call), state: 'output-error', errorText: wordsOf(error) }
 }
 
-function addResult(
-  tools: ReadonlyMap<string, JsonObject>,
-  { tool_call_id, content = '', status, artifact }: JsonObject
-): void {
+function addResult(tools: ReadonlyMap<string, JsonObject>, message: JsonObject): void {
+  const { tool_call_id, content = '', status } = message
   const part = tools.get(String(tool_call_id))
-  // A question that stands in place of its answer.
-  if (!part || isQuestion(artifact)) return
+  if (!part || isQuestion(message)) return
   const isError = status === 'error'
   Object.assign(
     part,
     isError
       ? { state: 'output-error', errorText: wordsOf(content) }
-      : { state: 'output-available', output: isByClient({ artifact }) ? outputOf(content) : content }
+      : { state: 'output-available', output: isByClient(message) ? outputOf(content) : content }
   )
-}
-
-function isQuestion(artifact: Json | undefined): boolean {
-  return typeof artifact === 'object' && artifact !== null && 'human_input' in artifact
 }
 
 function wordsOf(content: Json | undefined): string {

@@ -4,6 +4,7 @@ import { objectsIn } from '../../base/json.ts'
 import { isObject, type Json, type JsonObject, textOf } from '../../base/types.ts'
 import { clientCallsOf } from '../client-tools.ts'
 import { partsOfMessages } from '../parts.ts'
+import { isQuestion, withAnswers } from '../questions.ts'
 import { bare } from './ids.ts'
 import { SERVER } from './translate.ts'
 
@@ -12,7 +13,8 @@ export function itemsOf(
   messages: readonly JsonObject[],
   clientCalls: ReadonlySet<string> = clientCallsOf(messages)
 ): JsonObject[] {
-  const results = new Map(messages.flatMap((one) => (one.type === 'tool' ? [[String(one.tool_call_id), one]] : [])))
+  const done = withAnswers(messages)
+  const results = new Map(done.flatMap((one) => (one.type === 'tool' ? [[String(one.tool_call_id), one]] : [])))
   return messages.flatMap((message): JsonObject[] => {
     const { type, id, content, tool_calls } = message
     const name = String(id).replaceAll('-', '')
@@ -41,10 +43,6 @@ function resultItems(name: string, message: JsonObject, clientCalls: ReadonlySet
 export function clientOutput(name: string, call_id: Json, content: Json | undefined): JsonObject {
   const output = Array.isArray(content) ? partsOf(content, false) : textIn(content)
   return { id: `fco_${name}`, type: 'function_call_output', call_id, output, status: 'completed' }
-}
-
-function isQuestion({ artifact }: JsonObject): boolean {
-  return isObject(artifact) && isObject(artifact.human_input)
 }
 
 function reasoningItems(name: string, message: JsonObject): JsonObject[] {

@@ -1,4 +1,5 @@
 // What events hold: messages as JSON, calls and replies as model servers know them, traces cut to their limit.
+import { INTERRUPTED } from '../../conversation/calls.ts'
 import {
   type AiMessage,
   type HumanMessage,
@@ -26,7 +27,7 @@ export function asJson(message: HumanMessage | AiMessage | ToolMessage): JsonObj
 
 export function interruptedResult(call: ToolCall, id: string): ToolMessage {
   return {
-    content: 'Interrupted',
+    content: INTERRUPTED,
     additional_kwargs: {},
     response_metadata: {},
     type: 'tool',
