@@ -70,6 +70,7 @@ export function composeJobs(parts: JobParts): JobRunner {
     isHeld: (userId) => store.holds.isHeld('account', userId),
     threadsOf: (userId, limit) => store.threads.idsOf(userId, limit),
     removeThread: (threadId) => removeThread(services, threadId, null).then(() => {}, unlessGone),
+    agents: () => services.states.graphs().map(({ id }) => id),
     forget: parts.forgetUser,
     write: (ops, owner) => committer.writeAll(ops, 'endless', owner),
     purge: async () => store.purge?.(),

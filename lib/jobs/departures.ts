@@ -24,6 +24,8 @@ interface DeparturesDeps {
   readonly threadsOf: (userId: string, limit: number) => Promise<readonly string[]>
   /** Ends the thread's runs and removes it with everything that belongs to it. No-op when it is gone. */
   readonly removeThread: (threadId: string) => Promise<void>
+  /** Names of agents that are no user's: sums of usage keep them. */
+  readonly agents: () => readonly string[]
   /** Removes all files; true: there were some. Ends streams, and forgets what is yet to be remembered. */
   readonly forget: (userId: string) => Promise<boolean>
   /** Writes as one group of this owner. null: refused. */
@@ -43,7 +45,7 @@ export function departureOf(userId: string, erasure: Erasure | null = null): New
 }
 
 export function departureDeed(deps: DeparturesDeps): (job: Job) => Promise<Done> {
-  const { isHeld, threadsOf, removeThread, forget, write, purge, erased } = deps
+  const { isHeld, threadsOf, removeThread, agents, forget, write, purge, erased } = deps
   return async (job) => {
     const erasure = erasureIn(job)
     const againMs = deps.againMs ?? (erasure ? ERASED_AGAIN_MS : AGAIN_MS)
@@ -63,7 +65,8 @@ export function departureDeed(deps: DeparturesDeps): (job: Job) => Promise<Done>
     // Rows of long threads go step by step.
     if (isErased) await purge()
     const line = isErased ? [erased(userId, erasure)] : []
-    await write([{ name: 'user.forget', user_id: userId }, ...line, finishOf(job, again)], job.owner ?? '')
+    const forgotten: Op = { name: 'user.forget', user_id: userId, agents: agents() }
+    await write([forgotten, ...line, finishOf(job, again)], job.owner ?? '')
     // The job has named who is gone.
     if (isErased) await purge()
     return 'ended'

@@ -13,6 +13,7 @@ import { JobRunner } from '../jobs/runner.ts'
 import { isInUse, openStore, pruneDatabase } from '../store/open.ts'
 import type { Store } from '../store/store.ts'
 import type { User } from '../base/accounts.ts'
+import { LEAD_AGENT } from '../thread/personas.ts'
 import { auditOf, beside } from './operator.ts'
 import { withPeople } from './people.ts'
 
@@ -77,6 +78,8 @@ async function workOff(store: Store, writer: Committer, { home }: Config, id: st
       await writer.write({ name: 'thread.remove', thread_id: threadId, user: null })
       await paths.removeThread(threadId, id)
     },
+    // No project is loaded here, whose graphs would say what they are called.
+    agents: () => [LEAD_AGENT],
     forget: (userId) => paths.removeUser(userId),
     write: (ops) => writer.writeAll(ops),
     purge: async () => store.purge?.(),

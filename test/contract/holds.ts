@@ -74,7 +74,7 @@ function deletions(run_id: string): Readonly<Record<HoldKind, readonly Op[]>> {
   const job = { kind: 'departure', key: user, user_id: user, thread_id: null, due: 0, payload: '{}' } as const
   const account: readonly Op[] = [
     { name: 'user.remove', id: user, job },
-    { name: 'user.forget', user_id: user }
+    { name: 'user.forget', user_id: user, agents: [] }
   ]
   const thread: readonly Op[] = [
     { name: 'feedback.remove', thread_id, run_id, user },

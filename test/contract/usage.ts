@@ -93,12 +93,26 @@ export function usageContract(t: Test, open: Open): void {
     await addEndedRun(store, 't', by('ann', took('big', 10)))
     await addEndedRun(store, 't', by('bob', took('big', 4)))
     await addEndedRun(store, 't', by(null, took('big', 1)))
-    await write(store, { name: 'user.forget', user_id: 'ann' })
+    await write(store, { name: 'user.forget', user_id: 'ann', agents: [] })
     const rows = [
       { user_id: null, runs: 2, input_tokens: 11 },
       { user_id: 'bob', runs: 1, input_tokens: 4 }
     ]
     t.match((await list(store, { by: ['user'] })).rows, rows)
+  })
+
+  test('of their agents only those are kept that the installation names', async (t, store) => {
+    await addThread(store, { thread_id: 't', user_id: 'ann' })
+    for (const agent of ['lead', 'zebra', 'graph'])
+      await addEndedRun(store, 't', { usage: { user_id: 'ann', agent, models: [took('big', 10)] } })
+    await addEndedRun(store, 't', by('bob', took('big', 4)))
+    await write(store, { name: 'user.forget', user_id: 'ann', agents: ['lead', 'graph'] })
+    t.match((await list(store, { by: ['user', 'agent'] })).rows, [
+      { user_id: null, agent: '', runs: 1, input_tokens: 10 },
+      { user_id: null, agent: 'graph', runs: 1 },
+      { user_id: null, agent: 'lead', runs: 1 },
+      { user_id: 'bob', agent: 'lead', runs: 1 }
+    ])
   })
 
   test('of a quota no more is given than is left, when what was given and what was used is counted', async (t, store) => {

@@ -360,7 +360,7 @@ export function userStoreContract(t: Test, open: Open): void {
       [time(2)]
     )
     t.match(older[0], lines[1]!)
-    await write(store, { name: 'user.forget', user_id: 'ann' })
+    await write(store, { name: 'user.forget', user_id: 'ann', agents: [] })
     t.match((await store.audit.list({ limit: 9 }))[1], { actor: 'user:ann', address: null })
   })
 
@@ -385,7 +385,7 @@ export function userStoreContract(t: Test, open: Open): void {
       await write(store, { name: 'job.put', job: aJob(user_id, { user_id }) })
       await write(store, { name: 'job.put', job: aJob(user_id, { kind: 'departure', user_id }) })
     }
-    await write(store, { name: 'user.forget', user_id: 'ann' })
+    await write(store, { name: 'user.forget', user_id: 'ann', agents: [] })
     const kept = async (user: string) => ({
       runs: (await store.runs.list(shared.thread_id, { limit: 9, offset: 0 }, user)).length,
       messages: await messageCount(store, shared.thread_id, user),

@@ -5,7 +5,18 @@ import type { Job, Op } from '../../lib/store/store.ts'
 import { databaseSection } from '../fixtures/backends.ts'
 import { command } from '../fixtures/child.ts'
 import { upload } from '../fixtures/form.ts'
-import { asked, homeOf, listIn, openSite, PASSWORD, Person, signIn, textIn, until } from '../fixtures/gateway.ts'
+import {
+  asked,
+  homeOf,
+  listIn,
+  type Options,
+  openSite,
+  PASSWORD,
+  Person,
+  signIn,
+  textIn,
+  until
+} from '../fixtures/gateway.ts'
 import { threadLife } from '../fixtures/life.ts'
 import { filesWith } from '../fixtures/remains.ts'
 import { tablesNaming, tablesOf } from '../fixtures/rows.ts'
@@ -27,7 +38,41 @@ async function lifeOf(person: Person, word: string): Promise<string[]> {
   await person.ask('PATCH', `/api/threads/${thread}`, { body: { metadata: { about: title } } })
   await upload(person, thread, [[`${note}.txt`, note!]])
   await person.post('/api/memory/import', { facts: [{ content: told, source: thread }] })
-  return [thread, ...texts]
+  await named(person, thread, `${word}named`)
+  return [thread, ...texts, `${word}named`]
+}
+
+/** Whatever of theirs people call by words of their own. */
+async function named(person: Person, thread: string, name: string): Promise<void> {
+  const path = `/api/threads/${thread}`
+  const says = (more: Options = {}) => asked('/demo deltas=1 rate=0', more)
+  await person.post('/api/agents', { name, description: name, soul: name })
+  const runs = async (more: Options) => {
+    const { status } = await person.post(`${path}/runs/wait`, says(more))
+    if (status !== 200) throw new Error(`answered ${status}: ${JSON.stringify(more)}`)
+  }
+  await runs({ assistant_id: name, metadata: { about: name } })
+  await runs({ assistant_id: `${name}-none` })
+  await person.post('/api/agents', { name: `${name}-gone` })
+  await runs({ assistant_id: `${name}-gone` })
+  await person.ask('DELETE', `/api/agents/${name}-gone`)
+  const headers = { 'idempotency-key': name }
+  await person.post(`${path}/runs/wait`, says(), { headers })
+  await person.post('/api/runs/crons', says({ schedule: '0 0 29 2 *', metadata: { about: name } }))
+  await person.ask('PUT', '/api/store/items', { body: { namespace: [name], key: name, value: { said: name } } })
+  await person.ask('PUT', `${path}/goal`, { body: { objective: name } })
+  await person.post('/api/v1/auth/tokens', { name })
+  await person.post('/api/ai/chat', {
+    id: name,
+    messages: [{ id: name, role: 'user', parts: [{ type: 'text', text: `/demo deltas=1 rate=0 ${name}` }] }]
+  })
+  await person.post('/api/agui/lead_agent', {
+    threadId: `${name}-thread`,
+    runId: `${name}-run`,
+    messages: [{ id: `${name}-message`, role: 'user', content: '/demo deltas=1 rate=0' }]
+  })
+  await person.post('/v1/responses', { input: `/demo deltas=1 rate=0 ${name}`, metadata: { about: name } })
+  await person.post('/v1/chat/completions', { messages: [{ role: 'user', content: `/demo deltas=1 rate=0 ${name}` }] })
 }
 
 interface House {
@@ -139,6 +184,7 @@ t.test('the line of the audit is written with the end of the job: both or neithe
     isHeld: async () => false,
     threadsOf: async () => [],
     removeThread: async () => {},
+    agents: () => [],
     forget: async () => false,
     purge: async () => {},
     erased: () => ({ name: 'audit.add', entry: { ...entry, details: {} } }),

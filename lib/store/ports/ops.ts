@@ -53,9 +53,9 @@ export interface Ops {
   /**
    * Removes what somebody has beside threads of their own, in every table: also runs, events and feedback in threads of everybody's,
    * whose state stays. Their own threads are removed before, one by one; the job that asks for this stays. Of the audit the lines
-   * stay, without addresses.
+   * stay, without addresses. `agents`: names that are no user's; sums of usage lose all others.
    */
-  'user.forget': { in: { user_id: string }; out: null }
+  'user.forget': { in: { user_id: string; agents: readonly string[] }; out: null }
   /**
    * Denies a logged-out credential by its digest until `expires`, when it expires anyway, and deletes some entries that
    * expired before `now`. Both in Unix seconds.

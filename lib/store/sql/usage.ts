@@ -52,13 +52,19 @@ export const ADD_MANY = add(`SELECT * FROM (
       AS added (${COLUMNS})
     GROUP BY ${KEYS} ORDER BY day, user_id COLLATE "C", agent COLLATE "C", model COLLATE "C") AS additions`)
 
-/** Of somebody who is gone: the sums stay, as nobody's, without assistants of his own. Before these are removed. Locked in the same order. */
-export const FORGET_USAGE = [
-  add(`SELECT * FROM (SELECT day, '' AS nobody, CASE WHEN agent IN (SELECT assistant_id FROM assistants WHERE user_id = $1) THEN '' ELSE agent END AS used,
-    model, ${TOTALS} FROM usage_sums WHERE user_id = $1 GROUP BY day, nobody, used, model) AS gone
-    ORDER BY day, used COLLATE "C", model COLLATE "C"`),
-  'DELETE FROM usage_sums WHERE user_id = $1'
-]
+/**
+ * Of somebody who is gone: the sums stay, as nobody's, and of their agents those of the installation; others were named by a user. Locked
+ * in the same order.
+ */
+export function* forgetUsage(userId: string, agents: readonly string[]): Steps<void> {
+  const known = agents.map((_, at) => `$${at + 2}`).join(', ')
+  const used = agents.length === 0 ? "''" : `CASE WHEN agent IN (${known}) THEN agent ELSE '' END`
+  const gone = add(`SELECT * FROM (SELECT day, '' AS nobody, ${used} AS used, model, ${TOTALS} FROM usage_sums
+      WHERE user_id = $1 GROUP BY day, nobody, used, model) AS gone
+    ORDER BY day, used COLLATE "C", model COLLATE "C"`)
+  yield* ask(gone, userId, ...agents)
+  yield* ask('DELETE FROM usage_sums WHERE user_id = $1', userId)
+}
 
 // PostgreSQL sums bigint as numeric, which arrives as text.
 const SUMMED = SUMS.map((name) => `CAST(coalesce(sum(${name}), 0) AS bigint) AS ${name}`).join(', ')

@@ -5,7 +5,7 @@ import { needsNoHold } from './holds.ts'
 import { needsThread } from './threads.ts'
 import { putJob } from './jobs.ts'
 import { runBodiesRemoval } from './removal.ts'
-import { FORGET_USAGE } from './usage.ts'
+import { forgetUsage } from './usage.ts'
 import { ask, askOne, lock, ownedBy, type Param, places, type StepReads, type Steps, type StepWrites } from './steps.ts'
 
 const COLUMNS =
@@ -147,7 +147,6 @@ const SHARED =
   'user_id = $1 AND thread_id IN (SELECT thread_id FROM threads_meta WHERE user_id IS NULL AND is_temporary = 0)'
 /** What somebody has beside threads of their own. The rule of a table that is made later stands here, or beside those of threads. */
 const FORGET = [
-  ...FORGET_USAGE,
   'DELETE FROM quota_counts WHERE user_id = $1',
   'DELETE FROM api_tokens WHERE user_id = $1',
   'DELETE FROM sessions WHERE user_id = $1',
@@ -278,8 +277,9 @@ export const userWrites: StepWrites<UserOps> = {
     return 'removed'
   },
 
-  *'user.forget'({ user_id }) {
+  *'user.forget'({ user_id, agents }) {
     yield* needsNoHold('account', user_id)
+    yield* forgetUsage(user_id, agents)
     for (const sql of FORGET) yield* ask(sql, user_id)
     return null
   },
