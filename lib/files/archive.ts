@@ -138,6 +138,9 @@ async function open(path: string): Promise<ZipFile> {
   }
 }
 
+/** Bytes that all names, comments and extra fields may have together: entries keep theirs as long as they are read. */
+const TEXTS_BYTES = 1 << 20
+
 /** The files of the archive, with safe names. Folders are left out. */
 async function entriesOf(
   zip: ZipFile,
@@ -146,11 +149,14 @@ async function entriesOf(
 ): Promise<Entry[]> {
   const files: Entry[] = []
   let entries = 0
+  let texts = 0
   let total = 0
   try {
     for await (const entry of zip.eachEntry()) {
       // Folders count too, because a million of them is as much work.
       if (++entries > limits.members) throw new ArchiveError(`The archive has more than ${limits.members} members`)
+      texts += entry.fileNameLength + entry.extraFieldLength + entry.fileCommentLength
+      if (texts > TEXTS_BYTES) throw new ArchiveError('The archive has more names and comments than can be read')
       if (!isWanted(entry.fileName)) continue
       checkKind(entry)
       checkName(entry.fileName)
