@@ -98,6 +98,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'thread',
     'files/changes',
     'files/paths',
+    'files/yaml',
     'agent/states',
     'agent/summary',
     'langgraph/api/crons'

@@ -2,9 +2,9 @@
 // configuration and what it is like. The assistants are what counts; the files follow them.
 import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { parse } from 'yaml'
 import { isObject, type JsonObject } from '../base/types.ts'
 import { nullIfMissing, type Paths } from '../files/paths.ts'
+import { readYaml, YamlError } from '../files/yaml.ts'
 
 /** What of an agent stands in its configuration, under the names of its routes. */
 const IN_CONFIGURATION = ['name', 'description', 'model', 'tool_groups', 'skills'] as const
@@ -15,6 +15,8 @@ const OURS = 'assistant'
 const CONFIGURATION = 'config.yaml'
 /** Larger files are none of agents that can be shown. */
 const FILE_BYTES_MAX = 64 * 1024
+/** Of a configuration that others have written: it is parsed again for each list until it is one. */
+const CONFIGURATION_MAX = 8192
 
 export class AgentFolders {
   readonly #paths: Pick<Paths, 'userDir'>
@@ -41,10 +43,11 @@ export class AgentFolders {
   async made(userId: string, name: string): Promise<JsonObject | null> {
     const [configuration, soul] = await Promise.all([CONFIGURATION, SOUL].map((file) => this.#text(userId, name, file)))
     try {
-      const given: unknown = configuration === null ? null : parse(configuration ?? '')
+      const given: unknown = readYaml(configuration ?? '', CONFIGURATION_MAX)
       return isObject(given) && given[OURS] !== true ? { ...given, soul: soul ?? '' } : null
-    } catch {
-      return null
+    } catch (error) {
+      if (error instanceof YamlError) return null
+      throw error
     }
   }
 

@@ -8,11 +8,11 @@ import { randomUUID } from 'node:crypto'
 import { appendFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import * as v from 'valibot'
-import { parse } from 'yaml'
 import { type ArchiveLimits, type Member, readArchive } from '../files/archive.ts'
 import type { Extensions, ExtensionsFile } from '../files/extensions.ts'
 import { changing } from '../files/home.ts'
 import { kindOf, nullIfMissing } from '../files/paths.ts'
+import { readYaml, YamlError } from '../files/yaml.ts'
 
 // ---------------------- A skill: a folder with a SKILL.md that tells an agent how to do something, and its files
 
@@ -39,10 +39,8 @@ const SKILL_NAME = /^[a-z0-9]+(-[a-z0-9]+)*$/
 const NAME_MAX = 64
 const DESCRIPTION_MAX = 1024
 const CONTENT_MAX = 256 * 1024
-/** Of the front matter: four times the longest description. The parser takes 0.2 ms a key, more for each before it. */
+/** Of the front matter: four times the longest description. */
 const HEAD_MAX = 4096
-/** Where it is nested deeper the parser recurses until the stack is full, and a regular expression compiled there aborts the process. */
-const NESTING_MAX = 32
 
 const Head = v.object({
   name: v.pipe(
@@ -68,11 +66,7 @@ export function readHead(content: string): SkillHead {
   const yaml = /^---\r?\n([\s\S]*?)\r?\n---(\r?\n|$)/.exec(content.replace(/^\uFEFF/, ''))?.[1]
   if (yaml === undefined)
     throw new SkillError(`${SKILL_FILE} does not begin with front matter between two lines of ---`)
-  if (yaml.length > HEAD_MAX)
-    throw new SkillError(`The front matter of ${SKILL_FILE} is longer than ${HEAD_MAX} characters`)
-  if (isNestedBelow(yaml, NESTING_MAX))
-    throw new SkillError(`The front matter of ${SKILL_FILE} has more than ${NESTING_MAX} levels`)
-  const parsed = v.safeParse(Head, parseYaml(yaml))
+  const parsed = v.safeParse(Head, parseHead(yaml))
   if (parsed.success) return parsed.output
   const [first] = parsed.issues
   const key = first.path?.map((item) => String(item.key)).join('.')
@@ -81,28 +75,12 @@ export function readHead(content: string): SkillHead {
   )
 }
 
-/** Whether brackets, or the indicators at the start of a line, may nest deeper than this. Text counts too: a head has little of it. */
-function isNestedBelow(yaml: string, most: number): boolean {
-  let depth = 0
-  for (const char of yaml) {
-    if (char === '[' || char === '{') depth++
-    else if ((char === ']' || char === '}') && depth > 0) depth--
-    if (depth > most) return true
-  }
-  return yaml.split('\n').some((line) => indicatorsOf(line) > most)
-}
-
-function indicatorsOf(line: string): number {
-  const [indicators = ''] = /^(?:[-?:]?\s)*/.exec(line) ?? []
-  return indicators.replace(/\s/g, '').length
-}
-
-function parseYaml(yaml: string): unknown {
+function parseHead(yaml: string): unknown {
   try {
-    // Aliases could expand a few lines to gigabytes.
-    return parse(yaml, { maxAliasCount: 0, prettyErrors: false })
-  } catch {
-    throw new SkillError(`The front matter of ${SKILL_FILE} is not valid YAML`)
+    return readYaml(yaml, HEAD_MAX)
+  } catch (error) {
+    if (error instanceof YamlError) throw new SkillError(`The front matter of ${SKILL_FILE} ${error.message}`)
+    throw error
   }
 }
 

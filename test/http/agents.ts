@@ -114,6 +114,9 @@ t.test('with graphs an agent has files as well, and whoever makes files has made
   const folders = {
     counter: 'description: counts\nskills: [sums]\n',
     broken: 'a: [',
+    long: `description: ${'x'.repeat(9000)}`,
+    deep: `description: deep\nskills: ${'['.repeat(40)}${']'.repeat(40)}`,
+    expanding: 'a: &a [x]\ndescription: x\nskills: *a',
     large: `a: ${'x'.repeat(70_000)}`
   }
   for (const [name, text] of Object.entries({ ...folders, 'a b': 'name: a b' })) {

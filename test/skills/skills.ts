@@ -171,3 +171,21 @@ t.test('front matter has a length and a depth, which are known before it is pars
   t.equal(readHead(head(`name: a\ndescription: ${JSON.stringify(wordy)}`)).description, wordy.trim())
   t.end()
 })
+
+t.test('front matter says nothing in the log of the process, whatever stands in it', async (t) => {
+  const said: string[] = []
+  const listen = (warning: Error) => said.push(warning.message)
+  process.on('warning', listen)
+  t.teardown(() => process.off('warning', listen))
+  const rest = 'name: a\ndescription: b'
+  for (const yaml of [`tag: !evil c\n${rest}`, `%FORGED line\n---\n${rest}`, `? [c]\n: d\n${rest}`]) {
+    try {
+      readHead(`---\n${yaml}\n---\n`)
+    } catch (error) {
+      t.match(error, { name: 'SkillError' })
+    }
+  }
+  // Warnings are told in a later turn.
+  await new Promise((resolve) => setImmediate(resolve))
+  t.strictSame(said, [])
+})
