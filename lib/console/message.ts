@@ -103,14 +103,14 @@ function Human({ message, conversation, isRunning, branch, branches }: MessagePr
   </article>`
 }
 
-/** Characters of a question from which on it is folded, and of its beginning that is shown then. */
-const LONG = 5000
+/** Characters or lines of a question from which on it is folded, and characters of its beginning that is shown then. */
+const LONG = /^.{5000}|^(?:[^\n]*\n){60}/s
 const BEGINNING = 400
 
 function Asked({ text }: { readonly text: string }) {
-  if (text.length < LONG) return html`<div class="bubble" dir="auto">${text}</div>`
+  if (!LONG.test(text)) return html`<div class="bubble" dir="auto">${text}</div>`
   return html`<details class="bubble" dir="auto">
-    <summary>${text.slice(0, BEGINNING)}… <small>${bytes(new Blob([text]).size)}</small></summary>
+    <summary><span>${text.slice(0, BEGINNING).split('\n', 10).join('\n')}…</span> <small>${bytes(new Blob([text]).size)}</small></summary>
     ${text}
   </details>`
 }
