@@ -172,9 +172,12 @@ function modulesOf(path: string, files: ReadonlyMap<string, string>, found = new
   return found
 }
 
+/** Views that a conversation loads when it has something for them; more than what the page needs at first, they are there without a server. */
+const VIEWS = ['door', 'markdown', 'plan', 'lane-list', 'question', 'review', 'palette', 'thread-dialogs']
+
 /** The service worker, with the files of the first picture, of the door before it, and of the answers that come into it. */
 function worker(base: string, files: ReadonlyMap<string, string>): string {
-  const modules = new Set(['main', 'door', 'markdown'].flatMap((name) => [...modulesOf(`console/${name}.js`, files)]))
+  const modules = new Set(['main', ...VIEWS].flatMap((name) => [...modulesOf(`console/${name}.js`, files)]))
   const first = [styleSheet('index.html'), 'console/icon.svg', ...modules]
   const paths = first.map((path) => `${base}/${path}`).join(' ')
   return (files.get('console/worker.js') ?? '').replace('{{base}}', base).replace('{{files}}', paths)

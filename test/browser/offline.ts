@@ -52,6 +52,23 @@ async function asked(person: Person, threadId: string): Promise<string[]> {
   return textsOf(listIn(body, 'values', 'messages').filter((one) => at(one, 'type') === 'human'))
 }
 
+browserTest('a first message without a server needs no file that was not kept', async (t) => {
+  const { proxy, visitor } = await overProxy(t)
+  const { page } = visitor
+  proxy.down()
+  await page.reload()
+  await page.getByText('The server does not answer').first().waitFor()
+  await visitor.say('written in a tunnel')
+  await page.getByRole('list', { name: 'Waiting messages' }).getByText('written in a tunnel').waitFor()
+  const views = ['plan', 'lane-list', 'question', 'review', 'palette', 'thread-dialogs']
+  const missing = await page.evaluate(`(async () => {
+    const main = document.querySelector('script[type=module]').src
+    const come = (name) => import(new URL(name + '.js', main)).then(() => null, () => name)
+    return (await Promise.all(${JSON.stringify(views)}.map(come))).filter(Boolean)
+  })()`)
+  t.same(missing, [])
+})
+
 browserTest(
   'messages written without a server wait, also over a reload, are changed and removed, and each is sent once',
   async (t) => {
