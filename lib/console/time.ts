@@ -22,6 +22,7 @@ export function duration(ms: number): string {
   if (Math.round(ms) < 1000) return t('{} ms', Math.round(ms))
   if (tenths(ms / 1000) < 60) return t('{} s', decimal(ms / 1000, 1))
   const seconds = Math.round(ms / 1000)
+  if (seconds % 60 === 0) return t('{} min', seconds / 60)
   return t('{} min {} s', Math.floor(seconds / 60), seconds % 60)
 }
 

@@ -375,6 +375,11 @@ browserTest('on a phone what is found, and what an answer took, has a line of it
   const [facts, button] = [await box(visitor, '.ai .tokens'), await box(visitor, '.ai .actions > button')]
   t.ok(facts.y >= button.y + button.height, 'below the buttons')
   t.ok(facts.height < button.height, 'one line')
+  await page.getByRole('button', { name: 'Good answer' }).click()
+  await page.locator('.why input').fill('short')
+  await page.locator('.why input').press('Enter')
+  const [notice, composer] = [await box(visitor, '.toast'), await box(visitor, '.composer')]
+  t.ok(notice.y + notice.height < composer.y, 'a notice lies on no button of the composer')
   await page.keyboard.press('Control+k')
   await page.locator('#palette').fill('brings along')
   await page.locator('.palette mark').first().waitFor()
