@@ -1,6 +1,7 @@
 // The threads of clients that name them by texts of their own, runs begun on them, and what such a thread waits for.
 import { randomUUID } from 'node:crypto'
 import { fail } from '../base/errors.ts'
+import { objectsIn } from '../base/json.ts'
 import { type Interrupt, isDelayed, isInFlight, isObject, type Json, type JsonObject, type Run } from '../base/types.ts'
 import { type AskRules, type Authorization, mayAccess, type UserCall } from '../http/route.ts'
 import { check } from '../http/schema.ts'
@@ -162,11 +163,35 @@ export async function stopThread(
   return meant.length
 }
 
-/** The questions that a thread waits with. */
-export async function openQuestions({ states }: Pick<Services, 'states'>, threadId: string): Promise<Interrupt[]> {
-  const { interrupts } = (await states.values(threadId, null)) ?? { interrupts: {} }
-  const lists: Json[] = Object.values(interrupts)
-  return lists
-    .flatMap((list) => (Array.isArray(list) ? list.filter(isObject) : []))
+interface Standing {
+  /** The questions that it waits with. */
+  readonly questions: Interrupt[]
+  /** Its messages; none where nothing of these ids is in it. */
+  messagesWith(ids: readonly string[]): readonly JsonObject[]
+}
+
+/** How a thread stands, in one query. */
+export async function standingOf({ states }: Pick<Services, 'states'>, threadId: string): Promise<Standing> {
+  const { interrupts, json } = (await states.values(threadId, null)) ?? { interrupts: {}, json: '{}' }
+  const questions = Object.values(interrupts)
+    .flatMap((list) => objectsIn(list))
     .flatMap(({ id, value = null }) => (typeof id === 'string' ? [{ id, value }] : []))
+  return { questions, messagesWith: (ids) => (ids.some((id) => mayHave(json, id)) ? messagesIn(json) : []) }
+}
+
+/** As no JSON writes otherwise: a long conversation is not parsed for what it does not have. */
+const PLAIN = /^[\w.:-]+$/
+
+function mayHave(json: string, id: string): boolean {
+  return !PLAIN.test(id) || json.includes(`"${id}"`)
+}
+
+function messagesIn(json: string): readonly JsonObject[] {
+  const values: unknown = JSON.parse(json)
+  return isObject(values) ? objectsIn(values.messages) : []
+}
+
+/** The questions that a thread waits with. */
+export async function openQuestions(services: Pick<Services, 'states'>, threadId: string): Promise<Interrupt[]> {
+  return (await standingOf(services, threadId)).questions
 }

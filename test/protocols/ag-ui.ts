@@ -4,6 +4,7 @@ import t from 'tap'
 import { parse } from 'valibot'
 import { runBodyOf, runInput } from '../../lib/protocols/ag-ui/input.ts'
 import { at, listIn, openSite, type Person, signIn } from '../fixtures/gateway.ts'
+import { watchQueries } from '../fixtures/queries.ts'
 
 const site = await openSite(t)
 const PATH = '/api/agui/lead_agent'
@@ -11,7 +12,7 @@ const TURN = '/demo deltas=2 rate=0 reasoning tool=write_file args={"path":"a.tx
 
 /** Of an agent that is no graph, on a thread that has nothing. */
 const SITUATION = {
-  ...{ agent: 'lead_agent', questions: [], stored: [], isOfGraphs: false, takes: () => false },
+  ...{ agent: 'lead_agent', questions: [], stored: () => [], isOfGraphs: false, takes: () => false },
   history: () => Promise.resolve([])
 }
 
@@ -134,6 +135,41 @@ t.test(
     )
   }
 )
+
+t.test('who asks something new without having seen the newest turns takes away nothing of them', async (t) => {
+  const person = await signIn(site)
+  const threadId = randomUUID()
+  const user = (id: string, deltas: number) => ({ id, role: 'user', content: `/demo rate=0 deltas=${deltas}` })
+  const answer = (id: string) => ({ id, role: 'assistant', content: '-' })
+  const say = (...messages: object[]) => run(person, threadId, randomUUID(), { messages })
+  const asked = async () => (await shownTo(person, threadId)).flatMap(([who, text]) => (who === 'user' ? [text] : []))
+  const words = (...deltas: number[]) => deltas.map((n) => `/demo rate=0 deltas=${n}`)
+  await say(user('u1', 1))
+  await say(user('u1', 1), answer('a1'), user('u2', 2))
+  await say(user('u1', 1), answer('a1'), user('u3', 3))
+  t.strictSame(await asked(), words(1, 2, 3), 'a tab that has seen the first answer alone')
+  const anew = await say(user('u1', 1), answer('a1'), user('u2', 9), user('u4', 4))
+  t.match(eventsIn(anew.text).at(-1), { type: 'RUN_FINISHED' }, anew.text)
+  t.strictSame(await asked(), words(1, 2, 3, 4), 'one that has lost an answer, and knows the question in older words')
+  await say(user('u1', 1), answer('a1'), user('u2', 5))
+  t.strictSame(await asked(), words(1, 5), 'a question by its id in other words is edited')
+})
+
+t.test('a turn reads the state of its thread once, and its run once more', async (t) => {
+  const person = await signIn(site)
+  const threadId = randomUUID()
+  const user = (id: string) => ({ id, role: 'user', content: '/demo rate=0 deltas=1' })
+  await run(person, threadId, randomUUID(), { messages: [user('u0')] })
+  const queries = watchQueries(t)
+  const reads: number[] = []
+  // Other work of the process may read as well, and not every time.
+  for (const n of [1, 2, 3]) {
+    queries.length = 0
+    await run(person, threadId, randomUUID(), { messages: [{ role: 'assistant', content: '-' }, user(`u${n}`)] })
+    reads.push(queries.filter((sql) => sql.includes('parent_checkpoint_id')).length)
+  }
+  t.equal(Math.min(...reads), 2)
+})
 
 t.test(
   'a page that loads its thread is shown what the stream has shown: reasoning, calls and results too',

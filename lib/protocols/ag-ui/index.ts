@@ -18,8 +18,17 @@ import type { Mark } from '../marks.ts'
 import { isBehindInThread, isPastInThread, type Place, placedEvents, placeText, readPlace } from '../places.ts'
 import { begunBefore, requestKeyOf } from '../repeats.ts'
 import { sentPlace, streamRun } from '../stream.ts'
-import { aboutThread, newestRuns, openQuestions, runsInState, startRun, visibleThread, withRuns } from '../threads.ts'
-import { dialectIn, needsStored, offersInput, type RunInput, runBodyOf, runInput } from './input.ts'
+import {
+  aboutThread,
+  newestRuns,
+  openQuestions,
+  runsInState,
+  standingOf,
+  startRun,
+  visibleThread,
+  withRuns
+} from '../threads.ts'
+import { dialectIn, offersInput, type RunInput, runBodyOf, runInput } from './input.ts'
 import { pageMessages } from './messages.ts'
 import { type AgUiEvent, type Dialect, interruptOf, namesOf, translationIn } from './translate.ts'
 
@@ -153,16 +162,13 @@ export function agUi(services: Services) {
     if (!(await services.assistants.get(agent, call.user.id))) throw fail('assistant_unknown', { id: agent })
     return registry.streams.hold(call.user.id, async (place) => {
       const threadId = await visibleThread(services, call, PROTOCOL, given.threadId)
-      const questions = threadId === null ? [] : await openQuestions(services, threadId)
+      const standing = threadId === null ? null : await standingOf(services, threadId)
       const body = await runBodyOf(given, {
         agent,
         isOfGraphs: states.isOfGraphs,
         takesClientContext: services.agent.takesClientContext === true,
-        questions,
-        stored:
-          threadId !== null && (questions.length > 0 || needsStored(given))
-            ? await storedIn(threadId, call.user.id)
-            : [],
+        questions: standing?.questions ?? [],
+        stored: (ids) => standing?.messagesWith(ids) ?? [],
         takes: offersInput(given) ? await inputNames(services, agent, call.user.id) : () => false,
         history: async () => (threadId === null ? [] : entriesOf(states, threadId, call.user.id))
       })

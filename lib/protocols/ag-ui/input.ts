@@ -46,8 +46,8 @@ interface Situation {
   readonly isOfGraphs: boolean
   /** The agent honours tools and instructions of its clients, which the run's context has. */
   readonly takesClientContext: boolean
-  /** The thread's, where it waits for an answer, tools have one, or something may be asked again. */
-  readonly stored: readonly JsonObject[]
+  /** The thread's messages, if it has something of these ids. */
+  stored(ids: readonly string[]): readonly JsonObject[]
   /** Whether the input of a graph has a member of this name. */
   takes(name: string): boolean
   /** Its states, newest first. Read when something is asked again. */
@@ -56,7 +56,7 @@ interface Situation {
 
 /** @throws Invalid that names what cannot be read; Refused 409 when there is nothing to answer */
 export async function runBodyOf(given: RunInput, situation: Situation): Promise<JsonObject> {
-  const { agent, questions, isOfGraphs, takesClientContext, stored } = situation
+  const { agent, questions, isOfGraphs, takesClientContext } = situation
   const messages = newMessages(given.messages)
   const brought = [...outputsOf(messages).keys()]
   const metadata = {
@@ -78,6 +78,7 @@ export async function runBodyOf(given: RunInput, situation: Situation): Promise<
   if (given.resume?.length) return { ...common, command: { resume: resumed(given.resume, questions) } }
   const results = resultsOf(messages, questions)
   const humans = messages.flatMap((message) => (message.role === 'user' ? [humanOf(message)] : []))
+  const stored = situation.stored([...humans.flatMap(({ id = null }) => textOr(id) ?? []), ...brought])
   if (isAskedAgain(humans, stored)) {
     const history = await situation.history()
     const at = (history[0]?.messages ?? []).findIndex(({ id }) => id === humans[0]!.id)
@@ -98,14 +99,30 @@ export async function runBodyOf(given: RunInput, situation: Situation): Promise<
     }
   }
   const left = isOfGraphs ? openResultsIn(stored, outputsOf(messages)) : []
-  const said = [...resultsIn(stored, results), ...left, ...humans]
+  const said = [...resultsIn(stored, results), ...left, ...newOf(humans, stored)]
   return { ...common, input: { ...passed(given, situation), ...(said.length > 0 && { messages: said }) } }
 }
 
-/** An answer is to be given anew, or to other words: the question is known, and something stands behind it. */
-function isAskedAgain([first, ...others]: readonly JsonObject[], stored: readonly JsonObject[]): boolean {
-  const at = first?.id === undefined ? -1 : stored.findIndex(({ id }) => id === first.id)
-  return at >= 0 && stored.slice(at + 1).some(({ id }) => others.every((other) => other.id !== id))
+/**
+ * An answer is to be given anew, or to other words: the question is known, and something stands behind it. A question that is new is asked
+ * behind all that the thread has, also where its client sends less of it: no client of the protocol says that it has cut something away,
+ * and one that has not seen what others wrote sends the same.
+ */
+function isAskedAgain(humans: readonly JsonObject[], stored: readonly JsonObject[]): boolean {
+  const isSaid = (message: JsonObject) => humans.some(({ id }) => id === message.id)
+  const at = stored.findIndex(isSaid)
+  return at >= 0 && humans.every(isKnownIn(stored)) && !stored.slice(at).every(isSaid)
+}
+
+/** What is known stays as it is beside something new; alone, it has got no answer yet. */
+function newOf(humans: JsonObject[], stored: readonly JsonObject[]): JsonObject[] {
+  const isKnown = isKnownIn(stored)
+  return humans.every(isKnown) ? humans : humans.filter((one) => !isKnown(one))
+}
+
+function isKnownIn(stored: readonly JsonObject[]): (message: JsonObject) => boolean {
+  const ids = new Set(stored.map(({ id }) => id))
+  return ({ id }) => id !== undefined && ids.has(id)
 }
 
 /** What tools have answered to open questions, by their ids. */
@@ -138,11 +155,6 @@ function contentOf({ content = '', metadata }: JsonObject): string | JsonObject[
 
 function isResult({ role }: JsonObject): boolean {
   return role === 'tool'
-}
-
-/** Whether it says what tools have answered, or asks behind no answer, which it may have left out to get another one. */
-export function needsStored({ messages }: Pick<RunInput, 'messages'>): boolean {
-  return messages.some(isResult) || messages.at(-1)?.role === 'user'
 }
 
 /** Tools of the client, and what it says of itself: as items of `context`, and as messages of the system. */
