@@ -5,7 +5,7 @@
 //   <home>/skills/history/<name>.jsonl       earlier versions of a custom SKILL.md
 //   <home>/skills/incoming/<uuid>/           an archive being unpacked
 import { randomUUID } from 'node:crypto'
-import { appendFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import * as v from 'valibot'
 import { type ArchiveLimits, type Member, readArchive } from '../files/archive.ts'
@@ -39,6 +39,8 @@ const SKILL_NAME = /^[a-z0-9]+(-[a-z0-9]+)*$/
 const NAME_MAX = 64
 const DESCRIPTION_MAX = 1024
 const CONTENT_MAX = 256 * 1024
+/** Earlier versions of a skill: everybody may ask for all of them at once. */
+const HISTORY_MAX = 50
 /** Of the front matter: four times the longest description. */
 const HEAD_MAX = 4096
 
@@ -195,7 +197,7 @@ export class Skills {
   }
 
   /**
-   * Replaces the SKILL.md of a custom skill and keeps the old one in its history.
+   * Replaces the SKILL.md of a custom skill and keeps the old one in its history, which has the newest of them.
    * @returns false: no such skill
    * @throws SkillError for an invalid text, or another name in it
    */
@@ -205,8 +207,7 @@ export class Skills {
       const before = await this.content(name)
       if (before === null) return false
       const edit: SkillEdit = { edited_at: new Date().toISOString(), action, content: before }
-      await mkdir(this.#history, { recursive: true })
-      await appendFile(this.#historyOf(name), `${JSON.stringify(edit)}\n`)
+      await this.#remember(name, edit)
       const folder = join(this.#custom, name)
       const draft = join(folder, `.${randomUUID()}.part`)
       await writeNew(draft, content)
@@ -217,9 +218,7 @@ export class Skills {
 
   /** Oldest first; null: no such custom skill. */
   async history(name: string): Promise<SkillEdit[] | null> {
-    if ((await this.content(name)) === null) return null
-    const text = (await readFile(this.#historyOf(name), 'utf8').catch(nullIfMissing)) ?? ''
-    return text.split('\n').flatMap(readEdit)
+    return (await this.content(name)) === null ? null : this.#edits(name)
   }
 
   /** @returns false: no such skill */
@@ -238,6 +237,18 @@ export class Skills {
   }
 
   // -------------------------------------------------------------------------------------------------- inside
+
+  async #edits(name: string): Promise<SkillEdit[]> {
+    const text = (await readFile(this.#historyOf(name), 'utf8').catch(nullIfMissing)) ?? ''
+    return text.split('\n').flatMap(readEdit)
+  }
+
+  async #remember(name: string, edit: SkillEdit): Promise<void> {
+    const kept = [...(await this.#edits(name)), edit].slice(-HISTORY_MAX)
+    const draft = join(this.#history, `.${randomUUID()}.part`)
+    await writeNew(draft, kept.map((one) => `${JSON.stringify(one)}\n`).join(''))
+    await rename(draft, this.#historyOf(name))
+  }
 
   async #inFolder(folder: string, category: Skill['category']): Promise<Skill[]> {
     const names = (await readdir(folder).catch(nullIfMissing)) ?? []

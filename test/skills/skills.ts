@@ -129,6 +129,15 @@ t.test('an edit keeps what was there before, and a rollback is an edit too', asy
   t.equal(await skills.content('one'), null)
 })
 
+t.test('of very many edits the newest are kept', async (t) => {
+  const { skills, archive } = open(t)
+  await skills.install(archive([{ name: 'SKILL.md', data: md('one') }]))
+  for (let n = 0; n < 60; n++) await skills.edit('one', `${md('one')}${n}`)
+  const history = (await skills.history('one')) ?? []
+  t.equal(history.length, 50)
+  t.match([history.at(0)?.content, history.at(-1)?.content], [/\D9$/, /\D58$/])
+})
+
 t.test('an agent reads files of the skill and nothing else', async (t) => {
   const { skills, publicPath, folder, home } = open(t)
   folder('given', md('given'))
