@@ -189,8 +189,8 @@ function checkKind(entry: Entry): void {
 
 const NAME_BYTES = 255
 const DEPTH = 16
-// Control characters, and characters with a meaning in names on some systems.
-const UNSAFE = /[\p{Cc}\\:*?"<>|]/u
+// What makes a name look like another one, and characters with a meaning in names on some systems.
+const UNSAFE = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}\\:*?"<>|]/u
 const ARCHIVES = /\.(zip|skill|jar|war|tar|tgz|gz|bz2|xz|zst|7z|rar)$/i
 
 function checkName(name: string): void {
