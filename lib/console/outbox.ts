@@ -17,7 +17,17 @@ import {
   type RunMetadata
 } from './records.ts'
 import type { ShownMessages } from './shown-messages.ts'
-import { deliver, dropUnsent, type Message, putUnsent, sending, type Unsent, unsentIn } from './unsent.ts'
+import {
+  deliver,
+  dropUnsent,
+  endIfTakenBack,
+  type Message,
+  putUnsent,
+  sending,
+  takeBack,
+  type Unsent,
+  unsentIn
+} from './unsent.ts'
 
 /** The conversation that is written to. */
 interface Target {
@@ -136,12 +146,14 @@ export class Outbox {
     const { threadId, queue } = this.#target
     putUnsent(threadId, one)
     try {
-      await queue.add(one.body, one.key)
+      await endIfTakenBack(one.key, await queue.add(one.body, one.key))
     } catch (error) {
       if (!(error instanceof ApiError)) return
       dropUnsent(threadId, one.key)
+      if (await endIfTakenBack(one.key, null)) return
       throw error
     }
+    await queue.refresh()
     dropUnsent(threadId, one.key)
   }
 
@@ -202,7 +214,7 @@ export class Outbox {
     const now = this.waiting.find(({ key }) => key === one.key)
     // It was sent meanwhile.
     if (!now) return
-    dropUnsent(this.#target.threadId, now.key)
+    takeBack(this.#target.threadId, now.key)
     // Once they are uploaded, the message has them.
     this.#recall(now, now.names?.length ? (kept ?? []) : [])
   }
@@ -214,7 +226,7 @@ export class Outbox {
   async remove(one: Unsent): Promise<void> {
     this.#removed = one.key
     if (this.isStarting(one)) return this.#target.stop()
-    dropUnsent(this.#target.threadId, one.key)
+    takeBack(this.#target.threadId, one.key)
   }
 
   async #branch(message: TranscriptMessage, next: Message): Promise<void> {

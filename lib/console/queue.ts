@@ -60,10 +60,10 @@ export class Queue {
     }
   }
 
-  /** Queues what `startOf` has made. */
-  async add(body: object, key: string): Promise<void> {
-    await colloquy.request('POST', this.#path, { body, headers: { 'Idempotency-Key': key } })
-    await this.refresh()
+  /** Queues what `startOf` has made. @returns the place of its run */
+  async add(body: object, key: string): Promise<string | null> {
+    const { headers } = await colloquy.request('POST', this.#path, { body, headers: { 'Idempotency-Key': key } })
+    return headers.get('content-location')
   }
 
   /** Gives a message to the agent at work. @throws where it does not take it */

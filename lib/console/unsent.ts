@@ -74,6 +74,23 @@ export function dropUnsent(threadId: string, key: string): void {
   void writeKept('files', key, null)
 }
 
+/** Messages that were taken back, whose request may be under way. */
+const takenBack = new Set<string>()
+
+export function takeBack(threadId: string, key: string): void {
+  takenBack.add(key)
+  dropUnsent(threadId, key)
+}
+
+/** Removes the run of a message that was taken back while it was being sent. @returns whether it was */
+export async function endIfTakenBack(key: string, place: string | null): Promise<boolean> {
+  if (!takenBack.delete(key)) return false
+  const [path] = /\/api\/threads\/.*/.exec(place ?? '') ?? []
+  // Its turn may have come meanwhile.
+  if (path) await plain.call('DELETE', path).catch(() => {})
+  return true
+}
+
 /** Messages that wait go with their session. */
 export function forgetUnsent(): void {
   unsent.value = {}
@@ -149,6 +166,7 @@ async function deliverTo(threadId: string): Promise<void> {
         signal: AbortSignal.timeout(TIMEOUT_MS)
       })
       void run.body?.cancel().catch(() => {})
+      await endIfTakenBack(waiting.key, run.headers.get('content-location'))
     } catch (error) {
       if (!isRefusal(error)) throw error
       // Another tab has sent it in other words: it is there.

@@ -175,6 +175,38 @@ browserTest(
   }
 )
 
+browserTest('what is taken back while it is being sent is not queued', async (t) => {
+  const { person, visitor, page } = await visitSite(t)
+  await visitor.open()
+  await visitor.say('/demo deltas=100000 rate=20')
+  await visitor.hasWords('w0003')
+  const threadId = await visitor.threadId()
+  const runs = async () => listIn((await person.get(`/api/threads/${threadId}/runs`)).body).length
+  const waiting = page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
+  const isStart = (url: URL) => url.pathname.endsWith('/runs')
+  for (const name of ['Remove the unsent message', 'Edit the unsent message']) {
+    let go = () => {}
+    const gate = new Promise<void>((resolve) => {
+      go = resolve
+    })
+    await page.route(isStart, async (route) => {
+      if (route.request().method() === 'POST') await gate
+      return route.fallback()
+    })
+    await visitor.say('on its way')
+    await waiting.getByRole('button', { name }).click()
+    await waiting.waitFor({ state: 'detached' })
+    const answered = page.waitForResponse((one) => one.request().method() === 'POST' && isStart(new URL(one.url())))
+    go()
+    await answered
+    await until(async () => (await runs()) === 1, 'it is gone')
+    await page.unrouteAll({ behavior: 'wait' })
+  }
+  t.equal(await page.inputValue('#composer'), 'on its way')
+  await page.keyboard.press('Escape')
+  await visitor.answered()
+})
+
 browserTest('a stopped answer is marked and goes on from its half, as one message', async (t) => {
   const { visitor, page } = await visitSite(t)
   await visitor.open()
