@@ -158,7 +158,7 @@ async function compose(parts: GatewayParts, components: Components): Promise<Gat
   })
   const policy = agentServices.rules && new AccessPolicy(agentServices.rules)
   const agent = parts.agent ? contained(parts.agent) : agentServices.agent
-  const stored = new StoredStates(store, writer, agent.graphs)
+  const stored = new StoredStates(store, writer, options.stateCharacters, agent.graphs)
   const states: StatePort = agent.states ?? agent.statesOver?.(stored) ?? stored
   const runStates = runStatesOf(agent, states, store, options)
   const registry = new Registry({

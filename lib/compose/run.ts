@@ -5,6 +5,7 @@ import type { Agent } from '../agent/runtime.ts'
 import type { StatePort } from '../agent/states.ts'
 import type { Config } from '../config/config.ts'
 import { homeId } from '../files/home.ts'
+import { ofHeap } from '../base/budget.ts'
 import { fail, warnUnexpected } from '../base/errors.ts'
 import { callerOfRun } from '../base/loopback.ts'
 import type { InnerCalls } from '../auth/credentials.ts'
@@ -85,8 +86,11 @@ export function runStatesOf(agent: Agent, states: StatePort, store: Store, optio
   })
 }
 
+/** Of the heap: a run takes four times its state, and half of it is for all runs. */
+const STATE_PART = 16
+
 export function registryOptions(config: Config): RegistryOptions & BuiltStateOptions {
-  const { streams, runs, run_events, title } = config
+  const { streams, runs, run_events, threads, title } = config
   return {
     maxTraceContent: run_events.max_trace_content,
     trackTokens: run_events.track_token_usage,
@@ -101,6 +105,7 @@ export function registryOptions(config: Config): RegistryOptions & BuiltStateOpt
     get activePerUser() {
       return runs.active_per_user
     },
+    stateCharacters: ofHeap(threads.state_characters, STATE_PART),
     windowBytes: streams.window_bytes,
     pendingBytes: streams.pending_bytes,
     pendingTotalBytes: streams.pending_total_bytes,

@@ -267,7 +267,10 @@ export const Options = v.object({
     per_user: whole(50_000, 0),
     // Bytes that runs of a user's threads have stored, about, without frames: a user above it starts no run. What versions before
     // 0.2 have stored is not counted.
-    user_bytes: whole(10 * 1024 * MIB, 0)
+    user_bytes: whole(10 * 1024 * MIB, 0),
+    // Characters of a thread's state with which a run begins: it is sent to a model whole. A longer one ends its runs with an error.
+    // Without it one long thread takes all memory. At most a 16th of the heap. Graphs keep their states themselves.
+    state_characters: whole(64 * MIB, 65_536)
   }),
   // Items LangGraph's clients and graphs keep for a user across threads. Without limits one user fills the disk.
   items: section({

@@ -13,6 +13,7 @@ import { rebuildPartial } from './log/rebuild-partial.ts'
 import { StateBuilder } from './log/state-builder.ts'
 import { ASKING, type RunEnd } from './run-end.ts'
 import { baseOf, inputOf, isEdit, lastHuman, modesOf, resumeOf } from './run-kwargs.ts'
+import { StateBudget } from './state-budget.ts'
 import { StateCache } from './state-cache.ts'
 import type {
   RunState,
@@ -27,6 +28,8 @@ import type {
 export interface BuiltStateOptions {
   /** A message sent while a question is open answers it. */
   readonly replyAnswers: boolean
+  /** Of the longest state with which a run begins. */
+  readonly stateCharacters: number
 }
 
 /** What the agent of these states has of its own. */
@@ -282,6 +285,7 @@ export class BuiltStates implements RunStates {
   readonly #store: Pick<Store, 'checkpoints' | 'graphStates'>
   readonly #options: BuiltStateOptions
   readonly #cache: StateCache
+  readonly #budget: StateBudget
   readonly #agent: AgentStates
 
   constructor(store: Pick<Store, 'checkpoints' | 'graphStates'>, options: BuiltStateOptions, agent: AgentStates = {}) {
@@ -289,6 +293,7 @@ export class BuiltStates implements RunStates {
     this.#options = options
     this.#agent = agent
     this.#cache = new StateCache(store)
+    this.#budget = new StateBudget(options.stateCharacters)
   }
 
   async shown(threadId: string, checkpointId: string | null): Promise<string | null> {
@@ -298,7 +303,9 @@ export class BuiltStates implements RunStates {
 
   bodies: RunStates['bodies'] = (...of) => this.#store.graphStates.bodies(...of)
 
-  async before(run: Run): Promise<StateBefore | null> {
+  before: RunStates['before'] = (run, signal) => this.#budget.within(run.user_id, signal, () => this.#before(run))
+
+  async #before(run: Run): Promise<StateBefore | null> {
     const base = baseOf(run)
     const newest = await this.#cache.newest(run.thread_id)
     const saved = base === null ? newest : await this.#base(run.thread_id, base, newest)
@@ -383,11 +390,7 @@ export class BuiltStates implements RunStates {
     }
   }
 
-  left(threadId: string, saved: SavedState): void {
-    this.#cache.left(threadId, saved)
-  }
+  left: RunStates['left'] = (...of) => this.#cache.left(...of)
 
-  forget(threadId: string): void {
-    this.#cache.forget(threadId)
-  }
+  forget: RunStates['forget'] = (...of) => this.#cache.forget(...of)
 }

@@ -81,8 +81,8 @@ export interface RunTail {
 
 /** The states of all threads, for runs and their readers. */
 export interface RunStates extends ShownStates {
-  /** Reads what a run starts from; null: its checkpoint does not exist. */
-  before(run: Run): Promise<StateBefore | null>
+  /** Reads what a run starts from, when there is room for it until `signal` aborts; null: its checkpoint does not exist. */
+  before(run: Run, signal: AbortSignal): Promise<StateBefore | null>
   /** The same for a run whose process is gone, with what is stored of it; null: nothing is, or its graph reads the state itself. */
   beforeNext(
     run: Run,

@@ -1,5 +1,6 @@
 // Thread states from our checkpoints: for the built-in agent and agents in files. LangGraph graphs have their own.
 import { randomUUID } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import type {
   GraphDescriptions,
   GraphInfo,
@@ -24,6 +25,9 @@ import { displayName } from './title.ts'
 /** Maximum characters of a history page. */
 const HISTORY_LENGTH = 16 * 1024 * 1024
 
+/** Threads with a state that is too long to grow. */
+const LONG_STATES = 1_000
+
 /** Heads of checkpoints that are looked at together. */
 const HEADS = 200
 
@@ -35,16 +39,22 @@ export class StoredStates implements KeptStates {
   readonly takesBreakpoints: boolean
   readonly #store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>
   readonly #writer: Writer
+  /** Characters of the longest state that may still grow. */
+  readonly #most: number
+  /** Those that are longer, by thread: the checkpoint. */
+  readonly #long = new LRUCache<string, string>({ max: LONG_STATES })
   /** null: there is only the lead agent. */
   readonly #graphs: GraphDescriptions | null
 
   constructor(
     store: Pick<Store, 'checkpoints' | 'events' | 'feedback'>,
     writer: Writer,
+    most: number,
     graphs: GraphDescriptions | null = null
   ) {
     this.#store = store
     this.#writer = writer
+    this.#most = most
     this.#graphs = graphs
     this.takesBreakpoints = graphs !== null
   }
@@ -128,6 +138,8 @@ export class StoredStates implements KeptStates {
       throw error
     }
     const newest = await this.#store.checkpoints.load(threadId, null, [])
+    if (newest && (await this.#outgrows(newest, changes)))
+      return { outcome: 'invalid', message: `the state has more than ${this.#most} characters already` }
     const written = await this.#writer.write({
       name: 'state.update',
       thread_id: threadId,
@@ -140,7 +152,18 @@ export class StoredStates implements KeptStates {
     })
     if (written.outcome !== 'written') return written
     const stored = await this.#store.checkpoints.load(threadId, written.checkpoint.checkpoint_id)
+    if (stored && lengthOf(stored) > this.#most) this.#long.set(threadId, stored.checkpoint_id)
     return { outcome: 'written', json: stored ? stateView(stored) : JSON.stringify(headView(written.checkpoint)) }
+  }
+
+  /** Whether a change makes a state longer that is too long already. Such a one was seen when it was written: only it is read once more. */
+  async #outgrows({ thread_id, checkpoint_id }: CheckpointHead, { messages, channels }: Changes): Promise<boolean> {
+    if (this.#long.get(thread_id) !== checkpoint_id) return false
+    const stored = await this.#store.checkpoints.load(thread_id, checkpoint_id)
+    const channelBodies = stored?.channelBodies.filter(({ name }) => Object.hasOwn(channels, name)) ?? []
+    const replaced = { messageBodies: messages === null ? [] : (stored?.messageBodies ?? []), channelBodies }
+    const given = [...(messages ?? []), ...Object.values(channels)]
+    return given.reduce((sum, text) => sum + text.length, 0) > lengthOf(replaced)
   }
 
   async build(
@@ -323,7 +346,8 @@ function bodiesIn({ messages }: StoredCheckpoint, known: ReadonlyMap<number, Mes
   return bodies
 }
 
-function lengthOf({ messageBodies, channelBodies }: StoredCheckpoint): number {
+/** Characters of its texts. */
+function lengthOf({ messageBodies, channelBodies }: Pick<StoredCheckpoint, 'messageBodies' | 'channelBodies'>): number {
   let length = 0
   for (const { json } of messageBodies) length += json.length
   for (const { json } of channelBodies) length += json.length

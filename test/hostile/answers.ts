@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer'
 import t from 'tap'
 import { upload } from '../fixtures/form.ts'
-import { at, listIn, signIn } from '../fixtures/gateway.ts'
+import { asked, at, listIn, signIn, textIn } from '../fixtures/gateway.ts'
 import { answerOn, besieged, dial, WHOLE, withstands } from '../fixtures/siege.ts'
 import { until } from '../fixtures/until.ts'
 import { zipOf } from '../fixtures/zip.ts'
@@ -118,5 +118,27 @@ t.test(
         { growthMb: 192 }
       )
     }
+  }
+)
+
+t.test(
+  '[18.A.3] long conversations that go on at once wait for each other, and one that is too long ends',
+  async (t) => {
+    const child = await besieged(t, {}, { env: { NODE_OPTIONS: '--max-old-space-size=256' } })
+    const person = await signIn(child)
+    const thread = await person.thread()
+    const say = (id: string, text = '/demo deltas=1 rate=0\n'.padEnd(1.9 * MB, 'x')) =>
+      person.post(`/api/threads/${id}/runs/wait`, asked(text))
+    for (let n = 0; n < 8; n++) await say(thread)
+    const copies: string[] = []
+    for (let n = 0; n < 6; n++)
+      copies.push(textIn((await person.post(`/api/threads/${thread}/copy`)).body, 'thread_id'))
+    const answers = await Promise.all(copies.map((id) => say(id, '/demo deltas=25 rate=50')))
+    const isTooLong = ({ text }: { readonly text: string }) => text.includes('ConversationTooLong')
+    t.ok(answers.every((answer) => answer.status === 200 && !isTooLong(answer)))
+    let runs = 8
+    while (!isTooLong(await say(thread)) && runs < 40) runs++
+    t.ok(runs < 14, `too long after ${runs} runs of 1.9 MB`)
+    t.equal((await person.get('/health')).status, 200)
   }
 )

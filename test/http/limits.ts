@@ -82,3 +82,36 @@ onEachBackend(t, 'webhooks that wait are limited, runs without one are not', asy
   t.match(await limitsOf(person), { webhooks: { used: 2, max: 2 }, bytes: { max: 10 * 2 ** 30 } })
   t.type(textIn((await person.get('/api/v1/auth/me')).body, 'id'), 'string')
 })
+
+onEachBackend(
+  t,
+  'a state has a length above which no run begins and nothing is added, and goes on when it is shorter again',
+  async (t, backend) => {
+    const database = await databaseSection(t, backend)
+    const site = await openSite(t, { config: { database, threads: { state_characters: 65_536 } } })
+    const person = await signIn(site)
+    const thread = await person.thread()
+    const content = `/demo deltas=3 rate=0\n${'x'.repeat(40_000)}`
+    const say = async () => {
+      const { body } = await person.post(`/api/threads/${thread}/runs`, asked(content))
+      await person.get(`/api/threads/${thread}/runs/${textIn(body, 'run_id')}/join`)
+      return (await person.get(`/api/threads/${thread}/runs/${textIn(body, 'run_id')}`)).body
+    }
+    t.match(await say(), { status: 'success' })
+    t.match(await say(), { status: 'success' }, 'it may grow while it is not too long')
+    const error = /^The thread's state has 8\d{4} characters, more than 65536: /
+    t.match(await say(), { status: 'error', error })
+    t.match((await person.get(`/api/threads/${thread}/messages?limit=9`)).text, /x{40000}.*x{40000}.*x{40000}/s)
+
+    const path = `/api/threads/${thread}/state`
+    const change = (values: JsonObject) => person.post(path, { values })
+    const long = 'y'.repeat(60_000)
+    t.equal((await change({ a: long })).status, 200, 'its length is seen')
+    const refused = await change({ b: long })
+    t.equal(refused.status, 400)
+    t.match(refused.text, /the state has more than 65536 characters already/)
+    t.equal((await change({ a: long.slice(1) })).status, 200, 'it may become shorter')
+    t.equal((await change({ a: '', messages: [{ type: 'human', content: 'hi' }] })).status, 200)
+    t.match(await say(), { status: 'success' })
+  }
+)

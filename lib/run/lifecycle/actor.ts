@@ -166,7 +166,7 @@ export class RunActor implements RecorderEvents {
 
   #readBefore(): Promise<StateBefore | null> {
     return untilRead(
-      () => this.#deps.states.before(this.run),
+      () => this.#deps.states.before(this.run, this.#abort.signal),
       () => !this.#isOpen()
     )
   }

@@ -1,0 +1,80 @@
+// What the states of running runs take of the heap. A run passes its whole conversation on, to its model and to its readers: one that is too
+// long ends it with an error, and long ones wait until others have ended, or a few threads of one user end the process for everybody.
+import { AgentError } from '../agent/runtime.ts'
+import { Budget, ofHeap, type Share } from '../base/budget.ts'
+import { onAbort, unlessAborted } from '../base/waiting.ts'
+import type { StateBefore } from './run-state.ts'
+
+/** Memory that a character of a state takes while its run goes on: its text, what the model is sent, what readers are. */
+const CHARACTER_BYTES = 4
+/** Of the heap: the states of a user, and those of everybody. */
+const PARTS = { each: 4, all: 2 }
+/** Shorter states, which nearly all are, are not counted: of the longest, this part. */
+const SHORT_PART = 256
+
+export class StateBudget {
+  readonly #most: number
+  readonly #short: number
+  readonly #budget: Budget
+
+  /**
+   * @param most characters of the longest state with which a run begins
+   * @param heap bytes; default what this process may have
+   */
+  constructor(most: number, heap = ofHeap(Number.POSITIVE_INFINITY, 1)) {
+    this.#most = most
+    this.#short = most / SHORT_PART
+    this.#budget = new Budget({ each: heap / PARTS.each, all: heap / PARTS.all })
+  }
+
+  /**
+   * What `read` gives, as soon as there is room for it, which it takes until `signal` aborts: at the end of its run.
+   * @throws AgentError that the state is too long
+   */
+  async within(
+    userId: string | null,
+    signal: AbortSignal,
+    read: () => Promise<StateBefore | null>
+  ): Promise<StateBefore | null> {
+    const before = await read()
+    const bytes = this.#bytesOf(before)
+    if (bytes === 0) return before
+    const share = this.#budget.share(userId ?? '')
+    onAbort(signal, () => share.release())
+    signal.throwIfAborted()
+    if (share.take(bytes)) return before
+    return this.#later(share, bytes, signal, read)
+  }
+
+  /** What was read is dropped: while it waits it takes no room. It is read again when it has some, or all who wait would read at once. */
+  async #later(
+    share: Share,
+    bytes: number,
+    signal: AbortSignal,
+    read: () => Promise<StateBefore | null>
+  ): Promise<StateBefore | null> {
+    while (!share.take(bytes)) await unlessAborted(this.#budget.whenLess(), signal)
+    try {
+      const before = await read()
+      signal.throwIfAborted()
+      share.add(this.#bytesOf(before) - bytes)
+      return before
+    } catch (error) {
+      // Whoever tries it once more has another share.
+      share.release()
+      throw error
+    }
+  }
+
+  /** 0: a state that is not counted. @throws AgentError that it is too long */
+  #bytesOf(before: StateBefore | null): number {
+    const characters = before?.saved?.state.size.bytes ?? 0
+    if (characters > this.#most) throw tooLong(characters, this.#most)
+    return characters < this.#short ? 0 : characters * CHARACTER_BYTES
+  }
+}
+
+function tooLong(characters: number, most: number): AgentError {
+  const text = `The thread's state has ${characters} characters, more than ${most}: compact it, or begin a new thread`
+  return new AgentError('ConversationTooLong', text)
+}
