@@ -52,7 +52,7 @@ export interface Steering {
 }
 
 export function turnOf(messages: readonly JsonObject[]): Turn {
-  const last = messages.findLastIndex(isSpoken)
+  const last = messages.findLastIndex(isUserMessage)
   const since = messages.slice(last + 1)
   const names = new Map(since.flatMap(callsIn))
   const results = since
@@ -64,7 +64,7 @@ export function turnOf(messages: readonly JsonObject[]): Turn {
 }
 
 /** Its user has written it: what tools have returned besides texts is shown behind their results, below the name of each. */
-function isSpoken({ role, content }: JsonObject): boolean {
+function isUserMessage({ role, content }: JsonObject): boolean {
   const [first] = Array.isArray(content) ? content : []
   return role === 'user' && !(isObject(first) && /^[\w-]+:$/.test(String(first.text)))
 }

@@ -22,7 +22,7 @@ export function readMessage(given: Json, spareId: () => string): Message | null 
 /** Text-only blocks become a string, which events, titles and other models expect. */
 function asText(message: AiMessage, given: JsonObject): AiMessage {
   if (typeof message.content === 'string' || !message.content.every(isPlain)) return message
-  const { text, reasoning } = saidIn(given)
+  const { text, reasoning } = textAndReasoning(given)
   const { additional_kwargs } = message
   return {
     ...message,
@@ -47,7 +47,7 @@ function isPlain(block: Json): boolean {
 
 /** Content of a piece or complete message: one for text and reasoning, one per fragment of a tool call. */
 export function piecesIn(given: JsonObject): AnswerPiece[] {
-  const { text, reasoning } = saidIn(given)
+  const { text, reasoning } = textAndReasoning(given)
   const said = { ...(text !== '' && { text }), ...(reasoning !== '' && { reasoning }) }
   const calls = isChunk(given)
     ? (readChunk(given).calls ?? []).map(fragment)
@@ -72,7 +72,7 @@ function wholeCall(given: JsonObject, index: number): AnswerPiece {
 }
 
 /** Text and reasoning, wherever the provider's adapter puts them. */
-function saidIn({ content, additional_kwargs }: JsonObject): { text: string; reasoning: string } {
+function textAndReasoning({ content, additional_kwargs }: JsonObject): { text: string; reasoning: string } {
   let [text, reasoning] = [typeof content === 'string' ? content : '', '']
   for (const block of Array.isArray(content) ? content : []) {
     if (typeof block === 'string') text += block

@@ -109,9 +109,9 @@ export async function runBodyOf(given: RunInput, situation: Situation): Promise<
  * and one that has not seen what others wrote sends the same.
  */
 function isAskedAgain(humans: readonly JsonObject[], stored: readonly JsonObject[]): boolean {
-  const isSaid = (message: JsonObject) => humans.some(({ id }) => id === message.id)
-  const at = stored.findIndex(isSaid)
-  return at >= 0 && humans.every(isKnownIn(stored)) && !stored.slice(at).every(isSaid)
+  const isSent = (message: JsonObject) => humans.some(({ id }) => id === message.id)
+  const at = stored.findIndex(isSent)
+  return at >= 0 && humans.every(isKnownIn(stored)) && !stored.slice(at).every(isSent)
 }
 
 /** What is known stays as it is beside something new; alone, it has got no answer yet. */
@@ -149,7 +149,7 @@ function contentOf({ content = '', metadata }: JsonObject): string | JsonObject[
   // TanStack sends parts as their JSON, and has them beside it as they are.
   const { toolResult } = objectOr(objectOr(metadata).tanstack)
   const parts = [content, objectOr(toolResult).content].find(Array.isArray)
-  if (parts) return objectsIn(parts).map(saidBlock)
+  if (parts) return objectsIn(parts).map(contentBlock)
   return typeof content === 'string' ? content : JSON.stringify(content)
 }
 
@@ -179,11 +179,11 @@ function newMessages(messages: readonly JsonObject[]): readonly JsonObject[] {
 }
 
 function humanOf({ id, content }: JsonObject): JsonObject {
-  const blocks = Array.isArray(content) ? objectsIn(content).map(saidBlock) : (content ?? '')
+  const blocks = Array.isArray(content) ? objectsIn(content).map(contentBlock) : (content ?? '')
   return { type: 'human', ...(typeof id === 'string' && { id }), content: blocks }
 }
 
-function saidBlock(part: JsonObject): JsonObject {
+function contentBlock(part: JsonObject): JsonObject {
   const { type, text, content, source, url, data, mimeType } = part
   // TanStack's have their words in `content`.
   if (type === 'text') return { type: 'text', text: text ?? content ?? '' }

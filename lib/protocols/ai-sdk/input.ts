@@ -219,7 +219,7 @@ function decisionsIn(
 
 function humanOf({ id, parts, content }: JsonObject, at: number): JsonObject {
   const blocks = Array.isArray(parts)
-    ? objectsIn(parts).flatMap((part, i) => saidBlocks(part, ['messages', at, 'parts', i]))
+    ? objectsIn(parts).flatMap((part, i) => contentBlocks(part, ['messages', at, 'parts', i]))
     : typeof content === 'string'
       ? [{ type: 'text', text: content }]
       : []
@@ -237,7 +237,7 @@ function imageNames(parts: readonly JsonObject[]): Json[] {
   return blocks.map(({ mediaType, filename }) => (/^image\//.test(String(mediaType)) ? textOr(filename) : null))
 }
 
-function saidBlocks(
+function contentBlocks(
   { type, text, url, mediaType, filename }: JsonObject,
   loc: readonly (string | number)[]
 ): JsonObject[] {

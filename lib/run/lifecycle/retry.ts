@@ -19,8 +19,8 @@ export async function untilRead<T>(read: () => Promise<T>, isOver: () => boolean
       return await read()
     } catch (error) {
       const passes = error instanceof StoreUnavailable && !(error instanceof LeaseLost)
-      const isSaid = error instanceof AgentError
-      if (isSaid || isOver() || (!passes && attempt >= ATTEMPTS_MAX)) throw error
+      const isForUser = error instanceof AgentError
+      if (isForUser || isOver() || (!passes && attempt >= ATTEMPTS_MAX)) throw error
       await pause(backoffMs(attempt - 1, RETRY_MS))
       if (isOver()) throw error
     }

@@ -95,14 +95,14 @@ export const cronWrites: StepWrites<CronOps> = {
 }
 
 /** Who starts the runs is no word of a user, and may be another one. */
-const saidIn = ({ caller: _, ...said }: JsonObject) => said
+const withoutCaller = ({ caller: _, ...rest }: JsonObject) => rest
 
 function* hasOtherWords(cronId: string, user: Owner, { payload, metadata }: CronPatch): Steps<boolean> {
   if (!payload && !metadata) return false
   const before = yield* get(cronId, user)
   if (!before) return false
   const isSame =
-    isDeepStrictEqual(saidIn(payload ?? before.payload), saidIn(before.payload)) &&
+    isDeepStrictEqual(withoutCaller(payload ?? before.payload), withoutCaller(before.payload)) &&
     isDeepStrictEqual(metadata ?? before.metadata, before.metadata)
   return !isSame
 }
