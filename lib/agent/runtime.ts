@@ -58,6 +58,8 @@ export interface AgentInput {
   readonly earlier?: EarlierAttempts
   /** Another attempt goes on when this process is gone: what must not happen twice is to be stored before it happens (`Sink.flushed`). */
   readonly goesOn?: boolean
+  /** Of the longest state that a run may begin with, for agents that keep their states themselves; absent: any. */
+  readonly stateCharacters?: number
 }
 
 export interface EarlierAttempts {
@@ -247,6 +249,12 @@ export class AgentError extends Error {
     this.kind = kind
     this.stopReason = stopReason
   }
+}
+
+/** A run does not begin: it passes its whole state on. */
+export function stateTooLong(characters: number, most: number): AgentError {
+  const text = `The thread's state has ${characters} characters, more than ${most}: compact it, or begin a new thread`
+  return new AgentError('ConversationTooLong', text)
 }
 
 /** The agent was cut in the middle of a run, which can go on from the state it has stored last. */

@@ -76,9 +76,12 @@ function placeOfEvents({ run_events: { backend } }: Config): string {
   return backend === 'db' ? backend : `${backend} of ${randomUUID()}`
 }
 
+/** Of the heap: a graph, its checkpoints and its frames take twelve times its state. */
+const GRAPH_STATE_PART = 32
+
 /** The states of runs: what the agent's graphs write, or what it records, built by us. */
 export function runStatesOf(agent: Agent, states: StatePort, store: Store, options: BuiltStateOptions): RunStates {
-  if (agent.states) return new WrittenStates(store, agent.states)
+  if (agent.states) return new WrittenStates(store, agent.states, ofHeap(options.stateCharacters, GRAPH_STATE_PART))
   return new BuiltStates(store, options, {
     ...(states.elsewhere && { elsewhere: states.elsewhere.bind(states) }),
     showsDetails: agent.showsDetails === true,

@@ -269,7 +269,7 @@ export const Options = v.object({
     // 0.2 have stored is not counted.
     user_bytes: whole(10 * 1024 * MIB, 0),
     // Characters of a thread's state with which a run begins: it is sent to a model whole. A longer one ends its runs with an error.
-    // Without it one long thread takes all memory. At most a 16th of the heap. Graphs keep their states themselves.
+    // Without it one long thread takes all memory. At most a 16th of the heap, of graphs a 32nd.
     state_characters: whole(64 * MIB, 65_536)
   }),
   // Items LangGraph's clients and graphs keep for a user across threads. Without limits one user fills the disk.

@@ -21,9 +21,11 @@ class GraphState implements RunState {
   checkpointId: string | null
   json: string | null = null
   readonly #records: StateRecords
+  readonly #most: number
 
-  constructor(records: StateRecords, checkpointId: string | null) {
+  constructor(records: StateRecords, most: number, checkpointId: string | null) {
     this.#records = records
+    this.#most = most
     this.checkpointId = checkpointId
   }
 
@@ -32,7 +34,7 @@ class GraphState implements RunState {
   }
 
   input(): StateInput {
-    return NO_INPUT
+    return { ...NO_INPUT, stateCharacters: this.#most }
   }
 
   /** The graph's frames and writes are its own: only events are left. */
@@ -95,10 +97,13 @@ class GraphState implements RunState {
 export class WrittenStates implements RunStates {
   readonly #store: Pick<Store, 'graphStates'>
   readonly #states: Pick<StatePort, 'values'>
+  readonly #most: number
 
-  constructor(store: Pick<Store, 'graphStates'>, states: Pick<StatePort, 'values'>) {
+  /** @param most characters of the longest state with which a run begins */
+  constructor(store: Pick<Store, 'graphStates'>, states: Pick<StatePort, 'values'>, most: number) {
     this.#store = store
     this.#states = states
+    this.#most = most
   }
 
   async shown(threadId: string, checkpointId: string | null): Promise<string | null> {
@@ -117,12 +122,12 @@ export class WrittenStates implements RunStates {
   }
 
   of(records: StateRecords): RunState {
-    return new GraphState(records, null)
+    return new GraphState(records, this.#most, null)
   }
 
   async resumed(records: StateRecords): Promise<RunState> {
     const newest = await this.#store.graphStates.load(records.run.thread_id, '', null)
-    return new GraphState(records, newest?.checkpoint_id ?? null)
+    return new GraphState(records, this.#most, newest?.checkpoint_id ?? null)
   }
 
   async followed(run: Run): Promise<(tail: RunTail) => Promise<string>> {

@@ -39,7 +39,10 @@ export interface StateRecords {
 }
 
 /** What the agent is given of the state. */
-export type StateInput = Pick<AgentInput, 'messages' | 'inputIds' | 'channels' | 'interrupts' | 'openCalls' | 'earlier'>
+export type StateInput = Pick<
+  AgentInput,
+  'messages' | 'inputIds' | 'channels' | 'interrupts' | 'openCalls' | 'earlier' | 'stateCharacters'
+>
 
 export interface RunState {
   readonly hasBegun: boolean

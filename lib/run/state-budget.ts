@@ -1,6 +1,6 @@
 // What the states of running runs take of the heap. A run passes its whole conversation on, to its model and to its readers: one that is too
 // long ends it with an error, and long ones wait until others have ended, or a few threads of one user end the process for everybody.
-import { AgentError } from '../agent/runtime.ts'
+import { stateTooLong } from '../agent/runtime.ts'
 import { Budget, ofHeap, type Share } from '../base/budget.ts'
 import { onAbort, unlessAborted } from '../base/waiting.ts'
 import type { StateBefore } from './run-state.ts'
@@ -69,12 +69,7 @@ export class StateBudget {
   /** 0: a state that is not counted. @throws AgentError that it is too long */
   #bytesOf(before: StateBefore | null): number {
     const characters = before?.saved?.state.size.bytes ?? 0
-    if (characters > this.#most) throw tooLong(characters, this.#most)
+    if (characters > this.#most) throw stateTooLong(characters, this.#most)
     return characters < this.#short ? 0 : characters * CHARACTER_BYTES
   }
-}
-
-function tooLong(characters: number, most: number): AgentError {
-  const text = `The thread's state has ${characters} characters, more than ${most}: compact it, or begin a new thread`
-  return new AgentError('ConversationTooLong', text)
 }

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import t from 'tap'
 import { at, listIn, openSite, signIn, until } from '../fixtures/gateway.ts'
-import { type GraphSite, graphSite, graphsFolder } from '../fixtures/graphs.ts'
+import { type GraphSite, graphSite, graphsFolder, refusesLongStates, SHORT_STATES } from '../fixtures/graphs.ts'
 
 const isolated = { config: { graphs: { isolation: 'worker' } } }
 
@@ -27,6 +27,11 @@ t.test('a graph that computes for long holds up nobody, and the log names it', a
   const blocked = () => site.site.logged.find(([, fields]) => 'blocked_ms' in fields)
   await until(() => blocked() !== undefined, 'the log to say so')
   t.strictSame(at(blocked()![1], 'graphs'), ['rough'])
+})
+
+t.test('a state that is too long begins no run', async (t) => {
+  const site = await graphSite(t, { config: { ...isolated.config, ...SHORT_STATES } })
+  await refusesLongStates(t, site, 'agent')
 })
 
 t.test(

@@ -8,7 +8,7 @@ import t from 'tap'
 import { connect } from '../../lib/store/sqlite/connection.ts'
 import { at, homeOf, listIn, openSite, textIn, until } from '../fixtures/gateway.ts'
 import { isAlive } from '../fixtures/alive.ts'
-import { all, type GraphSite, graphsFolder } from '../fixtures/graphs.ts'
+import { all, type GraphSite, graphsFolder, refusesLongStates, SHORT_STATES } from '../fixtures/graphs.ts'
 import { within } from '../fixtures/until.ts'
 import { openProtocol } from '../fixtures/protocol.ts'
 import { IS_LONG } from '../fixtures/size.ts'
@@ -69,6 +69,13 @@ t.test('graphs of both languages in one file stream, ask, go on, and are read', 
   )
   const processes = site.logged.filter(([, fields]) => 'load_ms' in fields).map(([, , text]) => text)
   t.strictSame(processes, ['the Python graphs are loaded'], 'without rules and an app there is no process for them')
+})
+
+t.test('a state that is too long begins no run, in either language', options, async (t) => {
+  const folder = graphsFolder(t, 'newest', { agent: 'graph' })
+  pythonFolder(t, { ...SMALL, js: './agent.mjs:graph' }, {}, folder)
+  const site = await pythonSite(t, folder, SHORT_STATES)
+  for (const graph of ['agent', 'js']) await refusesLongStates(t, site, graph)
 })
 
 t.test('a state is given to its own project alone', options, async (t) => {

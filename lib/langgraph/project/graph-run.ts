@@ -36,7 +36,8 @@ export async function runGraph(
     input.runId,
     reads,
     (write) => sink.keep(write),
-    () => sink.flushed()
+    () => sink.flushed(),
+    input.stateCharacters
   )
   const work = async (named: JsonObject) => {
     const conversation = new RunConversation(sink, () => session.opened ?? null, await attemptOf(input, reads))

@@ -1,6 +1,6 @@
 // What LangGraph's checkpointer reads from and writes to: the session of a run, of an update, or of nobody.
 import { compareWrites } from '../../conversation/checkpoint.ts'
-import type { StateWrite } from '../../agent/runtime.ts'
+import { type StateWrite, stateTooLong } from '../../agent/runtime.ts'
 import {
   bodiesByName,
   type Body,
@@ -49,12 +49,13 @@ export class PartNumbers {
   }
 }
 
-/** A run's session: caches the newest checkpoints, which may not be stored yet. */
+/** A run's session: caches the newest checkpoints, which may not be stored yet. It begins with no state that is too long. */
 export class RunSession implements SaverSession {
   readonly runId: string
   readonly #reads: GraphReads
   readonly #write: (write: StateWrite) => Promise<void> | void
   readonly #flushed: () => Promise<void>
+  readonly #most: number
   readonly numbers: PartNumbers
   /** The newest checkpoint per namespace. */
   readonly #newest = new Map<string, StoredGraphCheckpoint>()
@@ -67,12 +68,14 @@ export class RunSession implements SaverSession {
     runId: string,
     reads: GraphReads,
     write: (write: StateWrite) => Promise<void> | void,
-    flushed: () => Promise<void>
+    flushed: () => Promise<void>,
+    most = Number.POSITIVE_INFINITY
   ) {
     this.runId = runId
     this.#reads = reads
     this.#write = write
     this.#flushed = flushed
+    this.#most = most
     this.numbers = new PartNumbers(reads)
   }
 
@@ -96,6 +99,8 @@ export class RunSession implements SaverSession {
     if (this.#newest.size > 0) await this.#flushed()
     const stored = await this.#reads.load(threadId, ns, checkpointId)
     if (ns === '' && this.opened === undefined) {
+      const characters = stored?.values.reduce((sum, { data }) => sum + data.length, 0) ?? 0
+      if (characters > this.#most) throw stateTooLong(characters, this.#most)
       this.opened = stored
       if (stored) await this.#write({ name: 'graph.open', checkpoint: stored })
     }
