@@ -2,6 +2,7 @@
 import type { Agent, AgentRecord, EarlierAttempts, HalfAnswer, ShownBesides } from '../agent/runtime.ts'
 import { lastChunkJson, shortChunk, shortWhole, wholeJson } from '../conversation/wire.ts'
 import type { Store } from '../store/store.ts'
+import type { Share } from '../base/budget.ts'
 import { INTERRUPTS, type OpenCall, openCallsIn } from '../conversation/interrupts.ts'
 import type { StatePort } from '../agent/states.ts'
 import { type SavedState, State, streamedJson } from '../thread/state.ts'
@@ -292,7 +293,7 @@ export class BuiltStates implements RunStates {
     this.#store = store
     this.#options = options
     this.#agent = agent
-    this.#cache = new StateCache(store)
+    this.#cache = new StateCache(store, options.stateCharacters)
     this.#budget = new StateBudget(options.stateCharacters)
   }
 
@@ -303,13 +304,14 @@ export class BuiltStates implements RunStates {
 
   bodies: RunStates['bodies'] = (...of) => this.#store.graphStates.bodies(...of)
 
-  before: RunStates['before'] = (run, signal) => this.#budget.within(run.user_id, signal, () => this.#before(run))
-
-  async #before(run: Run): Promise<StateBefore | null> {
+  /** @param share see StateBudget */
+  async before(run: Run, signal: AbortSignal, share: Share | null = null): Promise<StateBefore | null> {
     const base = baseOf(run)
     const newest = await this.#cache.newest(run.thread_id)
     const saved = base === null ? newest : await this.#base(run.thread_id, base, newest)
-    return base !== null && !saved ? null : { saved, newest }
+    if (!saved?.characters) return saved || base === null ? { saved, newest } : null
+    const taker = { userId: run.user_id, signal, share }
+    return this.#budget.within({ saved, newest }, taker, (own) => this.before(run, signal, own))
   }
 
   async beforeNext(...[run, store, head, given]: Parameters<RunStates['beforeNext']>): Promise<StateBefore | null> {

@@ -12,6 +12,13 @@ const PARTS = { each: 4, all: 2 }
 /** Shorter states, which nearly all are, are not counted: of the longest, this part. */
 const SHORT_PART = 256
 
+/** Who takes room: a run's user, until the signal aborts. */
+interface Taker {
+  readonly userId: string | null
+  readonly signal: AbortSignal
+  readonly share: Share | null
+}
+
 export class StateBudget {
   readonly #most: number
   readonly #short: number
@@ -28,37 +35,38 @@ export class StateBudget {
   }
 
   /**
-   * What `read` gives, as soon as there is room for it, which it takes until `signal` aborts: at the end of its run.
+   * Resolves with what was read as soon as there is room for it, which it takes until `signal` aborts: at the end of its run.
+   * @param share what was taken for it before it was read again; null: nothing yet
+   * @param again reads it once more. What was read is dropped: while it waits it takes no room
    * @throws AgentError that the state is too long
    */
   async within(
-    userId: string | null,
-    signal: AbortSignal,
-    read: () => Promise<StateBefore | null>
+    before: StateBefore,
+    { userId, signal, share }: Taker,
+    again: (share: Share) => Promise<StateBefore | null>
   ): Promise<StateBefore | null> {
-    const before = await read()
     const bytes = this.#bytesOf(before)
-    if (bytes === 0) return before
-    const share = this.#budget.share(userId ?? '')
-    onAbort(signal, () => share.release())
+    if (bytes === 0 && share === null) return before
     signal.throwIfAborted()
-    if (share.take(bytes)) return before
-    return this.#later(share, bytes, signal, read)
+    if (share !== null) {
+      share.add(bytes - share.held)
+      return before
+    }
+    const own = this.#budget.share(userId ?? '')
+    onAbort(signal, () => own.release())
+    return own.take(bytes) ? before : this.#later(own, bytes, signal, again)
   }
 
-  /** What was read is dropped: while it waits it takes no room. It is read again when it has some, or all who wait would read at once. */
+  /** Takes the room before it is read: all who wait would read at once. */
   async #later(
     share: Share,
     bytes: number,
     signal: AbortSignal,
-    read: () => Promise<StateBefore | null>
+    again: (share: Share) => Promise<StateBefore | null>
   ): Promise<StateBefore | null> {
     while (!share.take(bytes)) await unlessAborted(this.#budget.whenLess(), signal)
     try {
-      const before = await read()
-      signal.throwIfAborted()
-      share.add(this.#bytesOf(before) - bytes)
-      return before
+      return await again(share)
     } catch (error) {
       // Whoever tries it once more has another share.
       share.release()
@@ -67,8 +75,8 @@ export class StateBudget {
   }
 
   /** 0: a state that is not counted. @throws AgentError that it is too long */
-  #bytesOf(before: StateBefore | null): number {
-    const characters = before?.saved?.state.size.bytes ?? 0
+  #bytesOf({ saved }: StateBefore): number {
+    const characters = saved?.characters ?? 0
     if (characters > this.#most) throw stateTooLong(characters, this.#most)
     return characters < this.#short ? 0 : characters * CHARACTER_BYTES
   }

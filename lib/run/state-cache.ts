@@ -23,9 +23,10 @@ export class StateCache {
   /** By thread. */
   readonly #kept: LRUCache<string, SavedState>
 
-  constructor(store: Pick<Store, 'checkpoints'>, maxBytes = ofHeap(KEPT_BYTES, PARTS)) {
+  /** @param most bytes that are kept, if that is less: whether a longer state is too long for a run is looked at when it is read */
+  constructor(store: Pick<Store, 'checkpoints'>, most = KEPT_BYTES) {
     this.#store = store
-    this.#kept = new LRUCache({ maxSize: maxBytes, sizeCalculation: bytesOf })
+    this.#kept = new LRUCache({ maxSize: Math.min(most, ofHeap(KEPT_BYTES, PARTS)), sizeCalculation: bytesOf })
   }
 
   /** Bytes kept, about. */

@@ -308,12 +308,16 @@ export interface SavedState {
   readonly step: number
   /** Nodes that would run next: those that wait for an answer. */
   readonly next: readonly string[]
+  /** Characters of its texts, where it was read. Absent: a run has left it in memory, where only short ones are. */
+  readonly characters?: number
 }
 
 export function savedState(stored: StoredCheckpoint): SavedState {
   const { step } = stored.metadata
+  const state = State.fromStored(stored)
   return {
-    state: State.fromStored(stored),
+    state,
+    characters: state.size.bytes,
     checkpointId: stored.checkpoint_id,
     step: typeof step === 'number' ? step : -1,
     next: stored.next

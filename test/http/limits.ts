@@ -101,7 +101,8 @@ onEachBackend(
     t.match(await say(), { status: 'success' }, 'it may grow while it is not too long')
     const error = /^The thread's state has 8\d{4} characters, more than 65536: /
     t.match(await say(), { status: 'error', error })
-    t.match((await person.get(`/api/threads/${thread}/messages?limit=9`)).text, /x{40000}.*x{40000}.*x{40000}/s)
+    const { text } = await person.get(`/api/threads/${thread}/messages?limit=9`)
+    t.equal(text.split('x'.repeat(40_000)).length, 4, 'what was asked is kept')
 
     const path = `/api/threads/${thread}/state`
     const change = (values: JsonObject) => person.post(path, { values })

@@ -162,13 +162,15 @@ t.test('a turn reads the state of its thread once, and its run once more', async
   await run(person, threadId, randomUUID(), { messages: [user('u0')] })
   const queries = watchQueries(t)
   const reads: number[] = []
+  // What is written goes by another thread, or by this one.
+  const isRead = (sql: string) => /^\s*(SELECT|WITH)/i.test(sql) && sql.includes('parent_checkpoint_id')
   // Other work of the process may read as well, and not every time.
-  for (const n of [1, 2, 3]) {
+  for (let n = 1; n <= 20 && reads.at(-1) !== 2; n++) {
     queries.length = 0
     await run(person, threadId, randomUUID(), { messages: [{ role: 'assistant', content: '-' }, user(`u${n}`)] })
-    reads.push(queries.filter((sql) => sql.includes('parent_checkpoint_id')).length)
+    reads.push(queries.filter(isRead).length)
   }
-  t.equal(Math.min(...reads), 2)
+  t.equal(Math.min(...reads), 2, reads.join(' '))
 })
 
 t.test(

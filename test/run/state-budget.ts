@@ -1,6 +1,7 @@
 // What states take of the heap while their runs go on: a long one waits for others, and one that is too long begins nothing.
 import t from 'tap'
 import { StateBudget } from '../../lib/run/state-budget.ts'
+import type { Share } from '../../lib/base/budget.ts'
 import type { StateBefore } from '../../lib/run/run-state.ts'
 import { State } from '../../lib/thread/state.ts'
 
@@ -13,8 +14,19 @@ function budget(): StateBudget {
 }
 
 function stateOf(characters: number): StateBefore {
-  const state = State.empty.withChannels({ text: 'x'.repeat(characters - 2) })
-  return { saved: { state, checkpointId: 'a', step: 0, next: [] }, newest: null }
+  return { saved: { state: State.empty, characters, checkpointId: 'a', step: 0, next: [] }, newest: null }
+}
+
+/** As a run reads its state. */
+async function within(
+  budget: StateBudget,
+  userId: string | null,
+  signal: AbortSignal,
+  read: () => Promise<StateBefore>,
+  share: Share | null = null
+): Promise<StateBefore | null> {
+  const again = (own: Share) => within(budget, userId, signal, read, own)
+  return budget.within(await read(), { userId, signal, share }, again)
 }
 
 /** A run with a state of so many characters: whether it has begun, how often its state was read, and its end. */
@@ -25,7 +37,7 @@ function run(budget: StateBudget, userId: string | null, characters: number) {
     seen.reads++
     return stateOf(characters)
   }
-  seen.begun = budget.within(userId, abort.signal, read)
+  seen.begun = within(budget, userId, abort.signal, read)
   seen.begun.then(
     () => {
       seen.hasBegun = true
@@ -48,8 +60,7 @@ t.test('a state that is too long is an error for the user, and the longest is no
 
 t.test('a thread that has no state yet begins at once', async (t) => {
   const { signal } = new AbortController()
-  t.equal(await budget().within('ann', signal, async () => null), null)
-  t.match(await budget().within('ann', signal, async () => ({ saved: null, newest: null })), { saved: null })
+  t.match(await within(budget(), 'ann', signal, async () => ({ saved: null, newest: null })), { saved: null })
 })
 
 t.test(
@@ -107,7 +118,7 @@ t.test('a state that cannot be read when there is room for it leaves that to oth
   const room = budget()
   const [first, second] = [run(room, 'ann', MOST), run(room, 'ann', MOST)]
   let reads = 0
-  const failing = room.within('ann', new AbortController().signal, async () => {
+  const failing = within(room, 'ann', new AbortController().signal, async () => {
     if (++reads === 2) throw new Error('not now')
     return stateOf(MOST)
   })
