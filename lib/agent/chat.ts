@@ -1,6 +1,6 @@
 // Converts conversations to chat-completions form, and answers back [contract 4.2].
 import { finishCalls, INTERRUPTED } from '../conversation/calls.ts'
-import { blockOf, fileOf, partsOf } from '../conversation/content.ts'
+import { base64In, blockOf, fileOf, partsOf } from '../conversation/content.ts'
 import {
   type AiMessage,
   type Json,
@@ -53,13 +53,13 @@ function assistantToChat(
   const shown = answers.flatMap((answer) => answer.shown)
   return [
     { role: 'assistant', content, tool_calls: message.tool_calls.map(callToChat) },
-    ...answers.map(({ said }) => said),
+    ...answers.map(({ message }) => message),
     ...(shown.length > 0 ? [{ role: 'user', content: shown }] : [])
   ]
 }
 
 interface ResultInChat {
-  readonly said: JsonObject
+  readonly message: JsonObject
   /** Content blocks for a message of the user behind all results of the answer. */
   readonly shown: Json[]
 }
@@ -69,10 +69,10 @@ interface ResultInChat {
  * one, as images are that a model has asked to view.
  */
 function resultToChat({ id, name }: ToolCall, result: ToolMessage | undefined, takesImages: boolean): ResultInChat {
-  const said = (content: string): JsonObject => ({ role: 'tool', tool_call_id: id, content })
+  const toolMessage = (content: string): JsonObject => ({ role: 'tool', tool_call_id: id, content })
   // Servers refuse a conversation with a call that has none.
   const content = result?.content ?? INTERRUPTED
-  if (typeof content === 'string') return { said: said(content), shown: [] }
+  if (typeof content === 'string') return { message: toolMessage(content), shown: [] }
   const texts: string[] = []
   const shown: Json[] = []
   for (const block of content) {
@@ -82,8 +82,9 @@ function resultToChat({ id, name }: ToolCall, result: ToolMessage | undefined, t
     else if (media.type === 'image_url' && !takesImages && !isByClient(result!)) texts.push(NOT_SHOWN)
     else shown.push(media)
   }
-  if (shown.length === 0) return { said: said(texts.join('\n')), shown }
-  return { said: said([...texts, SHOWN_BELOW].join('\n')), shown: [{ type: 'text', text: `${name}:` }, ...shown] }
+  if (shown.length === 0) return { message: toolMessage(texts.join('\n')), shown }
+  const message = toolMessage([...texts, SHOWN_BELOW].join('\n'))
+  return { message, shown: [{ type: 'text', text: `${name}:` }, ...shown] }
 }
 
 const NOT_SHOWN = '[an image, which cannot be shown to you]'
@@ -110,9 +111,8 @@ function mediaToChat(block: Json): JsonObject | null {
   if (part?.type !== 'media' || !media) return null
   if (part.content.type === 'image' || part.content.type === 'file') return blockOf(media)
   const { url, mediaType } = media
-  const head = /^data:audio[^,]*;base64,/.exec(url)?.[0]
-  if (head === undefined) return null
-  return { type: 'input_audio', input_audio: { data: url.slice(head.length), format: audioFormat(mediaType) } }
+  const data = mediaType.startsWith('audio/') ? base64In(url) : null
+  return data === null ? null : { type: 'input_audio', input_audio: { data, format: audioFormat(mediaType) } }
 }
 
 /** As chat completions name it. */

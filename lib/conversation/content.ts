@@ -71,6 +71,12 @@ export function blockOf({ url, mediaType, filename }: MediaFile): JsonObject {
     : { type: 'file', file: { file_data: url, ...(filename !== null && { filename }) } }
 }
 
+/** The data of a `data:` URL in base64. null: it has none. */
+export function base64In(url: string): string | null {
+  const head = /^data:[^,]*;base64,/.exec(url)?.[0]
+  return head === undefined ? null : url.slice(head.length)
+}
+
 function mediaTypeIn(url: string): string | null {
   return /^data:([^;,]+)/.exec(url)?.[1] ?? null
 }

@@ -1,4 +1,4 @@
-// What the frames of a run say of its questions and its failure, and messages of questions, for the translations of protocols.
+// An agent's questions, in frames and in messages, and a run's failure, for the translations of protocols.
 import { INTERRUPTED } from '../conversation/calls.ts'
 import { questionsIn } from '../conversation/values.ts'
 import { BY_CLIENT, isByClient } from '../agent/client-context.ts'

@@ -81,10 +81,10 @@ t.test('what a result has besides texts is shown behind all results of its answe
 })
 
 t.test('a model that takes no images is shown none that a tool of the server has made', async (t) => {
-  const said = (message: ToolMessage) => toChat([ai('', ['c1']), message], new Map(), false).slice(1)
+  const chatOf = (message: ToolMessage) => toChat([ai('', ['c1']), message], new Map(), false).slice(1)
   const told = [{ role: 'tool', tool_call_id: 'c1', content: '[an image, which cannot be shown to you]' }]
-  t.same(said(tool('c1', [PICTURE])), told)
-  const ofClient = said({ ...tool('c1', [PICTURE]), artifact: { client_tool: true } })
+  t.same(chatOf(tool('c1', [PICTURE])), told)
+  const ofClient = chatOf({ ...tool('c1', [PICTURE]), artifact: { client_tool: true } })
   t.same(ofClient[1]?.content, [{ type: 'text', text: 'tool:' }, PICTURE], 'a client knows its model')
 })
 

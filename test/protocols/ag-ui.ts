@@ -4,6 +4,7 @@ import t from 'tap'
 import { parse } from 'valibot'
 import { runBodyOf, runInput } from '../../lib/protocols/ag-ui/input.ts'
 import { at, listIn, openSite, type Person, signIn } from '../fixtures/gateway.ts'
+import { watchQueries } from '../fixtures/queries.ts'
 
 const site = await openSite(t)
 const PATH = '/api/agui/lead_agent'
@@ -152,6 +153,22 @@ t.test('who asks something new without having seen the newest turns takes away n
   t.strictSame(await asked(), words(1, 2, 3, 4), 'one that has lost an answer, and knows the question in older words')
   await say(user('u1', 1), answer('a1'), user('u2', 5))
   t.strictSame(await asked(), words(1, 5), 'a question by its id in other words is edited')
+})
+
+t.test('a turn reads the state of its thread once, and its run once more', async (t) => {
+  const person = await signIn(site)
+  const threadId = randomUUID()
+  // Of a run that is stored before its reader comes, states that its frames name are read too.
+  const user = (id: string) => ({ id, role: 'user', content: '/demo rate=50 deltas=5' })
+  await run(person, threadId, randomUUID(), { messages: [user('u0')] })
+  const queries = watchQueries(t)
+  const reads: number[] = []
+  for (let n = 1; n <= 10 && reads.at(-1) !== 2; n++) {
+    queries.length = 0
+    await run(person, threadId, randomUUID(), { messages: [{ role: 'assistant', content: '-' }, user(`u${n}`)] })
+    reads.push(queries.filter((sql) => sql.includes('parent_checkpoint_id')).length)
+  }
+  t.equal(Math.min(...reads), 2, reads.join(' '))
 })
 
 t.test(

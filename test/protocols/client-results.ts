@@ -11,15 +11,20 @@ const CHAT = '/api/ai/chat'
 type Chunk = Record<string, unknown>
 
 const chunksIn = (text: string) => [...text.matchAll(/^data: (\{.*)$/gm)].map(([, json]) => JSON.parse(json!) as Chunk)
-const said = (text: string) => ({ id: randomUUID(), role: 'user', parts: [{ type: 'text', text }] })
 const sent = (id: string, messages: unknown[], more: object) => ({ id, messages, trigger: 'submit-message', ...more })
 
-/** The assistant's message, with what the page's tool has answered. */
-const answered = (id: unknown, call: Chunk | undefined, output: unknown) => ({
-  id,
-  role: 'assistant',
-  parts: [{ type: 'dynamic-tool', ...call, state: 'output-available', output }]
-})
+/** Asks by the AI SDK until its page's tool is called; returns how the page answers for it. */
+async function asksPage(person: Person, id: string, text: string) {
+  const question = { id: randomUUID(), role: 'user', parts: [{ type: 'text', text }] }
+  const tools = { tools: { get_photo: { parameters: { type: 'object' } } } }
+  const asking = chunksIn((await person.post(CHAT, sent(id, [question], tools))).text)
+  const call = asking.findLast(({ type }) => type === 'tool-input-available')
+  const messageId = asking[0]!.messageId
+  return async (result: { readonly state: string; readonly [member: string]: unknown }) => {
+    const answer = { id: messageId, role: 'assistant', parts: [{ type: 'dynamic-tool', ...call, ...result }] }
+    return chunksIn((await person.post(CHAT, sent(id, [question, answer], { ...tools, messageId }))).text)
+  }
+}
 
 const PNG = 'aGk='
 const TEXT = 'dGVh'
@@ -112,19 +117,14 @@ for (const [version, { picture, notes }] of Object.entries(CONTENTS))
   t.test(`images and files of a page’s tool reach the model, and are shown again: AI SDK ${version}`, async (t) => {
     const { person, words, told } = await photoSite(t)
     const id = randomUUID()
-    const question = said(words('a1'))
-    const tools = { tools: { get_photo: { parameters: { type: 'object' } } } }
-    const asking = chunksIn((await person.post(CHAT, sent(id, [question], tools))).text)
-    const call = asking.findLast(({ type }) => type === 'tool-input-available')
-    const messageId = asking[0]!.messageId
+    const answer = await asksPage(person, id, words('a1'))
     const value = [
       { type: 'text', text: 'Here it is' },
       { ...picture, mediaType: 'image/png' },
       { ...notes, mediaType: 'text/plain', filename: 'notes.txt' }
     ]
-    const answer = answered(messageId, call, { type: 'content', value })
-    const going = await person.post(CHAT, sent(id, [question, answer], { ...tools, messageId }))
-    t.match(chunksIn(going.text).at(-1), { type: 'finish', finishReason: 'stop' }, going.text)
+    const going = await answer({ state: 'output-available', output: { type: 'content', value } })
+    t.match(going.at(-1), { type: 'finish', finishReason: 'stop' })
     t.match(told(), SHOWN)
     const output = {
       type: 'content',
@@ -134,7 +134,7 @@ for (const [version, { picture, notes }] of Object.entries(CONTENTS))
         { type: 'file-data', data: TEXT, mediaType: 'text/plain', filename: 'notes.txt' }
       ]
     }
-    const chunk = chunksIn(going.text).find(({ type }) => type === 'tool-output-available')
+    const chunk = going.find(({ type }) => type === 'tool-output-available')
     t.strictSame(chunk?.output, output)
     const shown = listIn((await person.get(`${CHAT}/${id}`)).body).at(-1)
     const part = listIn(shown, 'parts').find((one) => at(one, 'toolCallId') === 'a1')
@@ -204,14 +204,8 @@ for (const [dialect, result] of Object.entries(AG_UI))
 t.test('an error of a client’s tool is one for the model, in the state and in every protocol: AI SDK', async (t) => {
   const { person, words, told } = await photoSite(t)
   const id = randomUUID()
-  const question = said(words('e1'))
-  const tools = { tools: { get_photo: { parameters: { type: 'object' } } } }
-  const asking = chunksIn((await person.post(CHAT, sent(id, [question], tools))).text)
-  const call = asking.findLast(({ type }) => type === 'tool-input-available')
-  const messageId = asking[0]!.messageId
-  const part = { type: 'dynamic-tool', ...call, state: 'output-error', errorText: 'No camera' }
-  const answer = { id: messageId, role: 'assistant', parts: [part] }
-  const going = chunksIn((await person.post(CHAT, sent(id, [question, answer], { ...tools, messageId }))).text)
+  const answer = await asksPage(person, id, words('e1'))
+  const going = await answer({ state: 'output-error', errorText: 'No camera' })
   t.match(told(), [{ role: 'tool', tool_call_id: 'e1', content: 'No camera' }])
   const failed = { toolCallId: 'e1', errorText: 'No camera' }
   t.match(

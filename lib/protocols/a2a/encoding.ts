@@ -1,6 +1,6 @@
 // Tasks and their pieces in the words of Agent2Agent (A2A): a task as it stands, and what is added to it.
 import type { Json, JsonObject, Run } from '../../base/types.ts'
-import { fileOf, type Part, partsOf } from '../../conversation/content.ts'
+import { base64In, fileOf, type Part, partsOf } from '../../conversation/content.ts'
 import { stopError } from '../../run/log/frame.ts'
 import { askedMessages } from '../../run/run-kwargs.ts'
 import type { Ended, Piece } from '../pieces.ts'
@@ -165,6 +165,6 @@ function partView(part: Part): JsonObject[] {
   const file = fileOf(part.content)
   if (!file) return []
   const { url, mediaType } = file
-  const raw = /^data:[^,]*;base64,/.exec(url)?.[0]
-  return [{ ...(raw === undefined ? { url } : { raw: url.slice(raw.length) }), mediaType }]
+  const raw = base64In(url)
+  return [{ ...(raw === null ? { url } : { raw }), mediaType }]
 }

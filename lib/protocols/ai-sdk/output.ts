@@ -1,7 +1,7 @@
 // What a page's tool has answered: words, any JSON, or what the AI SDK calls content, which has files beside texts.
 import { objectsIn, textOr } from '../../base/json.ts'
 import { isObject, type Json, type JsonObject } from '../../base/types.ts'
-import { blockOf, fileOf, type Part, partsOf } from '../../conversation/content.ts'
+import { base64In, blockOf, fileOf, type Part, partsOf } from '../../conversation/content.ts'
 
 /** An output as the content of a message. */
 export function contentIn(output: Json): string | JsonObject[] {
@@ -34,10 +34,6 @@ function partIn(part: Part): JsonObject[] {
   if (!file) return []
   const { url, mediaType } = file
   const about = { mediaType, ...(file.filename !== null && { filename: file.filename }) }
-  const head = /^data:[^,]*;base64,/.exec(url)?.[0]
-  return [
-    head === undefined
-      ? { type: 'file-url', url, ...about }
-      : { type: 'file-data', data: url.slice(head.length), ...about }
-  ]
+  const data = base64In(url)
+  return [data === null ? { type: 'file-url', url, ...about } : { type: 'file-data', data, ...about }]
 }
