@@ -99,6 +99,8 @@ export function usageContract(t: Test, open: Open): void {
       { user_id: 'bob', runs: 1, input_tokens: 4 }
     ]
     t.match((await list(store, { by: ['user'] })).rows, rows)
+    const nobodys = { user_id: null, agent: '', runs: 1 }
+    t.match((await list(store, { by: ['user', 'agent'] })).rows[0], nobodys, 'no agent is known')
   })
 
   test('of their agents only those are kept that the installation names', async (t, store) => {
