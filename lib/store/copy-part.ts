@@ -1,5 +1,6 @@
 // Copies one thread, or one user with all threads, out of a backup into a database that may be in use. What is there stays as it is. Numbers
 // of rows are given anew: those of the backup may be others' by now.
+import { OWN_NAMESPACE } from '../base/reserved.ts'
 import { runNamespace } from '../conversation/state.ts'
 import type { CopiedTable, CopySource, Row, Value } from './copy.ts'
 
@@ -14,6 +15,8 @@ export interface PartTarget {
   /** Adds rows with the numbers that they have. */
   addNumbered(table: CopiedTable, rows: readonly Row[]): Promise<void>
   lastNumber: CopySource['lastNumber']
+  /** A statement that both databases know. */
+  run(sql: string, param: string): Promise<void>
   /** Makes what the database has beside the rows of a thread. */
   derive(threadId: string): Promise<void>
   close(): Promise<void>
@@ -34,6 +37,14 @@ const LEFT_OUT = new Set(
   )
 )
 const IN_FLIGHT = new Set<Value>(['pending', 'running'])
+
+/** Without browsers that were told of answers: what lets them goes with a session. */
+const ITEMS = `user_id = $1 AND namespace <> '${OWN_NAMESPACE.join('.')}'`
+/** Before items, as every writer of them does. */
+const LOCK_TOTALS = `INSERT INTO store_totals (user_id, items, bytes) VALUES ($1, 0, 0)
+  ON CONFLICT (user_id) DO UPDATE SET items = store_totals.items`
+const COUNT_TOTALS = `UPDATE store_totals SET items = (SELECT count(*) FROM store_items WHERE user_id = $1),
+  bytes = (SELECT coalesce(sum(bytes), 0) FROM store_items WHERE user_id = $1) WHERE user_id = $1`
 
 interface Parts {
   readonly source: CopySource
@@ -111,15 +122,22 @@ export class PartCopier {
     await this.#target.addNumbered(users, [changed(users, row, new Map())])
   }
 
-  /** What a user has beside threads. Items are copied with their sums, where there are none. */
+  /** What a user has beside threads. */
   async #copyBeside(id: string): Promise<void> {
-    const versions = 'assistant_id IN (SELECT assistant_id FROM assistants WHERE user_id = $1)'
-    await this.#copy('assistants', 'user_id = $1', id)
-    await this.#copy('assistant_versions', versions, id)
+    const assistants = this.#table('assistants')
+    for (const row of await this.#rows(assistants, 'user_id = $1', id))
+      await this.#copyAssistant(String(valueIn(assistants, row, 'assistant_id')))
     await this.#copy('crons', 'user_id = $1 AND thread_id IS NULL', id)
-    if (await this.#target.has('store_totals', 'user_id', id)) return
-    await this.#copy('store_items', 'user_id = $1', id)
-    await this.#copy('store_totals', 'user_id = $1', id)
+    await this.#target.run(LOCK_TOTALS, id)
+    await this.#copy('store_items', ITEMS, id)
+    await this.#target.run(COUNT_TOTALS, id)
+  }
+
+  /** With its versions. One that is there has versions of its own, and may be somebody else's by now. */
+  async #copyAssistant(id: string): Promise<void> {
+    if (await this.#target.has('assistants', 'assistant_id', id)) return
+    await this.#copy('assistants', 'assistant_id = $1', id)
+    await this.#copy('assistant_versions', 'assistant_id = $1', id)
   }
 
   /** False: there is one of this id. */

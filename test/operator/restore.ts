@@ -1,4 +1,5 @@
 // Backups by command: made beside a running server, of either database, and restored into either; and moves between the two.
+import { randomUUID } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -297,6 +298,69 @@ for (const backend of ['sqlite', 'postgres'] as const) {
     }
   )
 }
+
+for (const backend of ['sqlite', 'postgres'] as const)
+  t.test(
+    `agents and items that are gone come back, and versions of others are not mixed with them (${backend})`,
+    async (t) => {
+      const home = homeOf(t)
+      const site = await openSite(t, {
+        home,
+        config: { database: await databaseSection(t, backend), items: { per_user: 3 } }
+      })
+      const [ann, bob] = [await signIn(site, 'ann'), await signIn(site, 'bob')]
+      const { email } = (await ann.get('/api/v1/auth/me')).body as { readonly email: string }
+      const [gone, taken] = [randomUUID(), randomUUID()]
+      const made = (who: Person, id: string, name: string) =>
+        who.post('/api/assistants', { assistant_id: id, graph_id: 'lead_agent', name })
+      const renamed = (who: Person, id: string) =>
+        who.ask('PATCH', `/api/assistants/${id}`, { body: { name: 'renamed' } })
+      const versions = async (who: Person, id: string) =>
+        listIn((await who.post(`/api/assistants/${id}/versions`)).body).map((one) => textIn(one, 'name'))
+      const put = (key: string) =>
+        ann.ask('PUT', '/api/store/items', { body: { namespace: ['notes'], key, value: { said: key } } })
+      for (const id of [gone, taken]) {
+        t.equal((await made(ann, id, 'of Ann')).status, 200)
+        t.equal((await renamed(ann, id)).status, 200)
+      }
+      await ann.post('/api/agents', { name: 'writer', soul: 'Be brief.' })
+      await ann.ask('PUT', '/api/agents/writer', { body: { soul: 'Be long.' } })
+      for (const key of ['one', 'two']) t.equal((await put(key)).status, 204)
+      const file = join(homeOf(t), 'all.zip')
+      t.equal((await command(home, 'backup', file)).code, 0)
+      for (const id of [gone, taken]) t.equal((await ann.ask('DELETE', `/api/assistants/${id}`)).status, 200)
+      t.equal((await ann.ask('DELETE', '/api/agents/writer')).status, 204)
+      t.equal((await ann.post('/api/agents', { name: 'writer', soul: 'Anew.' })).status, 201)
+      t.equal((await made(bob, taken, 'of Bob')).status, 200)
+      await ann.ask('DELETE', '/api/store/items', { body: { namespace: ['notes'], key: 'one' } })
+      const restored = await command(home, 'restore', file, '--user', email)
+      t.equal(restored.code, 0, restored.errors)
+      t.same(await versions(ann, gone), ['renamed', 'of Ann'])
+      t.same(await versions(bob, taken), ['of Bob'])
+      t.equal((await renamed(bob, taken)).status, 200)
+      t.match((await ann.ask('PUT', '/api/agents/writer', { body: { description: 'writes' } })).body, { soul: 'Anew.' })
+      t.match((await ann.get('/api/store/items?namespace=notes&key=one')).body, { value: { said: 'one' } })
+      t.equal((await put('three')).status, 204)
+      t.equal((await put('four')).status, 409, 'they are counted')
+    }
+  )
+
+t.test('a thread whose events are files comes back beside the running server that has deleted it', async (t) => {
+  const home = homeOf(t)
+  const site = await openSite(t, { home, config: { run_events: { backend: 'jsonl' } } })
+  const ann = await signIn(site, 'ann')
+  const thread = await lived(ann)
+  const messages = async () => listIn((await ann.get(`/api/threads/${thread}/messages`)).body)
+  const before = await messages()
+  const file = join(homeOf(t), 'all.zip')
+  t.equal((await command(home, 'backup', file)).code, 0)
+  t.equal((await ann.ask('DELETE', `/api/threads/${thread}`)).status, 200)
+  const restored = await command(home, 'restore', file, '--thread', thread)
+  t.equal(restored.code, 0, restored.errors)
+  t.same(await messages(), before)
+  t.equal((await ann.post(`/api/threads/${thread}/runs/wait`, asked('/demo deltas=3 rate=0'))).status, 200)
+  t.equal((await messages()).length, before.length + 2, 'and it goes on')
+})
 
 t.test('a thread whose restore was cut comes back whole the next time, and no file of it in part', async (t) => {
   const { home, site, boss, thread } = await livedIn(t, await databaseSection(t, 'sqlite'))

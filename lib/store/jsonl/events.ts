@@ -97,6 +97,8 @@ class JsonlEvents implements EventStore {
 
   async remove(threadId: string): Promise<void> {
     await this.#guarded(() => this.#threads.write(threadId, (files) => files.remove()))
+    // An operator may put them back, and its files are others then.
+    this.#threads.renew(threadId)
   }
 
   async setTombstones(threadIds: readonly string[]): Promise<void> {

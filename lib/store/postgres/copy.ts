@@ -206,6 +206,10 @@ class PostgresTarget extends PostgresSide implements CopyTarget, PartTarget {
     await this.#insert(table, rows, OVERRIDING)
   }
 
+  async run(sql: string, param: string): Promise<void> {
+    await this.connection.rows(sql, [param])
+  }
+
   async derive(threadId: string): Promise<void> {
     const sql = `INSERT INTO search_queue (thread_id, version)
       SELECT thread_id, 1 FROM threads_meta WHERE thread_id = $1 AND is_temporary = 0

@@ -147,6 +147,9 @@ export function openSqlitePart(path: string): PartTarget {
       for (const row of rows) insert.run(...row)
     },
     lastNumber: sideOf(db).lastNumber,
+    async run(sql, param) {
+      db.prepare(sql).run({ 1: param })
+    },
     async derive(threadId) {
       db.prepare(TERMS_OF_THREAD).run(threadId)
       db.prepare(QUEUE_OF_THREAD).run(threadId)
