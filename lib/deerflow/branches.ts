@@ -10,7 +10,7 @@ import { keepsGoalInMetadata } from '../routes/run-request.ts'
 import { removeThread } from '../routes/remove-thread.ts'
 import type { Services } from '../routes/services.ts'
 import { writtenState } from '../routes/state.ts'
-import { newThread } from '../thread/thread.ts'
+import { inheritedMetadata, newThread } from '../thread/thread.ts'
 import { askedBefore, type Entry, historyOf, isAnswer } from '../routes/turn.ts'
 
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(256))
@@ -32,10 +32,8 @@ export function branchRoutes(services: Services): Route[] {
     const history = await historyOf(states, parentId, user.id)
     const { entry, isNewest } = endOf(history, [body.message_id, ...(body.message_ids ?? [])])
     const threadId = randomUUID()
-    // It is no thread of the task that has made its parent.
-    const { cron_id: _, ...kept } = parent.metadata
     const metadata = {
-      ...kept,
+      ...inheritedMetadata(parent),
       deerflow_branch: true,
       branch_parent_thread_id: parentId,
       branch_parent_checkpoint_id: entry.checkpointId,

@@ -23,7 +23,8 @@ import {
 } from './task.ts'
 
 const ASSISTANT = 'lead_agent'
-const NEWEST_RUN = { limit: 1, offset: 0, kwargsBytes: 0 } as const
+/** Of a thread that a task has made: its user may have gone on with it since. */
+const OWN_RUN = { limit: 1, offset: 0, metadataKey: 'cron_id', kwargsBytes: 0 } as const
 /** Runs of a task that are looked at. */
 const RUNS_MAX = 200
 
@@ -70,7 +71,7 @@ export function scheduledTaskRoutes(services: Services): Route[] {
     if (thread_id !== null) return (await store.runs.list(thread_id, page)).filter(isOfTask)
     const query = { metadata: { cron_id }, limit: RUNS_MAX, offset: 0 }
     const { threads } = await store.threads.search(query)
-    const found = await Promise.all(threads.map((thread) => store.runs.list(thread.thread_id, NEWEST_RUN)))
+    const found = await Promise.all(threads.map((thread) => store.runs.list(thread.thread_id, OWN_RUN)))
     return found
       .flat()
       .filter(isOfTask)
@@ -85,7 +86,7 @@ export function scheduledTaskRoutes(services: Services): Route[] {
     }
     const query = { metadata: { cron_id: cron.cron_id }, sortBy: 'created_at', limit: 1, offset: 0 } as const
     const { threads, total } = await store.threads.search(query)
-    const [last] = threads[0] ? await store.runs.list(threads[0].thread_id, NEWEST_RUN) : []
+    const [last] = threads[0] ? await store.runs.list(threads[0].thread_id, OWN_RUN) : []
     return { last: last ?? null, count: total }
   }
 

@@ -10,7 +10,7 @@ import { storedJson } from '../thread/state.ts'
 import { minutesIn, Removals } from '../jobs/removals.ts'
 import type { Job } from '../store/store.ts'
 import { refuseHeld } from '../thread/holds.ts'
-import { newThread } from '../thread/thread.ts'
+import { inheritedMetadata, newThread } from '../thread/thread.ts'
 import { isObject, type JsonObject, type Thread, timestamp } from '../base/types.ts'
 import { int, nothing, one, ref, shaped, success } from './answers.ts'
 import { Authorizer, bodyOf, creating, onThread, stamped, withBody } from './authorization.ts'
@@ -129,7 +129,7 @@ export function threadRoutes(services: Services): Route[] {
     const from = call.params.thread_id!
     const original = await store.threads.get(from)
     if (!original) throw fail('thread_not_found', { id: from })
-    const { assistant_id, metadata, display_name, status } = original
+    const { assistant_id, display_name, status } = original
     const thread_id = randomUUID()
     // Of the operator's rules; clients send no body.
     const stamp = isObject(call.body) && isObject(call.body.metadata) ? call.body.metadata : {}
@@ -137,7 +137,7 @@ export function threadRoutes(services: Services): Route[] {
       thread_id,
       user_id: call.user.id,
       assistant_id,
-      metadata: { ...stamped(metadata, stamp), thread_id }
+      metadata: { ...stamped(inheritedMetadata(original), stamp), thread_id }
     }
     const { thread, checkpoint } = newThread(given, timestamp())
     // An open interrupt stays open in both threads.

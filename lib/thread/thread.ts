@@ -27,6 +27,11 @@ export function newThread(
   return { thread, checkpoint }
 }
 
+/** Metadata of what is made of a thread: it is none of the cron's that has made that one. */
+export function inheritedMetadata({ metadata: { cron_id: _, ...kept } }: Thread): JsonObject {
+  return kept
+}
+
 // ------------------------------------------------------------------------------------------- ids of checkpoints
 
 let lastMs = 0

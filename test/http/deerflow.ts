@@ -377,6 +377,25 @@ t.test('a task is scheduled once or again and again, paused, changed, run now an
   t.equal(listIn((await person.get(tasks)).body).length, 1)
 })
 
+t.test('what a user says in the thread of a task, and a copy of it, are no runs of the task', async (t) => {
+  const { person } = await open(t)
+  const weekly = { ...TASK, schedule_type: 'cron', schedule_spec: { cron: '0 9 * * 1' } }
+  const path = `/api/scheduled-tasks/${textIn((await person.post('/api/scheduled-tasks', weekly)).body, 'id')}`
+  await person.post(`${path}/trigger`)
+  const task = async () => (await person.get(path)).body
+  await until(async () => at(await task(), 'run_count') === 1, 'its run is there')
+  await until(async () => at(await task(), 'status') === 'enabled', 'its run has ended')
+  const [run] = listIn((await person.get(`${path}/runs`)).body)
+  const [thread, last_run_id] = [textIn(run, 'thread_id'), textIn(run, 'run_id')]
+  const going = await person.stream(thread, scripted({ deltas: 1000, rate: 20 }))
+  t.match(await task(), { status: 'enabled', last_run_id, run_count: 1 })
+  t.equal((await person.post(`${path}/pause`)).status, 200)
+  await person.post(`${going.runPath}/cancel?wait=true`)
+  t.same(listIn((await person.get(`${path}/runs`)).body), [run])
+  t.equal((await person.post(`/api/threads/${thread}/copy`)).status, 200)
+  t.match(await task(), { last_run_id, run_count: 1 })
+})
+
 t.test('a cron whose metadata says that it is a task, and nothing that a task is, is none', async (t) => {
   const { person } = await open(t)
   const whole = { title: 'x', prompt: 'y', schedule_type: 'cron', schedule_spec: {}, context_mode: 'z' }
