@@ -3,6 +3,7 @@
 //
 //   new DefaultChatTransport({ api: '/api/ai/chat', fetch: exactFetch() })
 
+import { type ApiError, isFinal, refusalOf } from './api-error.ts'
 import { CONNECT_MS, grownMs, silenceMsOf, Watchdog } from './silence.ts'
 
 export interface ExactFetchOptions {
@@ -22,7 +23,7 @@ export function exactFetch({ fetch: ask = fetch, attempts = 8, waitMs = 250 }: E
     const watched = async (url: typeof input, given: RequestInit, watchdog: Watchdog): Promise<Watched> => {
       try {
         const response = await ask(url, { ...given, signal: watchdog.signal })
-        watchdog.restart(response.ok ? silenceMsOf(response) : null)
+        watchdog.restart(silenceMsOf(response))
         return { response, watchdog }
       } catch (error) {
         watchdog.stop()
@@ -89,6 +90,8 @@ async function* wholeEvents(
 ): AsyncGenerator<Uint8Array, undefined> {
   let last: string | null = null
   let from: Watched | null = first
+  /** What the server has asked for before the next attempt, in ms. */
+  let askedMs = 0
   for (let failures = 0; ; failures++) {
     const reader = from?.response.body?.getReader()
     const decoder = new TextDecoder()
@@ -114,13 +117,29 @@ async function* wholeEvents(
     }
     // The AI SDK takes an error of the network for a cut.
     if (failures >= attempts) throw new TypeError('network error: the answer was cut')
-    await new Promise((resolve) => setTimeout(resolve, grownMs(failures, waitMs, WAIT_MAX_MS)))
+    await pause(Math.max(askedMs, grownMs(failures, waitMs, WAIT_MAX_MS)), signal)
     signal?.throwIfAborted()
     from = await comeBack(last).catch(() => null)
     const again: Response | undefined = from?.response
-    if (again && again.status >= 400 && again.status < 500 && again.status !== 429)
-      throw new Error(`The answer cannot be read again: ${again.status}`)
     if (again?.status === 204) return
-    if (!again?.ok) from = null
+    const refusal: ApiError | null = again && !again.ok ? await refusalOf(again) : null
+    askedMs = refusal?.retryAfterMs ?? 0
+    if (!refusal) continue
+    from?.watchdog.stop()
+    from = null
+    if (isFinal(refusal)) throw new Error(`The answer cannot be read again: ${refusal.status}`)
   }
+}
+
+/** Until the time is over, or nobody waits any more. */
+function pause(ms: number, signal: AbortSignal | null): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = setTimeout(end, ms)
+    signal?.addEventListener('abort', end)
+  })
 }

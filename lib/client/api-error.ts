@@ -20,23 +20,24 @@ export class ApiError extends Error {
 /** Nobody waits longer for an answer, in ms: a quota's next day or month is for the caller to decide. */
 const WAIT_MS_MAX = 300_000
 
-/** Errors worth retrying: no response at all, or one that says so, and does not ask for too long a wait. */
-export function isTemporary(error: unknown): boolean {
-  if (!(error instanceof ApiError)) return true
+/** A refusal that no later attempt mends, or only one that would be waited for too long. */
+export function isFinal(error: unknown): error is ApiError {
+  if (!(error instanceof ApiError)) return false
   const { status, retryAfterMs } = error
-  return (status >= 500 || status === 429 || status === 408) && (retryAfterMs ?? 0) <= WAIT_MS_MAX
+  return (status < 500 && status !== 429 && status !== 408) || (retryAfterMs ?? 0) > WAIT_MS_MAX
 }
 
 export async function refusalOf(response: Response): Promise<ApiError> {
   const text = await response.text().catch(() => '')
-  const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
+  const wait = response.headers.get('retry-after') ?? ''
   let detail: unknown = text
   try {
     detail = JSON.parse(text).detail
   } catch {
     // Not JSON: sent by an intermediary.
   }
-  return new ApiError(response.status, detail, Number.isFinite(seconds) ? seconds * 1000 : null)
+  // Seconds, or a date of an intermediary.
+  return new ApiError(response.status, detail, Number(wait) * 1000 || Date.parse(wait) - Date.now() || null)
 }
 
 /** The human-readable part of a refusal. */

@@ -6,7 +6,7 @@
 //   for await (const text of run.text()) process.stdout.write(text)
 
 import { isChunk, textIn } from '../conversation/chunk.ts'
-import { ApiError, isTemporary, refusalOf } from './api-error.ts'
+import { ApiError, isFinal, refusalOf } from './api-error.ts'
 import { type Frame, FrameParser, positionOf } from './frames.ts'
 import {
   AttemptsAfterSilence,
@@ -21,7 +21,7 @@ import {
 } from './silence.ts'
 import { type ToolCallPart, Transcript, type TranscriptMessage } from './transcript.ts'
 
-export { ApiError, FrameParser, Transcript }
+export { ApiError, FrameParser, isFinal, Transcript }
 export type { Frame, ToolCallPart, TranscriptMessage }
 
 export interface ColloquyOptions {
@@ -225,12 +225,14 @@ export class RunStream implements AsyncIterable<Frame> {
 
   /**
    * The text of the answer, as it arrives.
-   * @throws Error when the run fails, or when a crash has undone text already returned
+   * @throws Error when the run fails, when a crash has undone text already returned, or text is not kept any more
    */
   async *text(): AsyncGenerator<string> {
+    let isOpening = this.#options.snapshot
     for await (const { event, data } of this) {
-      if (event === 'snapshot' && this.#first)
-        throw new Error('The server has lost the end of the answer after a crash')
+      if (event === 'gap' || (event === 'snapshot' && !isOpening))
+        throw new Error('The server has lost some of the answer')
+      isOpening = false
       if (event === 'error') throw new Error(data?.message ?? 'The run failed')
       const text = event === 'messages' && data[0] && isChunk(data[0]) ? textIn(data[0]) : ''
       if (text) yield text
@@ -281,8 +283,8 @@ export class RunStream implements AsyncIterable<Frame> {
       return response
     } catch (error) {
       watchdog.stop()
-      if (!this.#isClosed && !isTemporary(error)) this.#onRefused(error)
-      if (!this.#isClosed && !isTemporary(error)) throw error
+      if (!this.#isClosed && isFinal(error)) this.#onRefused(error)
+      if (!this.#isClosed && isFinal(error)) throw error
       await this.#wait(error)
       return null
     }
@@ -291,7 +293,9 @@ export class RunStream implements AsyncIterable<Frame> {
   async #open(signal: AbortSignal): Promise<Response> {
     if (this.#first && !this.#run) {
       const response = await this.#first(signal)
-      const [, thread_id, run_id] = /\/threads\/([^/]+)\/runs\/([^/]+)/.exec(locationIn(response)) ?? []
+      const { headers } = response
+      const place = headers.get('content-location') ?? headers.get('location') ?? ''
+      const [, thread_id, run_id] = /\/threads\/([^/]+)\/runs\/([^/]+)/.exec(place) ?? []
       if (!thread_id || !run_id) {
         await response.body?.cancel()
         // Asked again, whatever is in between would answer the same.
@@ -380,10 +384,6 @@ export class RunStream implements AsyncIterable<Frame> {
 
 function pathOf({ thread_id, run_id }: RunRef): string {
   return `/api/threads/${encodeURIComponent(thread_id)}/runs/${encodeURIComponent(run_id)}`
-}
-
-function locationIn({ headers }: Response): string {
-  return headers.get('content-location') ?? headers.get('location') ?? ''
 }
 
 /** The page's csrf_token, for direct calls of fetch; null outside of browsers. */

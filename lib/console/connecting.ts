@@ -1,7 +1,7 @@
 // The connection to the active run: whether it is lost, stopping the run over it, and the notice of its loss.
 import { batch, type ReadonlySignal, signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
-import { ApiError, type Connection, type RunStream } from '../client/colloquy.ts'
+import { type Connection, isFinal, type RunStream } from '../client/colloquy.ts'
 import { call } from './api.ts'
 import { BASE } from './base.ts'
 import { html } from './html.ts'
@@ -64,7 +64,7 @@ export class RunConnection {
       await call('POST', path, undefined, abort.signal)
       return true
     } catch (error) {
-      if (!(error instanceof ApiError)) return await wait(CANCEL_AGAIN_MS, abort.signal)
+      if (!isFinal(error)) return await wait(CANCEL_AGAIN_MS, abort.signal)
       // 409: the run has just ended by itself.
       if (error.status !== 409) notifyFailure(error)
       return true
@@ -107,7 +107,9 @@ async function lookAround(): Promise<Trouble> {
     () => null
   )
   if (!answer) return navigator.onLine ? 'unreachable' : 'offline'
-  return answer.status === 503 ? 'not-ready' : 'silent'
+  if (answer.status === 503) return 'not-ready'
+  // A proxy answers for a server that is away.
+  return answer.ok ? 'silent' : 'unreachable'
 }
 
 function useTrouble(isLost: boolean): Trouble {

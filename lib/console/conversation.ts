@@ -1,7 +1,7 @@
 // One open thread: its messages, its active run, and the actions on both. It loads the thread's state and joins the run in
 // flight with a snapshot, so that a reload continues where the text was.
 import { batch, type ReadonlySignal, signal } from '@preact/signals'
-import { ApiError, type Connection, type Frame, type RunStream, type TranscriptMessage } from '../client/colloquy.ts'
+import { type Connection, type Frame, isFinal, type RunStream, type TranscriptMessage } from '../client/colloquy.ts'
 import { isKnown, say } from './announce.ts'
 import { call, colloquy, isMissing, link, textOf } from './api.ts'
 import { Away } from './away.ts'
@@ -162,7 +162,7 @@ export class Conversation {
       if (isMissing(error)) this.state.value = this.outbox.waiting.length > 0 ? 'ready' : this.#missing
       if (isMissing(error)) return forgetThread(this.threadId)
       if (this.state.value !== 'loading') return
-      if (!this.isReadOnly && !(error instanceof ApiError)) await this.#showKept(isOld)
+      if (!this.isReadOnly && !isFinal(error)) await this.#showKept(isOld)
       if (!isOld()) this.state.value = 'broken'
     }
   }
@@ -358,7 +358,7 @@ export class Conversation {
     const following = this.#follow(stream, null)
     following.catch(() => {})
     await stream.started.catch(async (error: unknown) => {
-      if (error instanceof ApiError) this.outbox.clear()
+      if (isFinal(error)) this.outbox.clear()
       await this.load()
       throw error
     })

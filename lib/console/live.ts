@@ -86,7 +86,7 @@ export async function liveStream(
   const { pathname, searchParams: query } = new URL(path, location.origin)
   const [, threadId, named] = /^\/api\/threads\/([^/]+)\/runs\/(?:([^/]+)\/)?stream$/.exec(pathname) ?? []
   if (!threadId || !isWanted || Date.now() < refusedUntil) return send(method, path)
-  if (document.hidden) await visible(aborted)
+  if (document.hidden && method !== 'POST') await visible(aborted)
   let position = query.get('last_event_id')
   let runId = named
   let text = ''
@@ -95,21 +95,24 @@ export async function liveStream(
     runId = /\/runs\/([^/]+)/.exec(response.headers.get('content-location') ?? '')?.[1]
     if (!runId) return response
     void response.body?.cancel().catch(() => {})
+    // It is sent, and followed by who looks at it.
+    if (document.hidden) return new Response('', { headers: { 'Content-Location': placeOf(threadId, runId) } })
   } else if (position === null && query.get('mode') === 'snapshot') {
     text = await firstFrame(await send(method, path))
     position = /^id: (.+)$/m.exec(text)?.[1] ?? null
     if (text.includes('event: end\n')) return new Response(text)
     if (text !== '' && position === null) return send(method, path)
   }
-  const http = `/api/threads/${threadId}/runs/${runId}/stream`
   query.delete('mode')
   const followed: Followed = { threadId, runId: runId!, query, position, controller: null }
   const body = await follow(followed, text, aborted)
   // Over HTTP a join is what was asked for, with its modes, its position or a snapshot of its own; a start is joined.
-  if (!body) return method === 'POST' ? send('GET', http) : send(method, path)
-  const place = `/api/threads/${threadId}/runs/${runId}`
+  const place = placeOf(threadId, followed.runId)
+  if (!body) return method === 'POST' ? send('GET', `${place}/stream`) : send(method, path)
   return new Response(body, { headers: { 'Content-Location': place, 'X-Heartbeat-Ms': String(heartbeatMs) } })
 }
+
+const placeOf = (threadId: string, runId: string) => `/api/threads/${threadId}/runs/${runId}`
 
 /** null: the WebSocket is refused. */
 async function follow(

@@ -2,7 +2,7 @@
 // across a reload; its idempotency key prevents a second run. Where nothing can be sent, messages wait (unsent.ts).
 import { type ReadonlySignal, type Signal, signal } from '@preact/signals'
 import { type Choice, membersOf } from './choice.ts'
-import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
+import { isFinal, type TranscriptMessage } from '../client/colloquy.ts'
 import type { Branches } from './branches.ts'
 import { readKept, writeKept } from './device.ts'
 import type { Given, Queue } from './queue.ts'
@@ -129,7 +129,7 @@ export class Outbox {
       dropUnsent(threadId, one.key)
     } catch (error) {
       // The agent may have taken it all the same, which is asked when the network is back.
-      if (!(error instanceof ApiError)) return putUnsent(threadId, one)
+      if (!isFinal(error)) return putUnsent(threadId, one)
       dropUnsent(threadId, one.key)
       if (error.status !== 409 && error.status !== 404) throw error
       await this.#enqueue({ ...one, body: queue.startOf(one.message, one.choice), isGiven: false })
@@ -148,7 +148,7 @@ export class Outbox {
     try {
       await endIfTakenBack(one.key, await queue.add(one.body, one.key))
     } catch (error) {
-      if (!(error instanceof ApiError)) return
+      if (!isFinal(error)) return
       dropUnsent(threadId, one.key)
       if (await endIfTakenBack(one.key, null)) return
       throw error
@@ -267,7 +267,7 @@ export class Outbox {
       dropUnsent(threadId, one.key)
     } catch (error) {
       // A refusal is an answer; a request cut by a reload is not.
-      if (error instanceof ApiError) dropUnsent(threadId, one.key)
+      if (isFinal(error)) dropUnsent(threadId, one.key)
       this.#takeBack(String(one.message.id))
       if (this.#removed !== one.key) throw error
     } finally {

@@ -1,6 +1,6 @@
 // Messages that wait for the run in flight: queued on the server, so that every device sees them, or on their way to the agent at work.
 import { type ReadonlySignal, signal } from '@preact/signals'
-import { ApiError, type TranscriptMessage } from '../client/colloquy.ts'
+import { isFinal, type TranscriptMessage } from '../client/colloquy.ts'
 import { call, colloquy } from './api.ts'
 import { type Choice, membersOf } from './choice.ts'
 import { html, Icon } from './html.ts'
@@ -85,11 +85,11 @@ export class Queue {
       (error: unknown) => {
         notifyFailure(error)
         // Lost, it may have been removed, and would else be nowhere.
-        return !(error instanceof ApiError)
+        return !isFinal(error)
       }
     )
     await this.refresh()
-    return isRemoved
+    return isRemoved && !this.runs.value.some(({ run_id }) => run_id === run.run_id)
   }
 
   /** Takes what was asked back into the composer. */

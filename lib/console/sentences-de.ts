@@ -22,6 +22,7 @@ export const SENTENCES: Readonly<Record<string, string>> = {
     'Eine Unterhaltung hat höchstens {} Links. Nimm einen zurück und versuche es noch einmal.',
   'An account has at most {} API tokens. Revoke one and try again.':
     'Ein Konto hat höchstens {} API-Tokens. Widerrufe eines und versuche es noch einmal.',
+  'Its files are not on this device any more': 'Ihre Dateien sind nicht mehr auf diesem Gerät',
   'Thread {} not found': 'Diese Unterhaltung gibt es nicht (mehr): {}',
   'Thread {} already has an active run': 'In dieser Unterhaltung wird schon geantwortet: {}',
   'It was changed or deleted meanwhile. Look again.':

@@ -19,6 +19,7 @@ export const SENTENCES: Readonly<Record<string, string>> = {
   'A conversation has at most {} links. Revoke one and try again.': '一个对话最多有 {} 个链接。请收回一个后重试。',
   'An account has at most {} API tokens. Revoke one and try again.':
     '一个账户最多有 {} 个 API 令牌。请撤销一个后重试。',
+  'Its files are not on this device any more': '它的文件已不在此设备上',
   'Thread {} not found': '找不到对话 {}',
   'Thread {} already has an active run': '对话 {} 中已有正在进行的回答',
   'It was changed or deleted meanwhile. Look again.': '内容已被更改或删除。请重新查看。',

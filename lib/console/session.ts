@@ -210,6 +210,8 @@ export async function signOut(): Promise<void> {
   try {
     there = (await call<{ logout_url?: string }>('POST', '/api/v1/auth/logout')).logout_url
   } catch (error) {
+    // The session goes on, and what is written from now on is kept.
+    if (me.value) openDevice(me.value)
     return notifyFailure(error)
   }
   tabs.postMessage(null)

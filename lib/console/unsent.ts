@@ -1,7 +1,8 @@
 // Messages that no server has taken yet, of all conversations: kept on the device, sent once when the server is there, in their order, and
 // until then to be changed or removed.
 import { computed, signal } from '@preact/signals'
-import { ApiError, Colloquy } from '../client/colloquy.ts'
+import { ApiError, Colloquy, isFinal } from '../client/colloquy.ts'
+import { textOf } from './api.ts'
 import { BASE } from './base.ts'
 import { type Choice, membersOf } from './choice.ts'
 import { deviceText, keepOnDevice, onDeviceText, readKept, writeKept } from './device.ts'
@@ -103,6 +104,8 @@ const plain = new Colloquy({ url: BASE, timeoutMs: TIMEOUT_MS })
 /** Threads whose conversation is sending by itself. */
 export const sending = new Set<string>()
 const listeners = new Set<(threadId: string) => void>()
+/** Threads that the server has asked to wait, until when, as performance.now. */
+const resting = new Map<string, number>()
 let isDelivering = false
 let timer: ReturnType<typeof setInterval> | undefined
 
@@ -143,7 +146,7 @@ function isReached(threadId: string): Promise<boolean> {
 async function deliverTo(threadId: string): Promise<void> {
   for (;;) {
     const waiting = unsentIn(threadId).find(({ refusal }) => refusal === undefined)
-    if (!waiting || sending.has(threadId)) return
+    if (!waiting || sending.has(threadId) || performance.now() < (resting.get(threadId) ?? 0)) return
     const path = `/api/threads/${encodeURIComponent(threadId)}`
     try {
       if (waiting.body === null) {
@@ -168,11 +171,14 @@ async function deliverTo(threadId: string): Promise<void> {
       void run.body?.cancel().catch(() => {})
       await endIfTakenBack(waiting.key, run.headers.get('content-location'))
     } catch (error) {
-      if (!isRefusal(error)) throw error
+      if (!isRefusal(error)) {
+        if (error instanceof ApiError) resting.set(threadId, performance.now() + (error.retryAfterMs ?? 0))
+        throw error
+      }
       // Another tab has sent it in other words: it is there.
       if (error.code !== 'idempotency_conflict') {
         const isThere = unsentIn(threadId).some(({ key }) => key === waiting.key)
-        if (isThere) putUnsent(threadId, { ...waiting, refusal: error.message })
+        if (isThere) putUnsent(threadId, { ...waiting, refusal: textOf(error) })
         continue
       }
     }
@@ -191,9 +197,9 @@ async function isThere(path: string, { id }: Message): Promise<boolean> {
   return newest.some(({ content }) => content?.id === id)
 }
 
-/** Errors that no later attempt mends; one of the session is told by the page's other calls. */
+/** One of the session is told by the page's other calls. */
 function isRefusal(error: unknown): error is ApiError {
-  return error instanceof ApiError && error.status < 500 && ![401, 408, 429].includes(error.status)
+  return isFinal(error) && error.status !== 401
 }
 
 /** With what is sent: its message, behind what the thread has by then. */
@@ -218,7 +224,9 @@ async function completed(path: string, waiting: Unsent): Promise<Unsent> {
 /** With its files in its message: the thread has them. */
 async function uploaded(path: string, waiting: Unsent): Promise<Unsent> {
   const kept = (await readKept<readonly File[]>('files', waiting.key)) ?? []
-  const files = kept.length > 0 ? await upload(path, kept) : []
+  // The storage was full, or there is none. Without them it says something else.
+  if (kept.length === 0) throw new ApiError(410, 'Its files are not on this device any more', null)
+  const files = await upload(path, kept)
   const all = [...filesIn(waiting.message), ...files]
   const message = all.length > 0 ? { ...waiting.message, additional_kwargs: { files: all } } : waiting.message
   return { ...waiting, message, names: [] }

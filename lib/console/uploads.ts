@@ -1,6 +1,6 @@
 // Uploads to a thread: dropped, pasted or picked files, with progress. Without a server they wait on the device, and go with their message.
 import { signal } from '@preact/signals'
-import { ApiError, csrfToken } from '../client/colloquy.ts'
+import { ApiError, csrfToken, isFinal } from '../client/colloquy.ts'
 import { call, textOf } from './api.ts'
 import { BASE } from './base.ts'
 import { type Attached, pictureOf } from './files.ts'
@@ -19,8 +19,10 @@ interface Upload {
   readonly progress: number
   /** What goes with the message; null: not uploaded. */
   readonly done: Extra | null
-  /** Its upload has not reached the server. */
+  /** Its upload has not reached the server, or was put off. */
   readonly isWaiting?: boolean
+  /** It is not tried again sooner, as performance.now. */
+  readonly notBefore?: number
   /** The address of its thumbnail; null: it is no picture. */
   readonly picture: string | null
 }
@@ -103,7 +105,9 @@ export class Uploads {
 
   /** The server may be back. */
   #again(): void {
-    for (const { id, isWaiting } of this.list.value) if (isWaiting) this.#send(id, this.#unloaded.get(id)!)
+    const now = performance.now()
+    for (const { id, isWaiting, notBefore = now } of this.list.value)
+      if (isWaiting && now >= notBefore) this.#send(id, this.#unloaded.get(id)!)
   }
 
   clear(): void {
@@ -145,16 +149,21 @@ export class Uploads {
     request.send(form)
   }
 
-  #answered(id: number, name: string, { status, responseText }: XMLHttpRequest): void {
+  #answered(id: number, name: string, request: XMLHttpRequest): void {
     this.#requests.delete(id)
-    const answer = jsonOf(responseText)
+    const { status } = request
+    const answer = jsonOf(request.responseText)
     const [file] = answer.files ?? []
     if (status === 200 && file) {
       this.#change(id, { progress: 1, done: file, picture: pictureOf(this.#threadId, file) })
       this.#unloaded.delete(id)
       return this.#keepUnloaded()
     }
-    this.#failed(id, name, status === 200 ? t('it was not taken') : textOf(new ApiError(status, answer.detail, null)))
+    if (status === 200) return this.#failed(id, name, t('it was not taken'))
+    const ms = Number(request.getResponseHeader('retry-after')) * 1000
+    const error = new ApiError(status, answer.detail, ms)
+    if (isFinal(error)) return this.#failed(id, name, textOf(error))
+    this.#change(id, { isWaiting: true, notBefore: performance.now() + ms })
   }
 
   #failed(id: number, name: string, reason: string): void {

@@ -104,13 +104,17 @@ interface Fetching extends Lasting {
     event.waitUntil(open())
   })
 
-  /** The server's page; the kept one where there is none, or none comes soon. */
+  /** The server's page; the kept one where there is none, or none comes soon. A proxy answers for a server that is away. */
   async function page(request: Request): Promise<Response> {
     const kept = await scope.caches.match(ROOT)
     const fresh = fetch(request)
     if (!kept) return fresh
     const late = new Promise<Response>((resolve) => setTimeout(() => resolve(kept), PATIENCE_MS))
-    return Promise.race([fresh.catch(() => kept), late])
+    const there = fresh.then(
+      (answer) => (answer.status < 502 ? answer : kept),
+      () => kept
+    )
+    return Promise.race([there, late])
   }
 
   /** Files of this build never change. */

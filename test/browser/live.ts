@@ -82,3 +82,28 @@ t.test(
     t.same(await asked('POST', start), [`POST ${start}`, `GET ${STREAM}`])
   }
 )
+
+t.test('what is said in a tab that is hidden by then is sent at once, and followed when somebody looks', async (t) => {
+  goLive()
+  const sent: string[] = []
+  const send = async (method: string, path: string) => {
+    sent.push(`${method} ${path}`)
+    return new Response(SNAPSHOT, { headers: { 'Content-Location': STREAM.replace('/stream', '') } })
+  }
+  const page = globalThis as unknown as { document: EventTarget & { hidden: boolean } }
+  page.document.hidden = true
+  t.teardown(() => {
+    page.document.hidden = false
+  })
+  const start = '/api/threads/one/runs/stream'
+  const opening = liveStream('POST', start, undefined, send)
+  const following = liveStream('GET', STREAM, undefined, send)
+  t.same(sent, [`POST ${start}`])
+  const begun = await opening
+  t.equal(begun.headers.get('content-location'), STREAM.replace('/stream', ''))
+  t.equal(await begun.text(), '', 'its end is to come')
+  t.same(sent, [`POST ${start}`])
+  page.document.hidden = false
+  page.document.dispatchEvent(new Event('visibilitychange'))
+  t.equal((await following).headers.get('content-location'), STREAM.replace('/stream', ''))
+})

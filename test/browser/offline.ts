@@ -243,3 +243,26 @@ browserTest(
     t.equal(await page.locator('.message').count(), 0)
   }
 )
+
+browserTest('the page opens, reads and waits likewise where a proxy answers for its server', async (t) => {
+  const { proxy, person, visitor } = await overProxy(t)
+  const { page } = visitor
+  await visitor.say('/demo deltas=3 rate=0')
+  await visitor.answered()
+  const threadId = await visitor.threadId()
+  await page.getByRole('button', { name: 'ada@example.com', exact: true }).click()
+  await page.getByLabel('Keep conversations on this device').click()
+  await page.getByRole('button', { name: 'Close' }).click()
+  await page.reload()
+  await until(async () => (await everythingKept(visitor)).includes('w0001'), 'it is kept')
+  proxy.standIn()
+  await page.reload()
+  await visitor.hasWords('w0000 w0001 w0002')
+  await page.getByText('The server does not answer').first().waitFor()
+  await visitor.say('/demo deltas=4 rate=0')
+  await page.getByRole('list', { name: 'Waiting messages' }).getByText('not sent yet').waitFor()
+  proxy.up()
+  await until(async () => (await asked(person, threadId)).length === 2, 'it is sent')
+  await page.getByText('The server does not answer').waitFor({ state: 'detached' })
+  await visitor.hasWords('w0003')
+})

@@ -1,6 +1,7 @@
 // Messages that no server has taken, without a browser: their files are uploaded once, and no conversation holds up another.
 import { File } from 'node:buffer'
 import t, { type Test } from 'tap'
+import { Clock } from '../fixtures/clock.ts'
 import { becomePage, pageModule } from '../fixtures/page-module.ts'
 
 interface Unsent {
@@ -24,7 +25,7 @@ type Answer = () => Response | Promise<Response>
 const server = { answers: {} as Record<string, Answer>, asked: [] as string[], bodies: [] as unknown[] }
 
 async function answer(url: string, { method, body }: { method: string; body?: unknown }): Promise<Response> {
-  const request = `${method} ${url.slice(url.indexOf('/api/threads/') + '/api/threads/'.length)}`
+  const request = `${method} ${url.replace(/^.*\/api\/(threads\/)?/, '')}`
   server.asked.push(request)
   if (typeof body === 'string') server.bodies.push(JSON.parse(body))
   const given = Object.entries(server.answers).find(([begin]) => request.startsWith(begin))?.[1]
@@ -33,11 +34,36 @@ async function answer(url: string, { method, body }: { method: string; body?: un
   return Response.json(method === 'GET' ? [] : {})
 }
 
-const failing = (status: number) => () => Response.json({ detail: 'not now' }, { status })
+const failing =
+  (status: number, headers: Record<string, string> = {}) =>
+  () =>
+    Response.json({ detail: 'not now' }, { status, headers })
 const rejecting = (error: Error) => () => Promise.reject(error)
 
-becomePage({ fetch: answer })
-const { openDevice, readKept, writeKept } = await pageModule<{
+/** An upload with its progress, which fetch does not tell. */
+class Upload {
+  readonly upload = {}
+  status = 0
+  responseText = ''
+  #headers = new Headers()
+  onload: (() => void) | null = null
+  open(): void {}
+  setRequestHeader(): void {}
+  getResponseHeader(name: string): string | null {
+    return this.#headers.get(name)
+  }
+  async send(body: FormData): Promise<void> {
+    const response = await answer('/api/threads/up/uploads', { method: 'POST', body })
+    this.status = response.status
+    this.#headers = response.headers
+    this.responseText = await response.text()
+    this.onload?.()
+  }
+}
+
+becomePage({ fetch: answer, BroadcastChannel: EventTarget, XMLHttpRequest: Upload })
+const { deviceText, openDevice, readKept, writeKept } = await pageModule<{
+  deviceText(name: string): string | null
   openDevice(user: object): void
   readKept(store: string, key: string): Promise<unknown>
   writeKept(store: string, key: string, value: unknown): Promise<void>
@@ -49,11 +75,26 @@ const { deliver, forgetUnsent, putUnsent, unsentIn } = await pageModule<{
   unsentIn(threadId: string): readonly Unsent[]
 }>('unsent')
 const { Outbox } = await pageModule<{
-  Outbox: new (target: object) => { recall(one: Unsent): Promise<void> }
+  Outbox: new (
+    target: object
+  ) => {
+    recall(one: Unsent): Promise<void>
+    sendBeside(text: string, extras: readonly object[], choice: object, isForNow: boolean): Promise<void>
+  }
 }>('outbox')
 const { Queue } = await pageModule<{
-  Queue: new (path: string, active: object) => { readonly recalled: { readonly value: Recalled | null } }
+  Queue: new (
+    path: string,
+    active: object
+  ) => {
+    readonly recalled: { readonly value: Recalled | null }
+    readonly runs: { value: readonly object[] }
+    edit(run: object): Promise<void>
+  }
 }>('queue')
+const { RunConnection } = await pageModule<{
+  RunConnection: new () => { stop(path: string, stream: object, isOver: () => boolean): Promise<void> }
+}>('connecting')
 openDevice({ id: 'ada' })
 
 t.beforeEach(() => {
@@ -161,4 +202,111 @@ t.test('where the network is lost, no other is tried', async (t) => {
   await deliver()
   t.same(server.asked, ['GET one/runs?limit=1'])
   t.equal(unsentIn('two').length, 1)
+})
+
+t.test('a server that asks for a while has it, and one that asks for a month has refused', async (t) => {
+  const clock = Clock.stopFor(t)
+  server.answers['POST busy/runs'] = failing(503, { 'retry-after': '30' })
+  server.answers['POST two/runs'] = failing(429, { 'retry-after': '2300000' })
+  await hold('busy')
+  await hold('two')
+  const starts = () => server.asked.filter((request) => request === 'POST busy/runs').length
+  await deliver()
+  t.match(unsentIn('two'), [{ refusal: /not now/ }], 'its sender decides')
+  await clock.pass(29_000)
+  await deliver()
+  t.equal(starts(), 1)
+  await clock.pass(2000)
+  await deliver()
+  t.equal(starts(), 2)
+  t.match(unsentIn('busy'), [{ refusal: undefined }])
+})
+
+t.test('a message whose files the device has lost is not sent without them', async (t) => {
+  const one = await hold('one', notes())
+  await writeKept('files', one.key, null)
+  await deliver()
+  t.match(unsentIn('one'), [{ refusal: /not on this device/ }])
+  t.notOk(server.asked.includes('POST one/runs'))
+})
+
+// A proxy answers for a server that is away: what it says is no refusal.
+const AWAY = [502, 503, 504]
+
+t.test('a message beside a run waits while the server is away, whoever says that it is', async (t) => {
+  for (const status of AWAY)
+    for (const isForNow of [false, true]) {
+      forgetUnsent()
+      server.answers.POST = failing(status)
+      const active = { value: 'run' }
+      const queue = new Queue('/api/threads/one/runs', active)
+      const outbox = new Outbox({ threadId: 'one', queue, active })
+      await outbox.sendBeside('and this', [], {}, isForNow)
+      t.match(unsentIn('one'), [{ message: { content: 'and this' }, refusal: undefined, isFollowed: false }])
+    }
+})
+
+t.test('a waiting message that the server has not removed is not in the composer too', async (t) => {
+  const run = {
+    run_id: 'later',
+    status: 'pending',
+    kwargs: { input: { messages: [{ type: 'human', content: 'later' }] } }
+  }
+  const active = { run_id: 'now', status: 'running' }
+  const edited = async (runs: readonly object[]) => {
+    server.answers = { 'DELETE one/runs/later': failing(502), 'GET one/runs': () => Response.json(runs) }
+    const queue = new Queue('/api/threads/one/runs', { value: 'now' })
+    queue.runs.value = [run]
+    await queue.edit(run)
+    return queue.recalled.value?.text
+  }
+  t.equal(await edited([run, active]), undefined)
+  t.equal(await edited([active]), 'later')
+})
+
+t.test('a stop is sent again while the server is away, whoever says that it is', async (t) => {
+  const clock = Clock.stopFor(t)
+  const left = [...AWAY]
+  server.answers.POST = () => Response.json({}, { status: left.shift() ?? 202 })
+  const stopping = new RunConnection().stop('one/runs', { started: Promise.resolve({ run_id: 'run' }) }, () => false)
+  await clock.pass(5000)
+  await stopping
+  t.equal(server.asked.length, AWAY.length + 1)
+})
+
+t.test('behind a sign-out that has not reached the server, what is written is kept', async (t) => {
+  const session = await pageModule<{ begin(): Promise<void>; signOut(): Promise<void> }>('session')
+  const { document } = globalThis as unknown as { document: { cookie: string } }
+  document.cookie = 'csrf_token=x'
+  t.teardown(() => {
+    document.cookie = ''
+  })
+  server.answers['GET v1/auth/me'] = () => Response.json({ id: 'ada', email: 'ada@example.com' })
+  await session.begin()
+  server.answers['POST v1/auth/logout'] = rejecting(new TypeError('fetch failed'))
+  await session.signOut()
+  await hold('one', notes())
+  t.match(deviceText('unsent'), /read it/)
+  t.match(await readKept('files', 'key of one'), [{ name: 'notes.txt' }])
+})
+
+t.test('a file that the server does not take now waits with its message, as long as it is asked to', async (t) => {
+  const clock = Clock.stopFor(t)
+  // It looks for itself from then on.
+  const { Uploads } = await pageModule<{
+    Uploads: {
+      of(threadId: string): { list: { value: readonly object[] }; unloaded: readonly File[]; add(files: File[]): void }
+    }
+  }>('uploads')
+  const uploads = Uploads.of('up')
+  const answers = [failing(503, { 'retry-after': '30' }), ...AWAY.map((status) => failing(status))]
+  server.answers.POST = () => answers.shift()?.() ?? Response.json({ files: [{ filename: 'notes.txt', size: 3 }] })
+  uploads.add([notes()])
+  await clock.pass(28_000)
+  t.match(uploads.list.value, [{ name: 'notes.txt', isWaiting: true, done: null }])
+  t.match(uploads.unloaded, [{ name: 'notes.txt' }])
+  t.equal(server.asked.length, 1)
+  await clock.pass(30_000)
+  t.match(uploads.list.value, [{ name: 'notes.txt', done: { filename: 'notes.txt' } }])
+  t.equal(server.asked.length, AWAY.length + 2)
 })

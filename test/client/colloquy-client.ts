@@ -254,6 +254,39 @@ t.test('text() yields words, whatever form the content has', async (t) => {
   t.same(texts, ['Good day'])
 })
 
+t.test('text() gives no answer with a hole in it, however its stream was opened', async (t) => {
+  const frame = (event: string, data: unknown, id = '') =>
+    `event: ${event}\n${id && `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`
+  const word = (content: string, id: string) =>
+    frame('messages', [{ type: 'AIMessageChunk', id: 'm', content }, {}], id)
+  const snapshot = frame('snapshot', { values: { messages: [] } }, '2-0')
+  const end = frame('end', null)
+  const holes = {
+    'a crash has taken words back': [word('lost', '1-1'), word('other', '2-1'), snapshot + word('words', '2-1') + end],
+    'its frames are not kept any more': [frame('gap', { code: 'stream_replay_gap' }) + end]
+  }
+  for (const [why, answers] of Object.entries(holes)) {
+    const left = [...answers]
+    const url = await pretender(t, (_req, res) => void res.end(left.shift()))
+    const read = async (more: object) => {
+      for await (const _ of new Colloquy({ url }).watch({ thread_id: 't', run_id: 'r' }, { ...FAST, ...more }).text());
+    }
+    await t.rejects(read({}), /lost some of the answer/, why)
+  }
+  const url = await pretender(t, (_req, res) => void res.end(snapshot + word('rest', '2-1') + end))
+  const texts: string[] = []
+  const asked = { ...FAST, snapshot: true }
+  for await (const text of new Colloquy({ url }).watch({ thread_id: 't', run_id: 'r' }, asked).text()) texts.push(text)
+  t.same(texts, ['rest'], 'a snapshot that was asked for is where it begins')
+})
+
+t.test('a date of an intermediary is kept as seconds are', async (t) => {
+  const url = await pretender(t, (_req, res) => {
+    res.writeHead(503, { 'Retry-After': new Date(Date.now() + 100_000_000).toUTCString() }).end()
+  })
+  await t.rejects(new Colloquy({ url }).start('t', {}, FAST).started, { name: 'ApiError', status: 503 })
+})
+
 t.test('a stream that is over does not hold on to the signal of its caller', async (t) => {
   const url = await pretender(t, (_req, res) => void res.end('event: end\ndata: null\n\n'))
   const { signal } = new AbortController()

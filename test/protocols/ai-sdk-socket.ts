@@ -216,6 +216,46 @@ t.test('with exactFetch an answer goes on behind every cut, each chunk once', as
   t.match(JSON.parse(sent[0]!), { durability: 'sync', id }, 'a crash would take nothing of it back')
 })
 
+t.test(
+  'exactFetch comes back when the server has asked for it, and not after what waiting does not mend',
+  async (t) => {
+    const clock = Clock.stopFor(t)
+    const asked: number[] = []
+    const answersOf = (...answers: readonly Response[]) => {
+      const left = [...answers]
+      asked.length = 0
+      return exactFetch({
+        waitMs: 5,
+        fetch: async () => {
+          asked.push(performance.now())
+          return left.shift()!
+        }
+      })
+    }
+    const message = { method: 'POST', body: JSON.stringify({ id: 'chat' }) }
+    const cut = () => new Response('id: 1\ndata: {"type":"start"}\n\n')
+    const away = (status: number, seconds: string) => new Response('', { status, headers: { 'retry-after': seconds } })
+    const rest = new Response('id: 2\ndata: [DONE]\n\n')
+    const reading = (
+      await answersOf(cut(), away(503, '60'), away(408, '1'), away(429, '2'), rest)('/chat', message)
+    ).text()
+    await clock.pass(70_000)
+    t.match(await reading, /start[\s\S]*DONE/)
+    const waited = asked.slice(1).map((at, n) => Math.floor((at - asked[n]!) / 1000))
+    t.strictSame(waited, [0, 60, 1, 2])
+    const gone = (await answersOf(cut(), away(404, ''))('/chat', message)).text()
+    gone.catch(() => {})
+    await clock.pass(100)
+    await t.rejects(gone, /404/)
+    const leaving = new AbortController()
+    const left = (await answersOf(cut(), away(503, '60'))('/chat', { ...message, signal: leaving.signal })).text()
+    left.catch(() => {})
+    await clock.pass(100)
+    leaving.abort()
+    await t.rejects(left, { name: 'AbortError' })
+  }
+)
+
 t.test('a first message is waited for ten seconds', async (t) => {
   const clock = Clock.stopFor(t)
   const { ws } = new Client()
