@@ -1,5 +1,6 @@
 // What a client gives an agent for one run beside messages: tools that the client runs itself, instructions, and the form of the answer.
 // They come in the run's context, from whichever protocol, and only an agent that `takesClientContext` honours them.
+import { parseJson } from '../base/json.ts'
 import { isObject, type Json, type JsonObject, type ToolMessage } from '../base/types.ts'
 import type { ModelSettings } from './model.ts'
 import { type Tool, UserInterrupt } from './tool.ts'
@@ -31,24 +32,46 @@ export function isByClient({ artifact }: { readonly artifact?: Json | undefined 
   return isObject(artifact) && artifact.client_tool === true
 }
 
+/** The same, where the client's tool has answered a value: its JSON is the content. */
+const VALUE_BY_CLIENT: JsonObject = { ...BY_CLIENT, json: true }
+
 /** Whether an interrupt is a call of a client's tool. */
 export function isClientCall(value: Json): boolean {
   return isObject(value) && value.type === CLIENT_TOOL
 }
 
 /** What a tool of the client has answered. */
-export type ClientResult = Pick<ToolMessage, 'content' | 'status'>
+export type ClientResult = Pick<ToolMessage, 'content' | 'status'> & {
+  /** The content is the JSON of a value, which the client gets back as it was. */
+  readonly isJson?: boolean
+}
+
+/** Of the tool message that a result becomes. */
+export function artifactOf({ isJson = false }: ClientResult): JsonObject {
+  return isJson ? VALUE_BY_CLIENT : BY_CLIENT
+}
+
+function isValueByClient(artifact: Json = null): boolean {
+  return isByClient({ artifact }) && isObject(artifact) && artifact.json === true
+}
+
+/** The value that a tool of the client has answered. undefined: words or blocks, or no tool of the client. */
+export function valueIn({ content, artifact }: JsonObject): Json | undefined {
+  return isValueByClient(artifact) && typeof content === 'string' ? parseJson(content) : undefined
+}
 
 /** As an answer to the run that waits for it: its words, or as LangChain's tool message where it has more to say. */
-export function answerOf({ content, status }: ClientResult): Json {
-  return typeof content === 'string' && status === 'success' ? content : { type: 'tool', content, status }
+export function answerOf(result: ClientResult): Json {
+  const { content, status, isJson = false } = result
+  if (typeof content === 'string' && status === 'success' && !isJson) return content
+  return { type: 'tool', content, status, ...(isJson && { artifact: artifactOf(result) }) }
 }
 
 /** What an answer to a call says: anything but a tool message is its words. */
 export function resultIn(answer: Json): ClientResult {
-  const { type, content, status } = isObject(answer) ? answer : {}
+  const { type, content, status, artifact } = isObject(answer) ? answer : {}
   if (type === 'tool' && (typeof content === 'string' || Array.isArray(content)))
-    return { content, status: status === 'error' ? 'error' : 'success' }
+    return { content, status: status === 'error' ? 'error' : 'success', isJson: isValueByClient(artifact) }
   return { content: typeof answer === 'string' ? answer : JSON.stringify(answer), status: 'success' }
 }
 

@@ -8,7 +8,7 @@ import { unlessAborted } from '../base/waiting.ts'
 import type { CallIds } from './model.ts'
 import type { Reporting } from './observer.ts'
 import type { AgentRecord } from './runtime.ts'
-import { BY_CLIENT, type ClientResult, isByClient } from './client-context.ts'
+import { artifactOf, type ClientResult, isByClient } from './client-context.ts'
 import { type Tool, type ToolAnswer, unknownTool, UserInterrupt } from './tool.ts'
 import { clarificationOf } from './tools.ts'
 import type { Work } from './work.ts'
@@ -86,7 +86,7 @@ export class ToolUse {
   }
 
   /** `isQuestion`: the answer replaces the question. */
-  async #answered(call: ToolCall, outcome: Outcome, isLast: boolean, isQuestion = false): Promise<void> {
+  async #answered(call: ToolCall, outcome: Outcome & ClientResult, isLast: boolean, isQuestion = false): Promise<void> {
     const { status, content, channels } = outcome
     const { messages } = this.#work
     const isResult = (one: Message) => one.type === 'tool' && one.tool_call_id === call.id
@@ -100,7 +100,7 @@ export class ToolUse {
       response_metadata: {},
       name: call.name,
       tool_call_id: call.id,
-      artifact: asked?.type === 'tool' && isByClient(asked) ? BY_CLIENT : null,
+      artifact: asked?.type === 'tool' && isByClient(asked) ? artifactOf(outcome) : null,
       status
     }
     if (at >= 0) messages[at] = message

@@ -1,6 +1,6 @@
 // Tools that a client runs itself: how it names them, who takes them, which of an agent's questions are their calls, what results become.
 import {
-  BY_CLIENT,
+  artifactOf,
   type ClientResult,
   CLIENT_INSTRUCTIONS,
   CLIENT_TOOLS,
@@ -71,8 +71,11 @@ export function resultsIn(stored: readonly JsonObject[], outputs: ReadonlyMap<st
     const { type, id, tool_call_id: call } = message
     const result = type === 'tool' ? outputs.get(String(call)) : undefined
     if (!result) return []
-    const artifact = isByClient(message) ? BY_CLIENT : null
-    return [{ type: 'tool', id: id!, tool_call_id: call!, ...result, name: nameIn(stored, String(call)), artifact }]
+    const artifact = isByClient(message) ? artifactOf(result) : null
+    const { content, status } = result
+    return [
+      { type: 'tool', id: id!, tool_call_id: call!, content, status, name: nameIn(stored, String(call)), artifact }
+    ]
   })
 }
 
@@ -86,7 +89,8 @@ export function openResultsIn(stored: readonly JsonObject[], outputs: ReadonlyMa
   return stored.flatMap(callsOf).flatMap(({ id, name = null }): JsonObject[] => {
     const result = outputs.get(String(id))
     if (!result || done.has(id)) return []
-    return [{ type: 'tool', tool_call_id: id!, ...result, name, artifact: BY_CLIENT }]
+    const { content, status } = result
+    return [{ type: 'tool', tool_call_id: id!, content, status, name, artifact: artifactOf(result) }]
   })
 }
 

@@ -35,8 +35,9 @@ export type Part =
       readonly content: Json
       readonly text: string
       readonly isError: boolean
+      /** Of its message. */
+      readonly artifact: Json
       readonly isOfRun: boolean
-      readonly isByClient: boolean
     }
   /** What stands in place of a result until the user has answered. */
   | { readonly type: 'asked'; readonly text: string }

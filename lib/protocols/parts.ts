@@ -1,6 +1,5 @@
 // What a run says, part by part, in no protocol's words: answers with their texts, reasoning and calls as they grow, results, questions, and
 // the end. The one fold under all protocols (pieces.ts gathers what it says). Pure: parts depend on earlier frames alone.
-import { isByClient } from '../agent/client-context.ts'
 import { finishCall, INTERRUPTED, isBrokenOff } from '../conversation/calls.ts'
 import {
   addUsage,
@@ -338,7 +337,7 @@ function callsIn({ tool_calls, invalid_tool_calls }: JsonObject): { id: string; 
 }
 
 function resultParts(state: PartState, given: JsonObject, message: string): Step {
-  const { content = '', name, status } = given
+  const { content = '', name, status, artifact = null } = given
   const id = String(given.tool_call_id)
   // Written by this service: a text, or a list of blocks.
   const text = textOf(content as string | Json[])
@@ -347,8 +346,7 @@ function resultParts(state: PartState, given: JsonObject, message: string): Step
   if (isQuestion(given)) return { state: done, parts: [{ type: 'asked', text }] }
   const next = { ...done, answered: new Set(done.answered).add(id) }
   const about = { id, name: typeof name === 'string' ? name : null, content, text, isError: status === 'error' }
-  const whose = { isOfRun, isByClient: isByClient(given) }
-  return { state: next, parts: [{ type: 'result', message, ...about, ...whose }] }
+  return { state: next, parts: [{ type: 'result', message, ...about, artifact, isOfRun }] }
 }
 
 /** Tokens, as clients of JavaScript name them. */

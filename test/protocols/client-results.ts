@@ -141,6 +141,22 @@ for (const [version, { picture, notes }] of Object.entries(CONTENTS))
     t.strictSame(at(part, 'output'), output)
   })
 
+t.test('any value of a page’s tool comes back as it was, and its JSON is what the model is told: AI SDK', async (t) => {
+  const { person, words, told } = await photoSite(t)
+  const values = [{ temperature: 20 }, ['a', { type: 'text', text: 'b' }], [], 42, false, null, '{"a":1}', 'words']
+  for (const [nth, value] of values.entries()) {
+    const [id, call, json] = [randomUUID(), `v${nth}`, JSON.stringify(value)]
+    const answer = await asksPage(person, id, words(call))
+    const going = await answer({ state: 'output-available', output: value })
+    t.match(going.at(-1), { type: 'finish', finishReason: 'stop' }, json)
+    t.match(told(), [{ role: 'tool', content: typeof value === 'string' ? value : json }], json)
+    t.strictSame(going.find(({ type }) => type === 'tool-output-available')?.output, value, `the stream has ${json}`)
+    const shown = listIn((await person.get(`${CHAT}/${id}`)).body).at(-1)
+    const part = listIn(shown, 'parts').find((one) => at(one, 'toolCallId') === call)
+    t.strictSame(at(part, 'output'), value, `the history has ${json}`)
+  }
+})
+
 const source = (value: string, mimeType: string) => ({ source: { type: 'data', value, mimeType } })
 const SAID = {
   picture: { type: 'image', ...source(PNG, 'image/png') },

@@ -186,7 +186,9 @@ function outputsIn({ parts }: JsonObject): Map<string, ClientResult> {
 /** null: the part has none. */
 function resultOf({ state, output = null, errorText }: JsonObject): ClientResult | null {
   if (state === 'output-error') return { content: textOr(errorText) ?? '', status: 'error' }
-  return state === 'output-available' ? { content: contentIn(output), status: 'success' } : null
+  if (state !== 'output-available') return null
+  const content = contentIn(output)
+  return { content, status: 'success', isJson: typeof content === 'string' && typeof output !== 'string' }
 }
 
 function answerIn(parts: readonly JsonObject[], question: Interrupt, at: number): Json {

@@ -2,7 +2,6 @@
 import { objectsIn, textOr } from '../../base/json.ts'
 import type { Interrupt, Json, JsonObject, Run } from '../../base/types.ts'
 import { fileOf, partsOf } from '../../conversation/content.ts'
-import { isByClient } from '../../agent/client-context.ts'
 import { isQuestion, withAnswers } from '../questions.ts'
 import { approvalId, reviewsOf } from '../reviews.ts'
 import { outputOf } from './output.ts'
@@ -100,7 +99,7 @@ function addResult(tools: ReadonlyMap<string, JsonObject>, message: JsonObject):
     part,
     isError
       ? { state: 'output-error', errorText: wordsOf(content) }
-      : { state: 'output-available', output: isByClient(message) ? outputOf(content) : content }
+      : { state: 'output-available', output: outputOf(message) }
   )
 }
 

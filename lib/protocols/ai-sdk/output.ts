@@ -1,4 +1,5 @@
 // What a page's tool has answered: words, any JSON, or what the AI SDK calls content, which has files beside texts.
+import { isByClient, valueIn } from '../../agent/client-context.ts'
 import { objectsIn, textOr } from '../../base/json.ts'
 import { isObject, type Json, type JsonObject } from '../../base/types.ts'
 import { base64In, blockOf, fileOf, type Part, partsOf } from '../../conversation/content.ts'
@@ -22,9 +23,12 @@ function blockIn(part: JsonObject): JsonObject {
   return blockOf({ url, mediaType: told, filename: textOr(filename) })
 }
 
-/** The output that a content was made of. */
-export function outputOf(content: Json): Json {
-  if (!Array.isArray(content)) return content
+/** What a tool message was made of, where a page's tool has answered; the content of others. */
+export function outputOf(message: JsonObject): Json {
+  const { content = '' } = message
+  const value = valueIn(message)
+  if (value !== undefined) return value
+  if (!isByClient(message) || !Array.isArray(content)) return content
   return { type: 'content', value: partsOf({ content }).flatMap(partIn) }
 }
 

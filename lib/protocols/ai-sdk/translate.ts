@@ -118,11 +118,12 @@ function calledChunk({ id, name, args, error }: Part & { readonly type: 'called'
     : { type: 'tool-input-error', ...about, errorText: error }
 }
 
-function resultChunk({ id, content, text, isError, isByClient }: Part & { readonly type: 'result' }): JsonObject {
+function resultChunk(part: Part & { readonly type: 'result' }): JsonObject {
+  const { id, text, isError, content, artifact } = part
   const about = { toolCallId: id, ...TOOL }
   return isError
     ? { type: 'tool-output-error', ...about, errorText: text }
-    : { type: 'tool-output-available', ...about, output: isByClient ? outputOf(content) : content }
+    : { type: 'tool-output-available', ...about, output: outputOf({ content, artifact }) }
 }
 
 /** The client shows files by their address; data stand in one. */
