@@ -12,6 +12,7 @@ import {
 } from '../base/types.ts'
 import { isByClient } from './client-context.ts'
 import type { Completion, ToolSpec } from './model.ts'
+import { SHOWN_BYTES, SHOWN_MAX } from './pictures.ts'
 
 // ------------------------------------------------------------------------------------------------------- there
 
@@ -19,37 +20,69 @@ import type { Completion, ToolSpec } from './model.ts'
  * The conversation without anything servers refuse: every call is followed by its result; results without a call, empty
  * assistant messages and invalid calls are left out.
  * @param shown content blocks to add as a user message after the message with that id
- * @param takesImages false: the model is shown none that a tool of the server has made
+ * @param takesImages false: the model is shown none that a tool of the server has made. true: the newest of them, within the limits of a call
  */
 export function toChat(
   messages: readonly Message[],
   shown: ReadonlyMap<string, Json[]> = NOTHING_SHOWN,
   takesImages = true
 ): JsonObject[] {
+  const images = takesImages ? newestImages(messages, [...shown.values()].flat()) : NO_IMAGES
   return messages.flatMap((message, at) => {
     const content = shown.get(message.id)
-    const said = messageToChat(message, messages, at, takesImages)
-    return content ? [...said, { role: 'user', content }] : said
+    const chat = messageToChat(message, messages, at, images)
+    return content ? [...chat, { role: 'user', content }] : chat
   })
 }
 
 const NOTHING_SHOWN: ReadonlyMap<string, Json[]> = new Map()
+const NO_IMAGES: ReadonlySet<Json> = new Set()
 
-function messageToChat(message: Message, messages: readonly Message[], at: number, takesImages: boolean): JsonObject[] {
+/** Blocks of images that tools of the server have made, as far as they go into a call beside others. */
+function newestImages(messages: readonly Message[], others: readonly Json[]): ReadonlySet<Json> {
+  const lengthsBeside = others.map(imageLength).filter((length) => length > 0)
+  let left = SHOWN_MAX - lengthsBeside.length
+  let characters = lengthsBeside.reduce((all, length) => all - length, (SHOWN_BYTES * 4) / 3)
+  const newest = new Set<Json>()
+  for (const message of messages.toReversed()) {
+    if (message.type !== 'tool' || typeof message.content === 'string' || isByClient(message)) continue
+    for (const block of message.content) {
+      const length = imageLength(block)
+      if (length === 0 || length > characters || left <= 0) continue
+      left--
+      characters -= length
+      newest.add(block)
+    }
+  }
+  return newest
+}
+
+/** Characters of an image's address, or of its data; 0: no image. */
+function imageLength(block: Json): number {
+  const image = mediaToChat(block)?.image_url
+  return isObject(image) && typeof image.url === 'string' ? image.url.length : 0
+}
+
+function messageToChat(
+  message: Message,
+  messages: readonly Message[],
+  at: number,
+  images: ReadonlySet<Json>
+): JsonObject[] {
   if (message.type === 'human') return [{ role: 'user', content: contentToChat(message.content) }]
   if (message.type === 'system') return [{ role: 'system', content: message.content }]
   // Results follow their call, wherever they are in the state.
-  return message.type === 'ai' ? assistantToChat(message, resultsAfter(messages, at), takesImages) : []
+  return message.type === 'ai' ? assistantToChat(message, resultsAfter(messages, at), images) : []
 }
 
 function assistantToChat(
   message: AiMessage,
   results: ReadonlyMap<string, ToolMessage>,
-  takesImages: boolean
+  images: ReadonlySet<Json>
 ): JsonObject[] {
   const content = message.content.length === 0 ? null : message.content
   if (message.tool_calls.length === 0) return content === null ? [] : [{ role: 'assistant', content }]
-  const answers = message.tool_calls.map((call) => resultToChat(call, results.get(call.id), takesImages))
+  const answers = message.tool_calls.map((call) => resultToChat(call, results.get(call.id), images))
   const shown = answers.flatMap((answer) => answer.shown)
   return [
     { role: 'assistant', content, tool_calls: message.tool_calls.map(callToChat) },
@@ -68,7 +101,11 @@ interface ResultInChat {
  * Chat completions take texts alone as a result, and servers refuse a message between two results: what else it has is shown behind the last
  * one, as images are that a model has asked to view.
  */
-function resultToChat({ id, name }: ToolCall, result: ToolMessage | undefined, takesImages: boolean): ResultInChat {
+function resultToChat(
+  { id, name }: ToolCall,
+  result: ToolMessage | undefined,
+  images: ReadonlySet<Json>
+): ResultInChat {
   const toolMessage = (content: string): JsonObject => ({ role: 'tool', tool_call_id: id, content })
   // Servers refuse a conversation with a call that has none.
   const content = result?.content ?? INTERRUPTED
@@ -79,7 +116,7 @@ function resultToChat({ id, name }: ToolCall, result: ToolMessage | undefined, t
     const media = mediaToChat(block)
     if (media === null) texts.push(wordsOf(block))
     // A client knows which model it has asked, and sends it images as its user does.
-    else if (media.type === 'image_url' && !takesImages && !isByClient(result!)) texts.push(NOT_SHOWN)
+    else if (media.type === 'image_url' && !images.has(block) && !isByClient(result!)) texts.push(NOT_SHOWN)
     else shown.push(media)
   }
   if (shown.length === 0) return { message: toolMessage(texts.join('\n')), shown }
@@ -87,7 +124,7 @@ function resultToChat({ id, name }: ToolCall, result: ToolMessage | undefined, t
   return { message, shown: [{ type: 'text', text: `${name}:` }, ...shown] }
 }
 
-const NOT_SHOWN = '[an image, which cannot be shown to you]'
+const NOT_SHOWN = '[an image, which is not shown to you]'
 const SHOWN_BELOW = '[shown to you below]'
 
 function wordsOf(block: Json): string {

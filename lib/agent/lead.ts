@@ -16,10 +16,11 @@ import type { CallIds, Model, Models } from './model.ts'
 import { ContinuedModel, type Half, halfMessage, halfOf } from './continued.ts'
 import { callModel } from './model-call.ts'
 import type { Reporting } from './observer.ts'
+import { type Picture, pictureBudget, RunPictures } from './pictures.ts'
 import { AgentError, type AgentInput, type EarlierAttempts, type ListedAgent, type Sink } from './runtime.ts'
 import { byName, type Tool, type ToolSource, wantedTools } from './tool.ts'
 import { ToolUse } from './tool-use.ts'
-import { type Leaving, Work } from './work.ts'
+import { type Beside, Work } from './work.ts'
 
 interface AgentParts extends Reporting {
   readonly models: Models
@@ -35,13 +36,17 @@ interface AgentParts extends Reporting {
 /** The agent over any models: the demo agent uses one that needs no provider. */
 export function createAgent(parts: AgentParts): ListedAgent {
   const leaving = { isAsked: false }
+  const budget = pictureBudget()
   return {
     async start(input, sink, signal) {
+      const pictures = new RunPictures(budget.share(input.userId ?? ''))
       try {
-        await new LeadRun(parts, input, sink, signal, leaving).work()
+        await new LeadRun(parts, input, sink, signal, { leaving, pictures }).work()
       } catch (error) {
         // Failing because of the abort is no failure.
         if (!signal.aborted) throw error
+      } finally {
+        pictures.release()
       }
     },
     takesInput: true,
@@ -71,14 +76,14 @@ class LeadRun implements MiddlewareContext {
   /** For lines of the log. */
   readonly #about: CallIds
 
-  constructor(parts: AgentParts, input: AgentInput, sink: Sink, signal: AbortSignal, leaving: Leaving) {
+  constructor(parts: AgentParts, input: AgentInput, sink: Sink, signal: AbortSignal, beside: Beside) {
     this.#parts = parts
     this.input = input
     this.#sink = sink
     this.signal = signal
     this.#model = chosenModel(parts.models, input.modelName)
     this.#begun = beginningOf(input)
-    this.#work = new Work(input, this.#begun, sink, signal, leaving)
+    this.#work = new Work(input, this.#begun, sink, signal, beside)
     this.#tools = parts.tools
     this.#about = { run_id: input.runId, thread_id: input.threadId, user_id: input.userId }
     if (parts.systemPrompt) this.instruct('system', parts.systemPrompt)
@@ -141,6 +146,10 @@ class LeadRun implements MiddlewareContext {
 
   messages(): readonly Message[] {
     return this.#work.messages
+  }
+
+  pictures(resultId: string): readonly Picture[] {
+    return this.#work.pictures.of(resultId)
   }
 
   channel(name: string): Json | undefined {

@@ -1,6 +1,7 @@
 // Middleware of the lead agent: runs before model calls or after the last answer, and only uses MiddlewareContext. Its own model
 // calls count as `middleware:<tag>` and produce no message [Events 3].
 import type { Json, JsonObject, Message } from '../base/types.ts'
+import type { Picture } from './pictures.ts'
 import type { AgentInput } from './runtime.ts'
 
 export interface Middleware {
@@ -25,6 +26,8 @@ export interface MiddlewareContext {
   readonly takesImages: boolean
   /** The conversation so far, including hidden messages. */
   messages(): readonly Message[]
+  /** Those that a tool has made with the result of that id. */
+  pictures(resultId: string): readonly Picture[]
   channel(name: string): Json | undefined
   /** Adds to the system prompt of all later calls of the run. The same tag replaces; null removes. */
   instruct(tag: string, text: string | null): void

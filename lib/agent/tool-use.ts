@@ -87,7 +87,7 @@ export class ToolUse {
 
   /** `isQuestion`: the answer replaces the question. */
   async #answered(call: ToolCall, outcome: Outcome & ClientResult, isLast: boolean, isQuestion = false): Promise<void> {
-    const { status, content, channels } = outcome
+    const { status, content, channels, pictures = [] } = outcome
     const { messages } = this.#work
     const isResult = (one: Message) => one.type === 'tool' && one.tool_call_id === call.id
     const at = isQuestion ? messages.findLastIndex(isResult) : -1
@@ -105,6 +105,7 @@ export class ToolUse {
     }
     if (at >= 0) messages[at] = message
     else messages.push(message)
+    this.#work.pictures.add(message.id, pictures)
     await this.#work.record(
       { type: 'tool_end', call, message },
       ...(channels ? [{ type: 'update', channels } as const] : []),

@@ -1,5 +1,6 @@
 // A tool the model may call.
 import type { Json, JsonObject } from '../base/types.ts'
+import type { Picture } from './pictures.ts'
 
 /** Context of a tool call. */
 export interface ToolContext {
@@ -16,6 +17,8 @@ export interface ToolContext {
 export interface ToolAnswer {
   /** The result for the model: a text, or content blocks. */
   readonly content: string | Json[]
+  /** Shown to a model that takes images, as long as the run goes on. No state or frame has them: the content says what they are. */
+  readonly pictures?: readonly Picture[]
   /** New values of channels. */
   readonly channels?: Readonly<Record<string, Json>>
 }

@@ -1,10 +1,17 @@
 // The work on one run as far as it has come: its conversation and its channels, and what is recorded of both.
 import type { Json, Message } from '../base/types.ts'
+import type { RunPictures } from './pictures.ts'
 import { type AgentInput, type AgentRecord, RunCut, type Sink } from './runtime.ts'
 
 /** Shared by all runs of an agent: its process is about to end. */
-export interface Leaving {
+interface Leaving {
   readonly isAsked: boolean
+}
+
+export interface Beside {
+  readonly leaving: Leaving
+  /** Made by the run's tools. */
+  readonly pictures: RunPictures
 }
 
 export class Work {
@@ -16,6 +23,7 @@ export class Work {
   isChanged = false
   readonly #sink: Sink
   readonly #leaving: Leaving
+  readonly pictures: RunPictures
 
   /** @param begun where it begins */
   constructor(
@@ -23,7 +31,7 @@ export class Work {
     begun: Pick<AgentInput, 'messages' | 'channels'>,
     sink: Sink,
     signal: AbortSignal,
-    leaving: Leaving
+    { leaving, pictures }: Beside
   ) {
     this.input = input
     this.signal = signal
@@ -31,6 +39,7 @@ export class Work {
     this.channels = begun.channels
     this.#sink = sink
     this.#leaving = leaving
+    this.pictures = pictures
   }
 
   /** Keeps records, which are stored together, and waits when the log is full. Nothing is kept after an abort. */

@@ -2,6 +2,7 @@
 // small enough for a model.
 import { type FileHandle, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { IMAGE_BYTES, imageTypeOf } from '../base/image.ts'
 import { kindOf, openToRead, PathError, type Paths, VIRTUAL_ROOT } from './paths.ts'
 
 interface FileEntry {
@@ -39,8 +40,6 @@ const LINE_CHARS = 300
 /** Larger files are not read as text, and no search reads more than this in all. */
 const TEXT_BYTES = 8 << 20
 const SEARCH_BYTES = 64 << 20
-/** Maximum size of an image for model servers. */
-const IMAGE_BYTES = 5 << 20
 
 export class Workspace {
   readonly #paths: Paths
@@ -206,20 +205,4 @@ function trimmed(virtualPath: string): string {
 interface Image {
   readonly mimeType: string
   readonly bytes: Buffer
-}
-
-const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
-const JPEG = Buffer.from([0xff, 0xd8, 0xff])
-
-/** @returns null: not one of the four types that model servers accept */
-function imageTypeOf(bytes: Buffer): string | null {
-  if (begins(bytes, PNG)) return 'image/png'
-  if (begins(bytes, JPEG)) return 'image/jpeg'
-  const head = bytes.toString('latin1', 0, 12)
-  if (/^GIF8[79]a/.test(head)) return 'image/gif'
-  return /^RIFF[\s\S]{4}WEBP$/.test(head) ? 'image/webp' : null
-}
-
-function begins(bytes: Buffer, mark: Buffer): boolean {
-  return bytes.subarray(0, mark.length).equals(mark)
 }

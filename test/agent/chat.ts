@@ -3,7 +3,16 @@ import fc from 'fast-check'
 import t from 'tap'
 import { toChat, toMessage } from '../../lib/agent/chat.ts'
 import type { Completion } from '../../lib/agent/model.ts'
-import type { AiMessage, HumanMessage, JsonObject, Message, ToolMessage } from '../../lib/base/types.ts'
+import { SHOWN_BYTES, SHOWN_MAX } from '../../lib/agent/pictures.ts'
+import {
+  type AiMessage,
+  type HumanMessage,
+  isObject,
+  type Json,
+  type JsonObject,
+  type Message,
+  type ToolMessage
+} from '../../lib/base/types.ts'
 import { complaintAbout } from '../fixtures/model.ts'
 
 const fields = { additional_kwargs: {}, response_metadata: {}, name: null }
@@ -82,10 +91,35 @@ t.test('what a result has besides texts is shown behind all results of its answe
 
 t.test('a model that takes no images is shown none that a tool of the server has made', async (t) => {
   const chatOf = (message: ToolMessage) => toChat([ai('', ['c1']), message], new Map(), false).slice(1)
-  const told = [{ role: 'tool', tool_call_id: 'c1', content: '[an image, which cannot be shown to you]' }]
+  const told = [{ role: 'tool', tool_call_id: 'c1', content: '[an image, which is not shown to you]' }]
   t.same(chatOf(tool('c1', [PICTURE])), told)
   const ofClient = chatOf({ ...tool('c1', [PICTURE]), artifact: { client_tool: true } })
   t.same(ofClient[1]?.content, [{ type: 'text', text: 'tool:' }, PICTURE], 'a client knows its model')
+})
+
+t.test('of images that tools of the server have made, a call has the newest, within its limits', async (t) => {
+  const call = (at: number, content: Json[]) => [ai('', [`c${at}`]), tool(`c${at}`, content)]
+  const image = (bytes: number) => ({
+    type: 'image_url',
+    image_url: { url: `data:image/png;base64,${'A'.repeat((bytes * 4) / 3)}` }
+  })
+  const shownOf = (messages: Message[], viewed: Json[] = []) =>
+    toChat(messages, new Map([['m', viewed]])).map(({ role, content }) =>
+      role === 'user' && Array.isArray(content) ? content.filter((block) => isObject(block) && block.image_url) : []
+    )
+  const many = Array.from({ length: SHOWN_MAX + 2 }, (_, at) => call(at, [image(3)])).flat()
+  t.same(shownOf(many).flat().length, SHOWN_MAX)
+  t.same(shownOf(many.slice(0, 4)).flat().length, 2, 'fewer are all shown')
+  const large = [0, 1, 2, 3].flatMap((at) => call(at, [image(SHOWN_BYTES / 4 + 3 * at)]))
+  t.same(
+    shownOf(large).filter((images) => images.length > 0),
+    large.flatMap(({ type, content }) => (type === 'tool' ? [content] : [])).slice(1),
+    'the oldest is left out'
+  )
+  const viewed = [...many.slice(0, 1), { ...tool('c0', [image(3)]), id: 'm' }]
+  t.same(shownOf(viewed, Array(SHOWN_MAX).fill(PICTURE)).flat().length, SHOWN_MAX, 'with those it asked to view')
+  const ofClient = many.map((one) => (one.type === 'tool' ? { ...one, artifact: { client_tool: true } } : one))
+  t.same(shownOf(ofClient).flat().length, SHOWN_MAX + 2, 'a client’s are its own')
 })
 
 t.test('media in other forms come in that of chat completions', async (t) => {

@@ -7,6 +7,8 @@ import { createAgent } from '../../lib/agent/lead.ts'
 import { imagesMiddleware, uploadsMiddleware } from '../../lib/agent/middleware/uploads.ts'
 import { chatModels } from '../../lib/agent/http/chat-model.ts'
 import type { AgentInput } from '../../lib/agent/runtime.ts'
+import { RunPictures, pictureBudget, SHOWN_BYTES, SHOWN_MAX } from '../../lib/agent/pictures.ts'
+import type { Tool } from '../../lib/agent/tool.ts'
 import { builtInTools } from '../../lib/agent/tools.ts'
 import { Paths } from '../../lib/files/paths.ts'
 import { Workspace } from '../../lib/files/workspace.ts'
@@ -24,7 +26,10 @@ const GIF = Buffer.from('GIF89a\x01\0\x01\0', 'latin1')
 const WEBP = Buffer.from('RIFF\x04\0\0\0WEBPVP8 ', 'latin1')
 const UPLOADS = '/mnt/user-data/uploads'
 
-async function open(t: Test, { takesImages = true } = {}) {
+async function open(
+  t: Test,
+  { takesImages = true, tools = [] }: { takesImages?: boolean; tools?: readonly Tool[] } = {}
+) {
   const server = await startModel()
   t.teardown(() => server.stop())
   const paths = new Paths(t.testdir())
@@ -32,7 +37,7 @@ async function open(t: Test, { takesImages = true } = {}) {
   const config = { name: 'main', model: 'm', base_url: server.baseUrl, api_key: '', max_retries: 0 }
   const agent = createAgent({
     models: chatModels([{ ...config, supports_vision: takesImages }]),
-    tools: builtInTools({ files: workspace }),
+    tools: [...builtInTools({ files: workspace }), ...tools],
     middlewares: [uploadsMiddleware(workspace, 'default'), imagesMiddleware(workspace, 'default')]
   })
   const realPath = (name: string) => join(paths.uploads('thread-1', 'user-1'), name)
@@ -168,4 +173,58 @@ t.test('an image is shown until the user speaks again, or it is gone', async (t)
   t.notMatch(await said([question, asked, result, aHuman(scripted({ text: 'bye' }), 'h2')]), 'data:image')
   await rm(realPath('a.png'))
   t.match(await said([question, asked, result]), 'a.png is not shown any more')
+})
+
+// ------------------------------------------------------------------------------------------------ made by tools
+
+const gifs = { content: 'drawn', pictures: [{ mimeType: 'image/gif', bytes: GIF }] }
+const drawing: Tool = { name: 'draw', description: '', parameters: { type: 'object' }, run: async () => gifs }
+const draw = { name: 'draw', args: '{}' }
+
+t.test('an image that a tool has made stands behind all results of its turn, while its run goes on', async (t) => {
+  const { put, run, server } = await open(t, { tools: [drawing] })
+  await put('a.png', PNG)
+  const sink = await run({ calls: [[draw, view('a.png')], [{ name: 'list_files', args: '{}' }]], text: 'a dot' })
+  const [, second, third] = server.requests
+  t.same(rolesOf(second!.messages), ['system', 'user', 'assistant', 'tool', 'tool', 'user'])
+  const shown = [
+    { type: 'text', text: 'An image of draw:' },
+    data('image/gif', GIF),
+    named('a.png'),
+    data('image/png', PNG)
+  ]
+  t.same(second!.messages.at(-1), { role: 'user', content: shown })
+  t.same(third!.messages[5], second!.messages.at(-1))
+  t.match(sink.all('tool_end')[0]?.message, { content: 'drawn', status: 'success' })
+  t.notMatch(JSON.stringify(sink.told), GIF.toString('base64').slice(0, 8), 'no record has its bytes')
+})
+
+t.test('a model that takes no images is shown none that a tool has made', async (t) => {
+  const { run, server } = await open(t, { tools: [drawing], takesImages: false })
+  await run({ calls: [[draw]] })
+  t.same(rolesOf(server.requests[1]!.messages), ['user', 'assistant', 'tool'])
+})
+
+t.test('of many images, or large ones, a run keeps the newest, and all together what they may take', (t) => {
+  const budget = pictureBudget()
+  const pictures = new RunPictures(budget.share('ann'))
+  const sized = (bytes: number) => ({ mimeType: 'image/png', bytes: Buffer.alloc(bytes) })
+  for (let i = 0; i <= SHOWN_MAX; i++) pictures.add(`${i}`, [sized(1)])
+  t.equal(pictures.of('0').length, 0)
+  t.equal(pictures.of('1').length, 1)
+  t.equal(budget.held, SHOWN_MAX)
+  pictures.add('too large', [sized(SHOWN_BYTES + 1)])
+  t.equal(budget.held, SHOWN_MAX, 'one that no call takes is left out')
+  pictures.add('large', [sized(SHOWN_BYTES - 1), sized(1)])
+  t.equal(pictures.of('large').length, 2)
+  pictures.add('last', [sized(2)])
+  t.equal(pictures.of('large').length, 1, 'the oldest goes')
+
+  const others = Array.from({ length: budget.each / SHOWN_BYTES + 1 }, () => new RunPictures(budget.share('ann')))
+  for (const one of others) one.add('r', [sized(SHOWN_BYTES)])
+  t.ok(budget.held <= budget.each, 'a user has a part of what all may take')
+  t.equal(others.at(-1)!.of('r').length, 0)
+  for (const one of [pictures, ...others]) one.release()
+  t.equal(budget.held, 0)
+  t.end()
 })

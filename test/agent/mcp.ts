@@ -4,11 +4,13 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { Egress } from '../../lib/agent/mcp/egress.ts'
+import { IMAGE_BYTES } from '../../lib/base/image.ts'
 import { McpTokens } from '../../lib/agent/mcp/connection.ts'
 import { type McpServerConfig, problemOf } from '../../lib/agent/mcp/command-policy.ts'
 import { masked, problemOfMasks, secretsIn, unmasked } from '../../lib/agent/mcp/secrets.ts'
 import { StdioTransport } from '../../lib/agent/mcp/stdio.ts'
 import { ToolServers } from '../../lib/agent/mcp/tool-servers.ts'
+import type { Tool } from '../../lib/agent/tool.ts'
 import { until } from '../fixtures/gateway.ts'
 import { ToolServer } from '../fixtures/hanging-tool.ts'
 import { HOSTILE_SERVERS } from '../fixtures/hostile.ts'
@@ -252,6 +254,46 @@ t.test(
   }
 )
 
+function aContext() {
+  const signal = AbortSignal.timeout(20_000)
+  return { signal, userId: null, threadId: 't', runId: 'r', channels: {} }
+}
+
+async function toolsAt(t: Test, url: string): Promise<readonly Tool[]> {
+  const servers = open(t, 10_000)
+  servers.configure({ s: { ...A_SERVER, type: 'http', url } })
+  await until(() => servers.status('s').state === 'ready', 'it is connected')
+  const box = await servers.open()
+  t.teardown(() => box.close())
+  return box.tools
+}
+
+t.test('images of a result are for models, as their bytes say; its text names whatever is binary', async (t) => {
+  const bytes = Buffer.from('GIF89a\x01\0\x01\0', 'latin1')
+  const gif = bytes.toString('base64')
+  const shown = { mimeType: 'image/gif', bytes }
+  const text = (text: string) => ({ type: 'text', text })
+  const image = (data: string, mimeType = 'image/png') => ({ type: 'image', data, mimeType })
+  const blob = (blob: string) => ({ type: 'resource', resource: { uri: 'file:///a', mimeType: 'image/gif', blob } })
+  const named = ({ length }: string) => `[image image/png, ${length} base64 characters]`
+  const large = Buffer.alloc(IMAGE_BYTES + 1, bytes).toString('base64')
+  const lines = gif.replace(/.{4}/g, '$&\r\n')
+  const rows: readonly [string, readonly object[], string, readonly object[]][] = [
+    ['its type is that of its bytes', [text('a'), image(gif)], `a\n${named(gif)}`, [shown]],
+    ['with line ends', [image(lines)], named(lines), [shown]],
+    ['in a resource', [blob(gif), image(gif)], `[resource file:///a]\n${named(gif)}`, [shown, shown]],
+    ['of a type that models do not take', [image('PHN2Zz4=')], named('PHN2Zz4='), []],
+    ['too large', [image(large)], named(large), []],
+    ['no image', [blob('aGk='), text('b')], '[resource file:///a]\nb', []]
+  ]
+  const server = await ToolServer.start(t, [{ name: 'draw', inputSchema: { type: 'object' } }])
+  const [draw] = await toolsAt(t, server.url)
+  for (const [what, content, expected, pictures] of rows) {
+    server.release({ content })
+    t.same(await draw!.run({}, aContext()), { content: expected, pictures }, what)
+  }
+})
+
 t.test("a result is not held against its server's schema, whose patterns may take minutes", async (t) => {
   const tool = (name: string, a: object) => ({
     name,
@@ -263,15 +305,9 @@ t.test("a result is not held against its server's schema, whose patterns may tak
   const server = await ToolServer.start(t, tools)
   server.release({ content: [], structuredContent: { a: `${'a'.repeat(27)}!` } })
   const { url } = server
-  const servers = open(t, 10_000)
-  servers.configure({ s: { ...A_SERVER, type: 'http', url } })
-  await until(() => servers.status('s').state === 'ready', 'it is connected')
-  const box = await servers.open()
-  t.teardown(() => box.close())
-  const context = { signal: AbortSignal.timeout(20_000), userId: null, threadId: 't', runId: 'r', channels: {} }
-  for (const one of box.tools) {
+  for (const one of await toolsAt(t, url)) {
     const begun = process.cpuUsage()
-    t.match(await one.run({}, context), /^\{"a":"aaa/, one.name)
+    t.match(await one.run({}, aContext()), { content: /^\{"a":"aaa/ }, one.name)
     t.ok(process.cpuUsage(begun).user < 400_000, `${one.name} costs no time of the process`)
   }
 })

@@ -8,8 +8,11 @@ import type {
   Transport
 } from '@modelcontextprotocol/client'
 import { messageOf } from '../../base/errors.ts'
+import { IMAGE_BYTES, imageTypeOf } from '../../base/image.ts'
 import { backoffMs, unlessAborted, withTimeout } from '../../base/waiting.ts'
 import type { JsonObject } from '../../base/types.ts'
+import type { Picture } from '../pictures.ts'
+import type { ToolAnswer } from '../tool.ts'
 import type { Egress } from './egress.ts'
 import { withBounds } from './message-bounds.ts'
 import { secretsIn, withoutSecrets } from './secrets.ts'
@@ -75,10 +78,10 @@ export class McpConnection {
   }
 
   /**
-   * @returns the answer's text
+   * @returns the answer's text, and its images
    * @throws Error for a tool that failed, in its own words; the signal's reason after an abort
    */
-  async call(name: string, args: JsonObject, signal: AbortSignal): Promise<string> {
+  async call(name: string, args: JsonObject, signal: AbortSignal): Promise<ToolAnswer> {
     const client = this.#client
     if (!client || this.#status !== 'ready') throw new Error('The tool server is not connected')
     const { callTimeoutMs } = this.#options
@@ -86,7 +89,7 @@ export class McpConnection {
     const result = await client.callTool({ name, arguments: args }, { signal, timeout: callTimeoutMs })
     const text = textOf(result)
     if (result.isError) throw new Error(text === '' ? 'The tool failed without a message' : text)
-    return text
+    return { content: text, pictures: picturesIn(result) }
   }
 
   /** Ends the connection and, over stdio, the process behind it. */
@@ -223,7 +226,7 @@ function withinBounds(tools: readonly McpTool[]): readonly McpTool[] {
   return tools.slice(0, end < 0 ? TOOLS_MAX : end)
 }
 
-/** The readable part of a result; binary data is named, not shown. */
+/** The readable part of a result, which names binary data. */
 function textOf({ content, structuredContent }: CallToolResult): string {
   const parts = content.map((block) => {
     if (block.type === 'text') return block.text
@@ -234,6 +237,24 @@ function textOf({ content, structuredContent }: CallToolResult): string {
   })
   if (parts.length === 0 && structuredContent !== undefined) return JSON.stringify(structuredContent)
   return parts.join('\n')
+}
+
+/** Images that models take, by their bytes: what a server calls an image may be none, and a model's server refuses the whole call for it. */
+function picturesIn({ content }: CallToolResult): Picture[] {
+  return content.flatMap((block) => {
+    const data = block.type === 'image' ? block.data : block.type === 'resource' ? blobIn(block.resource) : ''
+    if (data.length > IMAGE_CHARACTERS) return []
+    const bytes = Buffer.from(data, 'base64')
+    const mimeType = imageTypeOf(bytes)
+    return mimeType === null || bytes.length > IMAGE_BYTES ? [] : [{ mimeType, bytes }]
+  })
+}
+
+/** Of the largest in base64, with the line ends that some encoders put in. */
+const IMAGE_CHARACTERS = IMAGE_BYTES * 1.5
+
+function blobIn(resource: object): string {
+  return 'blob' in resource && typeof resource.blob === 'string' ? resource.blob : ''
 }
 
 // ----------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 // Tells the model which files the user has uploaded; it reads them with its tools.
 import { VIEW_IMAGE, VIRTUAL_ROOT } from '../tools.ts'
-import { type Middleware, oncePerRun } from '../middleware.ts'
-import type { Json, Message, ToolMessage } from '../../base/types.ts'
+import { type Middleware, type MiddlewareContext, oncePerRun } from '../middleware.ts'
+import { type Picture, SHOWN_BYTES, SHOWN_MAX } from '../pictures.ts'
+import type { Json, ToolMessage } from '../../base/types.ts'
 
 /** File access for this middleware. */
 interface UploadsPort {
@@ -64,23 +65,16 @@ export const threadDataMiddleware: Middleware = {
 }
 
 // ----------------------------------------------------------------------------------------------------
-// Shows the model the images it requested with view_image: after the tool results of their turn, and only until the user's next message,
-// because images cost tokens in every call. Bytes are read from files each time; states and traces have none.
+// Shows the model the images it requested with view_image, and those that tools have made: after the tool results of their turn, and only
+// until the user's next message, because images cost tokens in every call. Bytes of files are read each time; states and traces have none.
 
 /** File access for this middleware. */
 interface ImagesPort {
   /** Rejects if there is no image that models accept. */
   image(threadId: string, userId: string, path: string): Promise<Picture>
 }
-interface Picture {
-  readonly mimeType: string
-  readonly bytes: Buffer
-}
 
 const IMAGES_TAG = 'images'
-/** Limits of one model call, newest images first: servers refuse larger requests. */
-const SHOWN_BYTES = 12 << 20
-const SHOWN_MAX = 20
 
 export function imagesMiddleware(files: ImagesPort, defaultUser: string): Middleware {
   return {
@@ -88,46 +82,56 @@ export function imagesMiddleware(files: ImagesPort, defaultUser: string): Middle
     async beforeModel(run) {
       if (!run.takesImages) return
       const { threadId, userId } = run.input
+      // null: it was deleted since.
+      const inFile = (path: string) => files.image(threadId, userId ?? defaultUser, path).catch(() => null)
       const shown = new Map<string, Json[]>()
       let left = SHOWN_BYTES
-      for (const [at, { behind, path }] of newestFirst(run.messages()).entries()) {
-        // null: it was deleted since.
-        const image = at < SHOWN_MAX ? await files.image(threadId, userId ?? defaultUser, path).catch(() => null) : null
+      for (const [at, { behind, about, path, made }] of newestFirst(run).entries()) {
+        const image = at >= SHOWN_MAX ? null : path === null ? made : await inFile(path)
         const isShown = image !== null && image.bytes.length <= left
         if (isShown) left -= image.bytes.length
-        shown.set(behind, [...(isShown ? picture(path, image) : absence(path)), ...(shown.get(behind) ?? [])])
+        shown.set(behind, [...(isShown ? picture(about, image) : absence(about)), ...(shown.get(behind) ?? [])])
       }
       run.show(shown)
     }
   }
 }
 
-function picture(path: string, { mimeType, bytes }: Picture): Json[] {
+function picture(about: string, { mimeType, bytes }: Picture): Json[] {
   const url = `data:${mimeType};base64,${bytes.toString('base64')}`
   return [
-    { type: 'text', text: `${path}:` },
+    { type: 'text', text: `${about}:` },
     { type: 'image_url', image_url: { url } }
   ]
 }
 
-function absence(path: string): Json[] {
-  return [{ type: 'text', text: `${path} is not shown any more.` }]
+function absence(about: string): Json[] {
+  return [{ type: 'text', text: `${about} is not shown any more.` }]
 }
 
 interface Viewing {
-  /** Id of the first view_image result of its turn, after which the images are shown. */
+  /** Id of the first result of its turn with an image, after which the images are shown. */
   readonly behind: string
-  readonly path: string
+  /** What the model is told it is. */
+  readonly about: string
+  /** null: no file. */
+  readonly path: string | null
+  /** By a tool. */
+  readonly made: Picture | null
 }
 
-/** Images viewed since the user's last message, each once, newest first. */
-function newestFirst(messages: readonly Message[]): Viewing[] {
-  const byPath = new Map<string, Viewing>()
-  for (const viewing of viewings(messages).reverse()) if (!byPath.has(viewing.path)) byPath.set(viewing.path, viewing)
-  return [...byPath.values()]
+type Run = Pick<MiddlewareContext, 'messages' | 'pictures'>
+
+/** Images since the user's last message, each file once, newest first. */
+function newestFirst(run: Run): Viewing[] {
+  const seen = new Set<string>()
+  return viewings(run)
+    .reverse()
+    .filter(({ path }) => path === null || (!seen.has(path) && seen.add(path)))
 }
 
-function viewings(messages: readonly Message[]): Viewing[] {
+function viewings(run: Run): Viewing[] {
+  const messages = run.messages()
   const paths = new Map<string, string>()
   const found: Viewing[] = []
   let behind: string | null = null
@@ -136,10 +140,13 @@ function viewings(messages: readonly Message[]): Viewing[] {
       behind = null
       for (const { id, args } of message.tool_calls) if (typeof args.path === 'string') paths.set(id, args.path)
     }
-    if (message.type !== 'tool' || !isViewing(message)) continue
+    if (message.type !== 'tool') continue
+    const path = isViewing(message) ? paths.get(message.tool_call_id) : undefined
+    const pictures = run.pictures(message.id)
+    if (path === undefined && pictures.length === 0) continue
     behind ??= message.id
-    const path = paths.get(message.tool_call_id)
-    if (path !== undefined) found.push({ behind, path })
+    if (path !== undefined) found.push({ behind, about: path, path, made: null })
+    for (const made of pictures) found.push({ behind, about: `An image of ${message.name}`, path: null, made })
   }
   return found
 }
