@@ -1,5 +1,6 @@
 // Assistants: every graph has a system assistant that all users share; users create others.
 import { createHash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import type { GraphInfo, StatePort } from '../agent/states.ts'
 import type { AssistantReads } from '../store/store.ts'
 import { type Assistant, isObject, type JsonObject, type Timestamp, timestamp, uuidOf } from '../base/types.ts'
@@ -50,8 +51,15 @@ export function isUuid(text: string): boolean {
 
 /** The id of a graph's system assistant, the same on every server: a UUIDv5, as in LangGraph. */
 export function systemAssistantId(graphId: string): string {
-  return uuidOf(createHash('sha1').update(NAMESPACE).update(graphId).digest(), 5)
+  const known = systemIds.get(graphId)
+  if (known !== undefined) return known
+  const id = uuidOf(createHash('sha1').update(NAMESPACE).update(graphId).digest(), 5)
+  systemIds.set(graphId, id)
+  return id
 }
+
+/** Each run asks for that of its graph. */
+const systemIds = new LRUCache<string, string>({ max: 1_000 })
 
 export class Assistants {
   readonly #deps: AssistantsDeps

@@ -6,7 +6,7 @@
 import { readTurns } from '../../base/loop-turns.ts'
 import { Refused } from '../ports/ops.ts'
 import type { Owner } from '../../base/scope.ts'
-import type { QueuedThread, SearchReads, TextPlace, TextWords, WordQuery } from '../ports/search.ts'
+import type { QueuedThread, SearchReads, TextPlace, WordQuery } from '../ports/search.ts'
 import {
   ask,
   askOne,
@@ -18,7 +18,18 @@ import {
   type Steps,
   type StepWrites
 } from './steps.ts'
-import { inBlocks, matching, type PackedBlock, packed, sizeOf, takesIn, unpacked } from './word-blocks.ts'
+import {
+  type BlockText,
+  inBlocks,
+  matching,
+  type PackedBlock,
+  packed,
+  sizeOf,
+  takesIn,
+  titleIn,
+  toBlock,
+  unpacked
+} from './word-blocks.ts'
 import { placesFor, WordFilter } from './word-filter.ts'
 
 /** How a database looks into a filter. */
@@ -212,14 +223,14 @@ export const searchWrites: StepWrites<'search.put'> = {
       thread_id
     )
     if (!thread) throw new Refused(`thread ${thread_id} is gone`)
-    yield* putTexts(thread_id, thread.user_id ?? NOBODY, texts)
+    yield* putTexts(thread_id, thread.user_id ?? NOBODY, texts.map(toBlock))
     if (done !== null) yield* ask('DELETE FROM search_queue WHERE thread_id = $1 AND version = $2', thread_id, done)
     yield* finishShelf()
     return null
   }
 }
 
-function* putTexts(threadId: string, owner: string, texts: readonly TextWords[]): Steps<void> {
+function* putTexts(threadId: string, owner: string, texts: readonly BlockText[]): Steps<void> {
   const tail = yield* ask<BlockRow>(`${BLOCKS} ORDER BY b.last DESC LIMIT ${TAIL}`, threadId)
   const last = tail[0]?.last ?? 0
   const title = texts.find(({ seq }) => seq === 0)
@@ -236,14 +247,13 @@ function* putTexts(threadId: string, owner: string, texts: readonly TextWords[])
 }
 
 /** The texts of a block with another title; null: it has this one. */
-function withTitle({ words }: BlockRow, title: TextWords): TextWords[] | null {
-  const before = unpacked(words)
-  const isSame = before.some((text) => text.seq === 0 && text.words.join(' ') === title.words.join(' '))
-  return isSame ? null : [title, ...before.filter(({ seq }) => seq > 0)]
+function withTitle({ words }: BlockRow, title: BlockText): BlockText[] | null {
+  if (titleIn(words).join(' ') === title.words.join(' ')) return null
+  return [title, ...unpacked(words).filter(({ seq }) => seq > 0)]
 }
 
 /** Which of the last blocks are packed anew with the texts that follow, oldest first. */
-function takenIn(fresh: readonly TextWords[], tail: readonly BlockRow[]): BlockRow[] {
+function takenIn(fresh: readonly BlockText[], tail: readonly BlockRow[]): BlockRow[] {
   const taken: BlockRow[] = []
   let size = sizeOf(fresh)
   for (const block of tail) {
@@ -259,7 +269,7 @@ function* replace(
   threadId: string,
   owner: string,
   gone: readonly BlockRow[],
-  made: readonly (readonly TextWords[])[]
+  made: readonly (readonly BlockText[])[]
 ): Steps<void> {
   const kept = gone.find(({ state }) => state === State.open)
   for (const { id } of gone) if (id !== kept?.id) yield* ask('DELETE FROM search_blocks WHERE id = $1', id)

@@ -13,6 +13,18 @@ const RADIX = 36
 /** Bytes of a block before it is packed: from here on packing gains little, and whoever looks for a word unpacks more. */
 const BLOCK_BYTES = 8192
 
+/** A text as a block has it: its time as a number, since most are read for their words alone. */
+export interface BlockText {
+  readonly seq: number
+  /** Since 1970. */
+  readonly ms: number
+  readonly words: readonly string[]
+}
+
+export function toBlock({ seq, at, words }: TextWords): BlockText {
+  return { seq, ms: Date.parse(at), words }
+}
+
 /** A block as it is stored. */
 export interface PackedBlock {
   /** The greatest seq, and the newest time. */
@@ -25,12 +37,11 @@ export interface PackedBlock {
   readonly filter: Uint8Array
 }
 
-export function packed(texts: readonly TextWords[]): PackedBlock {
+export function packed(texts: readonly BlockText[]): PackedBlock {
   let [seq, ms] = [0, 0]
   const lines = texts.map((text) => {
-    const at = Date.parse(text.at)
-    const line = `${(text.seq - seq).toString(RADIX)} ${(at - ms).toString(RADIX)} ${joined(text.words)}`
-    ;[seq, ms] = [text.seq, at]
+    const line = `${(text.seq - seq).toString(RADIX)} ${(text.ms - ms).toString(RADIX)} ${joined(text.words)}`
+    ;[seq, ms] = [text.seq, text.ms]
     return line
   })
   const bytes = Buffer.from(lines.join('\n'))
@@ -38,7 +49,7 @@ export function packed(texts: readonly TextWords[]): PackedBlock {
   for (const text of texts) filter.add(text.words)
   return {
     last: Math.max(...texts.map((text) => text.seq)),
-    at: texts.reduce((newest, { at }) => (at > newest ? at : newest), ''),
+    at: timestamp(Math.max(...texts.map((text) => text.ms))),
     hasTitle: texts.some((text) => text.seq === 0),
     size: bytes.length,
     words: deflateRawSync(bytes),
@@ -46,28 +57,33 @@ export function packed(texts: readonly TextWords[]): PackedBlock {
   }
 }
 
-export function unpacked(words: Uint8Array): TextWords[] {
+export function unpacked(words: Uint8Array): BlockText[] {
   return textsIn(words, () => true)
 }
 
-/** The texts whose lines are wanted. */
-function textsIn(words: Uint8Array, isWanted: (line: string) => boolean): TextWords[] {
-  const texts: TextWords[] = []
+/** The title's words in a block that has it. */
+export function titleIn(words: Uint8Array): readonly string[] {
+  return textsIn(words, (_line, seq) => seq === 0)[0]?.words ?? []
+}
+
+/** The texts that are wanted by their line, or by their seq. */
+function textsIn(words: Uint8Array, isWanted: (line: string, seq: number) => boolean): BlockText[] {
+  const texts: BlockText[] = []
   let [seq, ms] = [0, 0]
   for (const line of inflateRawSync(words).toString().split('\n')) {
     const second = line.indexOf(' ') + 1
     seq += Number.parseInt(line, RADIX)
     ms += Number.parseInt(line.slice(second), RADIX)
-    if (!isWanted(line)) continue
+    if (!isWanted(line, seq)) continue
     const [, , ...pieces] = line.split(' ')
-    texts.push({ seq, at: timestamp(ms), words: parted(pieces) })
+    texts.push({ seq, ms, words: parted(pieces) })
   }
   return texts
 }
 
 /** Texts as the lists of those that fit into a block: a text is in one, however long it is. */
-export function inBlocks(texts: readonly TextWords[]): TextWords[][] {
-  const blocks: TextWords[][] = []
+export function inBlocks(texts: readonly BlockText[]): BlockText[][] {
+  const blocks: BlockText[][] = []
   let room = 0
   for (const text of texts) {
     const size = sizeOf([text])
@@ -82,7 +98,7 @@ export function inBlocks(texts: readonly TextWords[]): TextWords[][] {
 }
 
 /** About what a block of them has before it is packed. */
-export function sizeOf(texts: readonly TextWords[]): number {
+export function sizeOf(texts: readonly BlockText[]): number {
   return texts.reduce((sum, { words }) => sum + LINE_BYTES + Buffer.byteLength(joined(words)), 0)
 }
 const LINE_BYTES = 8
@@ -133,9 +149,9 @@ function tracesOf({ words, prefix }: Pick<WordQuery, 'words' | 'prefix'>): strin
 /** Texts of a block that have all words, and one that begins with the prefix. */
 export function matching(words: Uint8Array, query: Pick<WordQuery, 'words' | 'prefix'>): TextWords[] {
   const traces = tracesOf(query)
-  return textsIn(words, (line) => traces.every((trace) => line.includes(trace))).filter((text) =>
-    hasAll(text.words, query)
-  )
+  return textsIn(words, (line) => traces.every((trace) => line.includes(trace)))
+    .filter((text) => hasAll(text.words, query))
+    .map(({ ms, ...text }) => ({ ...text, at: timestamp(ms) }))
 }
 
 function hasAll(words: readonly string[], { words: wanted, prefix }: Pick<WordQuery, 'words' | 'prefix'>): boolean {

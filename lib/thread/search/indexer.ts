@@ -6,8 +6,8 @@ import { isObject, type RunEvent, textOf, timestamp } from '../../base/types.ts'
 import type { Group, Op, OpName, Outcome, QueuedThread, Store, TextWords } from '../../store/store.ts'
 import { wordsOf } from './words.ts'
 
-/** Time from the end of a run to its texts, in ms: several that end together are written together. */
-const SOON_MS = 150
+/** Time from the end of a run to its texts, in ms: several that end meanwhile are written together, and those of one thread once. */
+const SOON_MS = 500
 /** Time between looks for what other processes have left, in ms. */
 const LOOK_MS = 10_000
 /** Time between two steps over old threads, in ms: others come first. */
@@ -34,8 +34,11 @@ export class SearchIndexer {
   readonly ops = CHANGING
   readonly #options: IndexerOptions
   readonly #poller: Poller
-  /** Threads that this process has changed. */
+  /** Threads that this process has changed, and when the first of them. */
   readonly #changed = new Set<string>()
+  #changedAt = 0
+  /** Those of them whose time has come. */
+  #due: string[] = []
   /** Where the walk over old threads is. */
   #after = ''
   #isStopped = false
@@ -63,23 +66,47 @@ export class SearchIndexer {
       if (outcomes[at]?.ok)
         for (const op of ops)
           if (op.name === 'run.settle' || op.name === 'state.update' || op.name === 'graph.update')
-            this.#changed.add(op.thread_id)
+            this.#note(op.thread_id)
     if (this.#changed.size > 0) this.#poller.wakeIn(SOON_MS)
+  }
+
+  #note(threadId: string): void {
+    if (this.#changed.size === 0) this.#changedAt = performance.now()
+    this.#changed.add(threadId)
   }
 
   /** What has just changed first, then some that wait. Answers in how many ms to go on. */
   async #step(): Promise<number | null> {
     const { search } = this.#options.store
     if (!search) return null
-    const mine = [...this.#changed].slice(0, THREADS)
-    // Before they are read: what changes from now on is to be read again.
-    for (const id of mine) this.#changed.delete(id)
+    const mine = this.#nextDue()
     const found = mine.length > 0 ? await search.queued(mine, THREADS) : await this.#waiting()
-    for (const thread of found) {
-      if (this.#isStopped) return null
-      await this.#index(thread)
+    await this.#indexAll(found)
+    if (found.length > 0 || mine.length > 0) return STEP_MS
+    return this.#changed.size > 0 ? SOON_MS : null
+  }
+
+  async #indexAll(threads: readonly QueuedThread[]): Promise<void> {
+    const last: Op[] = []
+    try {
+      for (const thread of threads) {
+        const op = await this.#index(thread)
+        if (op === null) return
+        last.push(op)
+      }
+    } finally {
+      // Together: a commit costs more than the texts of a thread. Refused: the thread is gone, and its place in the queue with it.
+      await Promise.all(last.map((op) => this.#options.write([op])))
     }
-    return found.length > 0 || mine.length > 0 ? STEP_MS : null
+  }
+
+  #nextDue(): string[] {
+    if (this.#due.length === 0 && performance.now() - this.#changedAt >= SOON_MS) {
+      this.#due = [...this.#changed]
+      // Before they are read: what changes from now on is to be read again.
+      this.#changed.clear()
+    }
+    return this.#due.splice(0, THREADS)
   }
 
   async #waiting(): Promise<QueuedThread[]> {
@@ -87,10 +114,11 @@ export class SearchIndexer {
     const found = await search!.queued({ after: this.#after }, THREADS)
     // One that could not be written is met again in the next round.
     this.#after = found.at(-1)?.thread_id ?? ''
-    return found
+    return found.filter(({ thread_id }) => !this.#changed.has(thread_id))
   }
 
-  async #index({ thread_id, title, seq, version }: QueuedThread): Promise<void> {
+  /** Writes all texts of a thread but the last ones. Returns the op that writes those; null: it is stopped. */
+  async #index({ thread_id, title, seq, version }: QueuedThread): Promise<Op | null> {
     const { events } = this.#options.store
     let texts: TextWords[] = title === null ? [] : [{ seq: 0, at: timestamp(), words: wordsOf(title) }]
     for (let after = seq; !this.#isStopped; ) {
@@ -101,13 +129,12 @@ export class SearchIndexer {
         texts.push({ seq: event.seq, at: event.created_at, words: wordsOf(text) })
         await nextTurn()
       }
-      const isLast = page.length < PAGE
-      // Refused: the thread is gone, and its place in the queue with it.
-      await this.#options.write([{ name: 'search.put', thread_id, texts, done: isLast ? version : null }])
-      if (isLast) return
+      if (page.length < PAGE) return { name: 'search.put', thread_id, texts, done: version }
+      await this.#options.write([{ name: 'search.put', thread_id, texts, done: null }])
       texts = []
       after = page.at(-1)!.seq
     }
+    return null
   }
 }
 
