@@ -1,7 +1,11 @@
 // How texts are cut into words, and what of a text is shown to who has looked for them.
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import * as fc from 'fast-check'
 import t from 'tap'
+import type { Op, Store } from '../../lib/store/store.ts'
+import { SearchIndexer } from '../../lib/thread/search/indexer.ts'
 import { queryOf, snippetOf, wordsOf } from '../../lib/thread/search/words.ts'
+import { until } from '../fixtures/until.ts'
 
 /** Whether a search finds a text, as a store does. */
 function finds(query: string, text: string): boolean {
@@ -115,3 +119,64 @@ t.test('any word of any text is found, and its snippet is made of the text', asy
     { numRuns: 300 }
   )
 })
+
+t.test(
+  'what changes while others are indexed is indexed once more, later, and what changes together is written together',
+  async (t) => {
+    const [BY_ID, BY_WALK] = [1, 2]
+    /** In the store's queue. */
+    const queued = new Set<string>()
+    const rows = (ids: readonly string[], version: number) =>
+      ids.filter((id) => queued.has(id)).map((thread_id) => ({ thread_id, title: null, seq: 0, version }))
+    const store = {
+      search: {
+        queued: async (which: readonly string[] | { readonly after: string }, limit: number) =>
+          'after' in which ? rows([...queued], BY_WALK).slice(0, limit) : rows(which, BY_ID)
+      },
+      events: { listMessages: async () => [] }
+      // No more of a store is asked.
+    } as unknown as Pick<Store, 'search' | 'events'>
+    const put: { readonly thread_id: string; readonly done: number | null }[] = []
+    let [inFlight, most] = [0, 0]
+    let changedAt = 0
+    const write = async (ops: readonly Op[]) => {
+      most = Math.max(most, ++inFlight)
+      await nextTurn()
+      inFlight--
+      for (const op of ops) if (op.name === 'search.put') put.push(op)
+      for (const op of ops) if (op.name === 'search.put') queued.delete(op.thread_id)
+      if (put.length === 1) {
+        change(['t0'])
+        changedAt = performance.now()
+      }
+      return []
+    }
+    const indexer = new SearchIndexer({ store, write, log: { warn: (fields, text) => t.fail(text, fields) } })
+    const change = (ids: readonly string[]) => {
+      for (const id of ids) queued.add(id)
+      // Its thread is all that the indexer reads of the op.
+      const ops = ids.map((thread_id) => ({ name: 'run.settle', thread_id }) as unknown as Op)
+      indexer.written([{ ops }], [{ ok: true, results: [] }])
+    }
+    indexer.start()
+    t.teardown(() => indexer.stop())
+    const ids = Array.from({ length: 12 }, (_, n) => `t${n}`)
+    for (let times = 0; times < 5; times++) change(ids)
+    await until(() => put.filter(({ thread_id }) => thread_id === 't0').length === 2, 't0 is indexed once more')
+    t.same(
+      put
+        .slice(0, -1)
+        .map(({ thread_id }) => thread_id)
+        .sort(),
+      [...ids].sort(),
+      'each once'
+    )
+    t.same(
+      put.map(({ done }) => done),
+      put.map(() => BY_ID),
+      'none by the walk over what others have left'
+    )
+    t.equal(most, ids.length)
+    t.ok(performance.now() - changedAt > 400, 'it waits for others that change')
+  }
+)
