@@ -6,8 +6,9 @@ import { classes, html, Icon } from './html.ts'
 import { type Lane, Lanes } from './lanes.ts'
 import { Markdown } from './markdown.ts'
 import { framesOf } from './recording.ts'
-import { plainText, type Run } from './records.ts'
+import { partsOf, type Run } from './records.ts'
 import { eventsOf, type RunEvent } from './steps.ts'
+import { Picture, Result } from './tool-calls.ts'
 import { t } from './words.ts'
 
 const isBelow = (path: string, outer: string): boolean => path.startsWith(`${outer}|`)
@@ -48,7 +49,7 @@ export function Said({ messages }: { readonly messages: readonly TranscriptMessa
     .map(
       ({ id, type, content, calls, reasoning, raw }) => html`<div key=${id} class="said">
         ${reasoning && html`<details><summary>Thoughts</summary><p dir="auto">${reasoning}</p></details>`}
-        ${type === 'tool' ? html`<h4 dir="auto">${String(raw.name ?? t('Result'))}</h4><pre tabindex="0">${plainText(content)}</pre>` : html`<${Markdown} text=${plainText(content)} />`}
+        ${type === 'tool' ? html`<h4 dir="auto">${String(raw.name ?? t('Result'))}</h4><${Result} content=${content} />` : partsOf(content).map((part, i) => ('text' in part ? html`<${Markdown} key=${i} text=${part.text} />` : html`<${Picture} key=${i} url=${part.image} />`))}
         ${calls.map((call, i) => html`<p key=${call.id ?? i} class="called"><${Icon} name="tool" /> <code>${call.name} ${call.args.slice(0, 400)}</code></p>`)}
       </div>`
     )

@@ -1,7 +1,7 @@
 // One message: text, reasoning and tool calls, and its actions.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import type { ToolCallPart, TranscriptMessage } from '../client/colloquy.ts'
+import type { TranscriptMessage } from '../client/colloquy.ts'
 import { sayGrowing } from './announce.ts'
 import { textOf } from './api.ts'
 import type { Conversation } from './conversation.ts'
@@ -10,23 +10,12 @@ import { classes, focusComposer, html, Icon, Thumb } from './html.ts'
 import type { Lane } from './lanes.ts'
 import { Later } from './later.ts'
 import { copyText } from './clipboard.ts'
-import {
-  argsOf,
-  cutOf,
-  extrasOf,
-  filesOf,
-  isInline,
-  lookOf,
-  partsOf,
-  plainText,
-  pretty,
-  type Run,
-  short
-} from './records.ts'
+import { cutOf, extrasOf, filesOf, isFailed, lookOf, partsOf, plainText, type Run } from './records.ts'
 import { threadLink } from './router.ts'
 import { Sources, sourcesOf } from './sources.ts'
 import { bytes, clock, count, duration } from './time.ts'
 import { notify } from './toast.ts'
+import { Call, Picture, Result } from './tool-calls.ts'
 import { memo } from './memo.ts'
 import { t } from './words.ts'
 
@@ -190,7 +179,8 @@ function Ai({ message, conversation, results, isLast, isRunning, lanes }: Messag
   const mark = conversation.away.mark.value
   const left = mark?.id === id ? mark : null
   const run = isLast ? conversation.runs.value.find(({ run_id }) => run_id === runId) : undefined
-  const isNewest = conversation.messages.value.at(-1) === message
+  // Behind it there may be what its tools have answered.
+  const isNewest = conversation.messages.value.findLast(({ type }) => type !== 'tool') === message
   const isOwn = runId !== null && !conversation.isReadOnly
   const runPath = isOwn ? `/api/threads/${conversation.threadId}/runs/${runId}` : null
   const hasLanes = conversation.lanes.list.value.some(({ callerId }) => isOfRun(conversation, callerId, runId))
@@ -199,6 +189,7 @@ function Ai({ message, conversation, results, isLast, isRunning, lanes }: Messag
     return conversation.outbox.continueFrom(id).catch(failed)
   }
   const cut = isPartial || isRunning || waits ? null : cutOf(message, run)
+  const isStopped = cut !== null || (!isRunning && run !== undefined && isFailed(run))
   return html`<article class=${classes('message ai', isPartial && 'live')} data-message=${message.id} aria-label="Answer" aria-busy=${isPartial} ref=${box}>
     ${
       reasoning &&
@@ -209,7 +200,7 @@ function Ai({ message, conversation, results, isLast, isRunning, lanes }: Messag
     }
     ${partsOf(message.content).map((part, i) => ('text' in part ? html`<${Later} key=${i} load=${markdown} props=${{ text: part.text, threadId: conversation.threadId, left: i === 0 ? left : null }} />` : html`<${Picture} key=${i} url=${part.image} />`))}
     ${sources.length > 0 && html`<${Sources} sources=${sources} />`}
-    ${calls.map((call, i) => html`<${Call} key=${call.id ?? i} ...${{ call, result: results[i], isRunning, isAsked: waits, runPath }} />`)}
+    ${calls.map((call, i) => html`<${Call} key=${call.id ?? i} ...${{ call, result: results[i], isRunning, isAsked: waits, isStopped, runPath }} />`)}
     ${lanes.length > 0 && html`<${Later} load=${laneList} props=${{ lanes, isRunning }} />`}
     ${isLast && !isRunning && isOwn && run && run.subagent_tokens > 0 && !hasLanes && html`<${SubAgents} key=${run.run_id} run=${run} />`}
     ${
@@ -243,13 +234,6 @@ function isOfRun(conversation: Conversation, messageId: string | null, runId: st
   return message !== undefined && conversation.shown.runOf(message) === runId
 }
 
-/** Loading an image from elsewhere would reveal the reader to its server, so it is only a link. */
-function Picture({ url, alt = t('Image in the answer') }: { readonly url: string; readonly alt?: string }) {
-  if (isInline(url)) return html`<img class="picture" src=${url} alt=${alt} />`
-  if (!/^https?:/.test(url)) return html`<p class="hint">An image that cannot be shown.</p>`
-  return html`<p><a href=${url} target="_blank" rel="noopener noreferrer"><${Icon} name="open" /> Image: ${url} <small>${new URL(url).host}</small></a></p>`
-}
-
 /** Loaded with the first answer: a page on which nothing is said yet takes keys without a third of its weight. */
 export const markdown = () => import('./markdown.ts')
 const laneList = () => import('./lane-list.ts').then(({ LaneList }) => ({ View: LaneList }))
@@ -263,62 +247,6 @@ function SubAgents({ run }: { readonly run: Run }) {
     <summary><${Icon} name="user" /> Sub-agents <small>${count(run.subagent_tokens)} tokens</small></summary>
     <div class="inside">${isOpen.value && html`<${Later} load=${laneView} props=${{ run }} />`}</div>
   </details>`
-}
-
-interface CallProps {
-  readonly call: ToolCallPart
-  readonly result: TranscriptMessage | undefined
-  readonly isRunning: boolean
-  /** The thread waits for an answer, and shows what is asked. */
-  readonly isAsked: boolean
-  /** Its run in the API; null: its steps are not this reader's to see. */
-  readonly runPath: string | null
-}
-
-/** What a step took, once its fold is open. */
-function useNote(path: string | null, callId: string | null): { note: string; onToggle: (event: Event) => void } {
-  const note = useSignal('')
-  const onToggle = (event: Event) => {
-    if (!(event.currentTarget as HTMLDetailsElement).open || path === null || callId === null) return
-    void import('./steps.ts')
-      .then(({ callNote }) => callNote(path, callId))
-      .then((text) => (note.value = text))
-      .catch(() => {})
-  }
-  return { note: note.value, onToggle }
-}
-
-function Call({ call, result, isRunning, isAsked, runPath }: CallProps) {
-  const { note, onToggle } = useNote(result ? runPath : null, call.id)
-  if (call.name === 'ask_user' && result && result.raw.status !== 'error')
-    return html`<${Answered} ...${{ call, result, isAsked }} />`
-  const hasFailed = result?.raw.status === 'error'
-  const mark = result ? (hasFailed ? 'failed' : 'done') : isRunning ? 'running' : 'open'
-  return html`<details class=${classes('fold call', mark)} onToggle=${onToggle}>
-    <summary>
-      <${Icon} name="tool" />
-      <span class=${mark === 'running' ? 'shimmer' : ''}>${call.name}</span>
-      <small>${mark === 'failed' ? t('failed') : mark === 'done' ? short(call.args) : mark === 'running' ? t('working…') : t('waits')}</small>
-    </summary>
-    <div class="inside">
-      <h4>Arguments</h4>
-      <pre tabindex="0">${pretty(call.args)}</pre>
-      ${result && html`<h4>${hasFailed ? t('Error') : t('Result')}</h4><pre tabindex="0">${plainText(result.content)}</pre>`}
-      ${note && html`<p class="hint took">${note}</p>`}
-    </div>
-  </details>`
-}
-
-type AnsweredProps = Pick<CallProps, 'call' | 'isAsked'> & { readonly result: TranscriptMessage }
-
-/** A question of the agent, and what its user has chosen. */
-function Answered({ call, result, isAsked }: AnsweredProps) {
-  const { question } = argsOf(call.args)
-  const words = plainText(result.content)
-  // While it is open, the question stands there as its result.
-  const isOpen = words.startsWith(String(question))
-  if (isOpen && isAsked) return null
-  return html`<div class="answered"><span dir="auto">${String(question ?? call.name)}</span>${!isOpen && html`<b dir="auto">${words}</b>`}</div>`
 }
 
 interface ActionsProps {
@@ -394,6 +322,6 @@ function Copy({ text }: { readonly text: string }) {
 function Aside({ message }: MessageProps) {
   return html`<details class="fold aside">
     <summary><${Icon} name="file" /> ${message.type === 'tool' ? String(message.raw.name ?? 'tool') : message.type}</summary>
-    <div class="inside"><pre tabindex="0">${plainText(message.content)}</pre></div>
+    <div class="inside"><${Result} content=${message.content} /></div>
   </details>`
 }

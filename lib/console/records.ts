@@ -94,13 +94,14 @@ export function partsOf(content: TranscriptMessage['content']): readonly Part[] 
   return parts
 }
 
-/** The URL of an image block, in the form of chat completions or of LangChain; null: another block. */
+/** The URL of an image block, in the form of chat completions, of LangChain or of MCP; null: another block. */
 function imageIn(block: unknown): string | null {
-  const { type, image_url, url, data, mime_type } = (block ?? {}) as Record<string, unknown>
+  const { type, image_url, url, data, base64, mime_type, mimeType } = (block ?? {}) as Record<string, unknown>
   if (type !== 'image_url' && type !== 'image') return null
   const given = typeof image_url === 'object' ? (image_url as { url?: unknown } | null)?.url : (image_url ?? url)
   if (typeof given === 'string') return given
-  return typeof data === 'string' ? `data:${String(mime_type ?? 'image/png')};base64,${data}` : null
+  const bytes = data ?? base64
+  return typeof bytes === 'string' ? `data:${String(mime_type ?? mimeType ?? 'image/png')};base64,${bytes}` : null
 }
 
 /** What a message has beside its words: a file of the thread, or a block of the content, as other clients send images. */

@@ -1,7 +1,7 @@
 // Conversations as files: one is written as Markdown or JSON, and those of our own JSON are read again.
 import { call } from './api.ts'
 import { saveText } from './files.ts'
-import { type Checkpoint, messagesIn, plainText } from './records.ts'
+import { type Checkpoint, messagesIn, partsOf } from './records.ts'
 import { refresh, type Thread, titleOf } from './threads.ts'
 import type { TranscriptMessage } from '../client/colloquy.ts'
 import { t } from './words.ts'
@@ -38,9 +38,10 @@ const NAMES: Readonly<Record<string, string>> = { human: 'You', ai: 'Answer', sy
 function markdownOf({ title, created_at, messages }: Saved): string {
   const parts = messages.flatMap((message) => {
     // Of LangGraph's form, as the server sends it.
-    const text = plainText((message.content ?? '') as TranscriptMessage['content']).trim()
+    const content = (message.content ?? '') as TranscriptMessage['content']
     const calls = Array.isArray(message.tool_calls) ? message.tool_calls : []
-    if (message.type === 'tool') return [`> Result of ${String(message.name ?? 'a tool')}`, fenced(text)]
+    if (message.type === 'tool') return [`> Result of ${String(message.name ?? 'a tool')}`, ...resultIn(content)]
+    const text = partsIn(content, String).join('\n\n').trim()
     const called = calls.map(
       (one: { name?: unknown; args?: unknown }) =>
         `> Calls ${String(one.name)}\n\n${fenced(JSON.stringify(one.args, null, 2), 'json')}`
@@ -50,6 +51,18 @@ function markdownOf({ title, created_at, messages }: Saved): string {
   })
   return `${[`# ${title}`, created_at, ...parts].join('\n\n')}\n`
 }
+
+/** Texts, each written by `write`, and images. */
+function partsIn(content: TranscriptMessage['content'], write: (text: string) => string): string[] {
+  return partsOf(content).map((part) => ('text' in part ? write(part.text) : imageOf(part.image)))
+}
+
+/** What a tool has answered: each of its texts in a fence. */
+const resultIn = (content: TranscriptMessage['content']): string[] =>
+  (typeof content === 'string' ? [content] : content).flatMap((block) => partsIn([block], fenced))
+
+/** In brackets an address may have whatever it has, but their like. */
+const imageOf = (url: string): string => `![Image](<${url.replace(/[<>\s]/g, encodeURIComponent)}>)`
 
 /** A fence that is longer than those within. */
 function fenced(text: string, language = ''): string {

@@ -1,7 +1,7 @@
 // An answer fit to read: diagrams, code, formulas, footnotes, sources, files and their versions, in Chromium.
 import { join } from 'node:path'
 import type { Json } from '../../lib/base/types.ts'
-import { ScriptedAgent } from '../fixtures/agent.ts'
+import { aCall, aResult, ScriptedAgent } from '../fixtures/agent.ts'
 import { isAccessible } from '../fixtures/axe.ts'
 import { account, browserTest, threadSaying, visit, words, visitSite } from '../fixtures/browser.ts'
 import { startChild } from '../fixtures/child.ts'
@@ -276,3 +276,51 @@ browserTest(
     await isAccessible(t, visitor, 'a diagram')
   }
 )
+
+browserTest('what a tool answers is shown text by text, with its images, live as after a reload', async (t) => {
+  const agent = new ScriptedAgent()
+  const { visitor, page } = await visitSite(t, { agent })
+  await visitor.open()
+  await visitor.say('Look there')
+  await until(() => agent.started.length === 1, 'the run')
+  const stage = await agent.stage({ run_id: agent.started[0]! })
+  const call = aCall('c1')
+  const data = 'QUJD'.repeat(1000)
+  const content: Json[] = [
+    { type: 'text', text: 'first' },
+    { type: 'image_url', image_url: { url: `data:image/png;base64,${PNG}` } },
+    { type: 'text', text: 'second' },
+    { type: 'image', mimeType: 'image/png', data: PNG },
+    { type: 'image', mime_type: 'image/png', base64: PNG },
+    { type: 'file', file: { filename: 'plan.pdf', file_data: `data:application/pdf;base64,${data}` } },
+    { type: 'image_url', image_url: { url: 'https://images.example/1.png' } },
+    { type: 'image_url', image_url: { url: 'https://' } }
+  ]
+  stage.callPiece({ index: 0, id: 'c1', name: call.name, args: '{}' }, 'm1')
+  stage.reply('', { id: 'm1', tool_calls: [call] })
+  stage.sink.record({ type: 'tool_start', call })
+  stage.sink.record({ type: 'tool_end', call, message: { ...aResult(call, ''), content } })
+  stage.sink.record({ type: 'step', node: 'tools' })
+  const isSeen = async (when: string) => {
+    const fold = page.locator('.call.done')
+    await fold.locator('summary').click()
+    await fold.locator('img.picture').nth(2).waitFor()
+    const widths = `Promise.all([...document.querySelectorAll('.call img.picture')].map((image) =>
+      image.decode().then(() => image.naturalWidth)))`
+    t.same(await page.evaluate(widths), [1, 1, 1], when)
+    const texts = await fold.locator('pre').allInnerTexts()
+    t.same(texts.slice(1, 3), ['first', 'second'], when)
+    t.match(texts[3], 'plan.pdf', when)
+    t.notOk(texts.join().includes(data), `no wall of data, ${when}`)
+    await fold.getByRole('link', { name: 'images.example' }).waitFor()
+    await fold.getByText('An image that cannot be shown.').waitFor()
+  }
+  await isSeen('live')
+  await isAccessible(t, visitor, 'a result with images')
+  stage.reply('Seen.')
+  stage.finish()
+  await visitor.answered()
+  await page.reload()
+  await visitor.answered()
+  await isSeen('after a reload')
+})

@@ -4,8 +4,22 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { account, browserTest, visit } from '../fixtures/browser.ts'
+import type { Json } from '../../lib/base/types.ts'
+import { account, browserTest, threadSaying, type Visitor, visit } from '../fixtures/browser.ts'
 import { asked, at, homeOf, openSite, until } from '../fixtures/gateway.ts'
+
+/** The file of the first conversation in the list. */
+async function exported({ page }: Visitor, form: string): Promise<{ name: string; text: string }> {
+  await page
+    .getByRole('button', { name: /^Actions for/ })
+    .first()
+    .press('Enter')
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('menuitem', { name: `Export as ${form}` }).press('Enter')
+  ])
+  return { name: download.suggestedFilename(), text: readFileSync(await download.path(), 'utf8') }
+}
 
 browserTest('a conversation is exported as Markdown and as JSON, and the JSON is imported again', async (t) => {
   const site = await openSite(t)
@@ -15,21 +29,10 @@ browserTest('a conversation is exported as Markdown and as JSON, and the JSON is
   const visitor = await visit(t, site.url, { person })
   const { page } = visitor
   await visitor.open()
-  const exported = async (form: string) => {
-    await page
-      .getByRole('button', { name: /^Actions for/ })
-      .first()
-      .press('Enter')
-    const [download] = await Promise.all([
-      page.waitForEvent('download'),
-      page.getByRole('menuitem', { name: `Export as ${form}` }).press('Enter')
-    ])
-    return { name: download.suggestedFilename(), text: readFileSync(await download.path(), 'utf8') }
-  }
-  const markdown = await exported('Markdown')
+  const markdown = await exported(visitor, 'Markdown')
   t.match(markdown.name, /\.md$/)
   t.match(markdown.text, /^# .*\n[\s\S]*## You\n\nSay ```code```[\s\S]*## Answer\n\nw0000 w0001 w0002\n/)
-  const json = await exported('JSON')
+  const json = await exported(visitor, 'JSON')
   t.match(JSON.parse(json.text), {
     kind: 'colloquy/conversation',
     version: 1,
@@ -175,4 +178,25 @@ browserTest('conversations that other pages have exported are imported', async (
   t.match(await visitor.lastAnswer(), 'Black.')
   for (const title of ['From ChatGPT', 'From Open WebUI', 'From LibreChat'])
     await page.locator('.thread').filter({ hasText: title }).waitFor()
+})
+
+browserTest('a conversation is exported with its images', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const image = (name: string): Json => ({ type: 'image_url', image_url: { url: `https://images.example/${name}` } })
+  const shown = (name: string) => `![Image](<https://images.example/${name}>)`
+  const seen: Json = [{ type: 'text', text: 'one' }, image('2'), { type: 'text', text: 'three' }]
+  await threadSaying(
+    person,
+    [{ type: 'text', text: 'Look.' }, image('4')],
+    [
+      { type: 'ai', id: 'c', content: '', tool_calls: [{ id: 't', name: 'look', args: {} }] },
+      { type: 'tool', id: 'r', tool_call_id: 't', name: 'look', content: seen }
+    ]
+  )
+  const visitor = await visit(t, site.url, { person })
+  await visitor.open()
+  const text = await exported(visitor, 'Markdown')
+  t.match(text.text, `> Result of look\n\n\`\`\`\none\n\`\`\`\n\n${shown('2')}\n\n\`\`\`\nthree\n\`\`\`\n`)
+  t.match(text.text, `## Answer\n\nLook.\n\n${shown('4')}\n`)
 })
