@@ -1,6 +1,6 @@
 // The conversation view: messages, progress of the run, and the composer.
 import { signal, useSignal } from '@preact/signals'
-import { useEffect, useMemo, useRef, useState, useLayoutEffect } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { TranscriptMessage } from '../client/colloquy.ts'
 import { call } from './api.ts'
 import { choice } from './choice.ts'
@@ -17,11 +17,11 @@ import { decisionsIn } from './decisions.ts'
 import { type Chosen, plainText, stopOf } from './records.ts'
 import { QueueList } from './queue.ts'
 import { go, place } from './router.ts'
+import { Group, useEnd, useWanted } from './scroll.ts'
 import { me } from './session.ts'
 import { count, duration } from './time.ts'
 import { notifyFailure } from './toast.ts'
 import { Uploads } from './uploads.ts'
-import type { ComponentChildren, RefObject } from 'preact'
 import { t, serverWords } from './words.ts'
 
 const GROUP = 20
@@ -98,6 +98,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
   const isEmpty = !isReadOnly && messages.length === 0 && !isRunning && state !== 'loading' && state !== 'broken'
   const lastAi = messages.at(-1)
   const [newestRun] = conversation.runs.value
+  const stopped = newestRun ? stopOf(newestRun) : null
   const waitsForWords = isRunning && !(lastAi?.type === 'ai' && lastAi.isPartial)
   return html`<main
       class=${classes('chat', isEmpty && 'empty', openFile.value && 'beside')}
@@ -129,7 +130,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
                 )} />`
           )}
           ${waitsForWords && html`<div class="waiting" role="status"><i></i><i></i><i></i><span>${conversation.progress.value ?? ''}</span></div>`}
-          ${lastAi?.type === 'human' && !isRunning && newestRun && stopOf(newestRun) && html`<p class="cut"><span>${stopOf(newestRun)}</span></p>`}
+          ${lastAi?.type === 'human' && !isRunning && stopped && html`<p class="cut"><span>${stopped}</span> <${AskAgain} conversation=${conversation} /></p>`}
           ${isRunning && html`<${Silence} conversation=${conversation} />`}
           ${conversation.failure.value && !isRunning && html`<${Failed} conversation=${conversation} />`}
           ${
@@ -168,7 +169,7 @@ export function Chat({ conversation, onSent }: ChatProps) {
       ${isAway && html`<button class="to-end" aria-label="To the newest message" onClick=${toEnd}><${Icon} name="fold" /></button>`}
       <div class="dock">
         <${Connecting} conversation=${conversation} />
-        ${isRunning && html`<${Later} load=${plan} props=${{ messages, values: conversation.shown.values }} />`}
+        ${(isRunning || conversation.questions.value.length > 0) && html`<${Later} load=${plan} props=${{ messages, values: conversation.shown.values }} />`}
         ${
           !isReadOnly &&
           html`<${QueueList} queue=${conversation.queue} outbox=${conversation.outbox} isLost=${conversation.connection.now.value.failures > 0} onInterrupt=${() => void conversation.stop()} />
@@ -204,26 +205,38 @@ const SILENCE_S = 8
 function Silence({ conversation }: { readonly conversation: Conversation }) {
   const messages = conversation.messages.value
   const progress = conversation.progress.value
+  const lanes = conversation.lanes.list.value
   const [seconds, setSeconds] = useState(0)
   useEffect(() => {
     setSeconds(0)
     const timer = setInterval(() => setSeconds((count) => count + 1), 1000)
     return () => clearInterval(timer)
-  }, [messages, progress])
+  }, [messages, progress, lanes])
   if (seconds < SILENCE_S) return null
   const tool = rowsOf(messages).at(-1)
   const open = tool?.message.calls.find((_, i) => !tool.results[i])
   return html`<p class="hint">Waiting for ${open ? open.name : t('the agent')}: nothing for ${seconds} s.</p>`
 }
 
-function Failed({ conversation }: { readonly conversation: Conversation }) {
+/** An answer without a word or a call. */
+const isEmpty = ({ type, content, calls }: TranscriptMessage): boolean =>
+  type === 'ai' && plainText(content) === '' && calls.length === 0
+
+/** Sends once more what the newest run was asked; nothing where that is not shown. */
+function AskAgain({ conversation }: { readonly conversation: Conversation }) {
   const runId = conversation.runs.value[0]?.run_id
+  if (conversation.isReadOnly || !runId || !conversation.shown.asked(runId)) return null
   const again = () => {
     focusComposer()
-    conversation.outbox.retry(runId!).catch(notifyFailure)
+    conversation.outbox.retry(runId).catch(notifyFailure)
   }
+  return html`<button class="link" onClick=${again}>Ask again</button>`
+}
+
+function Failed({ conversation }: { readonly conversation: Conversation }) {
+  const runId = conversation.runs.value[0]?.run_id
   const last = conversation.messages.value.at(-1)
-  const hasHalf = last?.type === 'ai' && conversation.shown.runOf(last) === runId && plainText(last.content) !== ''
+  const hasHalf = last && last.type !== 'human' && conversation.shown.runOf(last) === runId && !isEmpty(last)
   const goOn = () => {
     focusComposer()
     conversation.outbox.continueFrom(runId!).catch(notifyFailure)
@@ -232,7 +245,7 @@ function Failed({ conversation }: { readonly conversation: Conversation }) {
     <span role="alert"><b>The run failed.</b> ${serverWords(conversation.failure.value ?? '')}</span>
     <${Wait} failure=${conversation.failure.value!} since=${conversation.runs.value[0]?.updated_at} />
     ${!conversation.isReadOnly && runId && hasHalf && html`<button class="link" onClick=${goOn}>Continue</button>`}
-    ${!conversation.isReadOnly && runId && conversation.shown.asked(runId) && html`<button class="link" onClick=${again}>Ask again</button>`}
+    <${AskAgain} conversation=${conversation} />
   </div>`
 }
 
@@ -293,107 +306,4 @@ function Welcome({ onAsk }: { readonly onAsk: (text: string) => void }) {
     <p class="lead">What would you like to talk about?</p>
     <div class="starters">${(starters.value ?? []).map((text) => html`<button class="plain" key=${text} onClick=${() => onAsk(text)}>${text}</button>`)}</div>
   </div>`
-}
-
-// ---------------------------------------------------------------------------------------------------------- scrolling
-
-const MARGIN_PX = 1200
-/** Estimated height per message of a group not rendered yet. */
-const GUESS_PX = 140
-const NEAR_END_PX = 80
-
-interface GroupProps {
-  readonly size: number
-  readonly isDrawn: boolean
-  readonly render: () => ComponentChildren
-}
-
-/** `isDrawn`: render at once, because it is at the end of the conversation. */
-function Group({ size, isDrawn, render }: GroupProps) {
-  const box = useRef<HTMLDivElement>(null)
-  const [isNear, setNear] = useState(isDrawn)
-  const height = useRef(size * GUESS_PX)
-  useEffect(() => {
-    const root = box.current!.closest('.scroller')
-    const watcher = new IntersectionObserver(
-      ([entry]) => {
-        if (!entry) return
-        if (!entry.isIntersecting && entry.boundingClientRect.height > 0)
-          height.current = entry.boundingClientRect.height
-        setNear(entry.isIntersecting)
-      },
-      { root, rootMargin: `${MARGIN_PX}px 0px` }
-    )
-    watcher.observe(box.current!)
-    return () => watcher.disconnect()
-  }, [])
-  const shown = isNear || isDrawn
-  useLayoutEffect(() => {
-    box.current!.style.height = shown ? '' : `${height.current}px`
-  }, [shown])
-  return html`<div class="group" ref=${box}>${shown ? render() : null}</div>`
-}
-
-/** Heights settle when what is near has been drawn, in ms. */
-const SETTLED_MS = 300
-
-/** Shows the message that an address names, once its conversation is there. */
-function useWanted(messageId: string | null, isThere: boolean, toEnd: () => void): void {
-  useEffect(() => {
-    if (messageId === null || !isThere) return
-    const show = () => {
-      const message = document.querySelector(`[data-message="${CSS.escape(messageId)}"]`)
-      // Of a branch that is not shown, or of what was taken back.
-      if (!message) return toEnd()
-      message.scrollIntoView({ block: 'center' })
-      message.classList.add('wanted')
-    }
-    const frame = requestAnimationFrame(show)
-    const timer = setTimeout(show, SETTLED_MS)
-    return () => {
-      cancelAnimationFrame(frame)
-      clearTimeout(timer)
-    }
-  }, [messageId, isThere])
-}
-
-/** Follows the end while the reader is there. @returns whether the end is out of view, and a function to scroll there */
-function useEnd(
-  box: RefObject<HTMLElement | null>,
-  changed: unknown,
-  wantedId: string | null
-): { isAway: boolean; toEnd: () => void } {
-  const isAtEnd = useRef(true)
-  // Who is led to a message is not at the end.
-  useLayoutEffect(() => {
-    if (wantedId !== null) isAtEnd.current = false
-  }, [wantedId])
-  const [isAway, setAway] = useState(false)
-  const toEnd = () => {
-    const { current } = box
-    if (current) current.scrollTop = current.scrollHeight
-  }
-  useEffect(() => {
-    const root = box.current!
-    let lastTop = 0
-    const onScroll = () => {
-      const { scrollTop, scrollHeight, clientHeight } = root
-      const isNear = scrollHeight - scrollTop - clientHeight < NEAR_END_PX
-      // Growing content moves the end away without scrolling.
-      if (isNear || scrollTop < lastTop) isAtEnd.current = isNear
-      lastTop = scrollTop
-      setAway(!isAtEnd.current)
-    }
-    const sizes = new ResizeObserver(() => isAtEnd.current && toEnd())
-    root.addEventListener('scroll', onScroll, { passive: true })
-    if (root.firstElementChild) sizes.observe(root.firstElementChild)
-    return () => {
-      root.removeEventListener('scroll', onScroll)
-      sizes.disconnect()
-    }
-  }, [])
-  useLayoutEffect(() => {
-    if (isAtEnd.current) toEnd()
-  }, [changed])
-  return { isAway, toEnd }
 }

@@ -47,9 +47,17 @@ export class ShownMessages {
 
   /** Finds the runs of messages whose state does not name them: a graph's state is its own. */
   async findOrigins({ values }: Checkpoint): Promise<void> {
-    if (messagesIn(values).every(({ id, run_id }) => run_id || this.#runOf.has(String(id)))) return
+    const messages = messagesIn(values)
+    if (messages.every(({ id, run_id }) => run_id || this.#runOf.has(String(id)))) return
     const rows = await call<Origin[]>('GET', `${this.#path}/messages?limit=${ORIGINS_MAX}`).catch(() => [])
     for (const { run_id, content } of rows) if (content?.id) this.#runOf.set(content.id, run_id)
+    // Of one that was stopped before its first word there is no record.
+    let before: string | undefined
+    for (const { id, run_id, type } of messages) {
+      const known = typeof run_id === 'string' ? run_id : this.#runOf.get(String(id))
+      if (known === undefined && before !== undefined && type !== 'human') this.#runOf.set(String(id), before)
+      else before = known
+    }
   }
 
   /** Runs of the messages of a state. */

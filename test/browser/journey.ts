@@ -195,9 +195,14 @@ browserTest('a plan is a strip: what is under way, how much is done, and all of 
   t.same(await strip.locator('li').allInnerTexts(), ['Read', 'Write', 'Sleep'])
   await plan('two', 'completed', 'completed', 'completed')
   await strip.getByText('All done').waitFor()
-  stage.reply('Done.')
+  // It stays while the agent waits for its user.
+  stage.sink.record({ type: 'interrupt', interrupt: { id: 'q', value: { question: 'Good?', options: ['Yes'] } } })
+  stage.sink.record({ type: 'step', node: 'agent' })
   stage.finish()
-  await visitor.answered()
+  await page.locator('.question').waitFor()
+  await strip.getByText('All done').waitFor()
+  await page.reload()
+  await strip.getByText('All done').waitFor()
 })
 
 browserTest('a table is readable and aligned, and is scrolled inside where there is no room', async (t) => {

@@ -1,5 +1,6 @@
 // Sub-agents in the conversation: each in a lane with its own words, also of who comes later and when all is over.
-import { browserTest, visit } from '../fixtures/browser.ts'
+import { aCall, ScriptedAgent } from '../fixtures/agent.ts'
+import { browserTest, visit, visitSite } from '../fixtures/browser.ts'
 import { graphSite } from '../fixtures/graphs.ts'
 import { textIn, until } from '../fixtures/gateway.ts'
 
@@ -53,3 +54,28 @@ browserTest(
     t.match(await page.locator('.replayed .lanes .markdown').first().innerText(), /page0 .* page79$/)
   }
 )
+
+browserTest('an agent whose sub-agent speaks is not silent', async (t) => {
+  const agent = new ScriptedAgent()
+  const { visitor, page } = await visitSite(t, { agent, config: { streams: { heartbeat_ms: 60_000 } } })
+  await page.clock.install()
+  await visitor.open()
+  await visitor.say('Study the books')
+  await until(() => agent.started.length === 1, 'the run')
+  const stage = await agent.stage({ run_id: agent.started[0]! })
+  const call = aCall('c1', 'task', { agent: 'scholar' })
+  stage.callPiece({ index: 0, id: 'c1', name: call.name, args: JSON.stringify(call.args) }, 'm1')
+  stage.reply('', { id: 'm1', tool_calls: [call] })
+  const speaks = async (content: string) => {
+    const json = JSON.stringify([{ type: 'AIMessageChunk', id: 'lane', content }, { langgraph_node: 'scholar' }])
+    stage.sink.emit({ type: 'frame', mode: 'messages', event: 'messages|tools:1', json })
+    await page.locator('.lanes').getByText(content.trim()).waitFor()
+  }
+  for (const word of ['page0 ', 'page1 ', 'page2 ', 'page3 ']) {
+    await speaks(word)
+    await page.clock.runFor(5000)
+    t.equal(await page.getByText(/nothing for/).count(), 0, `while it says ${word}`)
+  }
+  await page.clock.runFor(5000)
+  await page.getByText('Waiting for task: nothing for').waitFor()
+})
