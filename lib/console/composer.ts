@@ -76,7 +76,9 @@ export function Composer({ conversation, uploads, onSent }: ComposerProps) {
     let unloaded: readonly File[] = []
     try {
       // Until then the text stays, and stays a draft.
-      if (!(await conversation.canSend()) || uploads.isBusy) return
+      if (!(await conversation.isLoaded()) || uploads.isBusy) return
+      // One is at work that this page did not know of.
+      if (conversation.active.value !== null) return await sendBeside(isForNow)
       done = uploads.done
       unloaded = uploads.unloaded
       setText('')

@@ -329,9 +329,9 @@ export class Conversation {
   /**
    * Waits until what was said is there, which a message follows, or cannot be loaded.
    *
-   * @returns false if no message can be sent now: the conversation was left, or a run is active
+   * @returns false if no message can be sent now: the conversation was left, or another message waits for the same
    */
-  async canSend(): Promise<boolean> {
+  async isLoaded(): Promise<boolean> {
     if (this.isWaiting.value) return false
     this.isWaiting.value = true
     try {
@@ -340,7 +340,7 @@ export class Conversation {
     } finally {
       this.isWaiting.value = false
     }
-    return !this.#isClosed && this.active.value === null
+    return !this.#isClosed
   }
 
   /** A start as it is sent, by whomever: under its key another body would be refused. */

@@ -1,8 +1,9 @@
 // What a user sends to a conversation: messages, edits and answers. The start of a run is kept until the gateway has answered, also
 // across a reload; its idempotency key prevents a second run. Where nothing can be sent, messages wait (unsent.ts).
 import { type ReadonlySignal, type Signal, signal } from '@preact/signals'
+import { textOf } from './api.ts'
 import { type Choice, membersOf } from './choice.ts'
-import { isFinal, type TranscriptMessage } from '../client/colloquy.ts'
+import { ApiError, isFinal, type TranscriptMessage } from '../client/colloquy.ts'
 import type { Branches } from './branches.ts'
 import { readKept, writeKept } from './device.ts'
 import type { Given, Queue } from './queue.ts'
@@ -100,7 +101,13 @@ export class Outbox {
     const { value: state } = this.#target.state
     if (unloaded.length > 0 || this.waiting.length > 0 || state === 'broken' || state === 'loading')
       return this.#hold(message, choice, unloaded)
-    await this.#start(message, { choice, parent: this.#lastRun() })
+    try {
+      await this.#start(message, { choice, parent: this.#lastRun() })
+    } catch (error) {
+      // Another device was quicker; the page follows its run by now.
+      if (!(error instanceof ApiError) || error.status !== 409 || !this.#target.active.value) throw error
+      await this.sendBeside(text, extras, choice, false)
+    }
   }
 
   /** Sends a message while a run is active: behind it, or to the agent at work. */
@@ -114,7 +121,7 @@ export class Outbox {
     const { queue, active } = this.#target
     const message = humanMessage(text, extras)
     // Behind a message that has not left.
-    if (!active.value || unloaded.length > 0) return this.#hold(message, choice, unloaded)
+    if (!active.value || unloaded.length > 0) return this.#hold(message, choice, unloaded, isForNow)
     const one = { key: newId(), message, isFollowed: false, choice }
     if (isForNow) await this.#steer({ ...one, body: null, isGiven: true })
     else await this.#enqueue({ ...one, body: queue.startOf(message, choice) })
@@ -157,13 +164,22 @@ export class Outbox {
     dropUnsent(threadId, one.key)
   }
 
-  async #hold(message: Message, choice: Choice, unloaded: readonly File[]): Promise<void> {
+  async #hold(message: Message, choice: Choice, unloaded: readonly File[], isForNow = false): Promise<void> {
     const { threadId, state } = this.#target
     const key = newId()
     if (unloaded.length > 0) await writeKept('files', key, unloaded)
     const names = unloaded.map(({ name }) => name)
     const isNew = state.value === 'new' || this.waiting.some((one) => one.isNew)
-    putUnsent(threadId, { key, message, body: null, isFollowed: false, choice, isNew, names })
+    putUnsent(threadId, {
+      key,
+      message,
+      body: null,
+      isFollowed: false,
+      choice,
+      isNew,
+      names,
+      isForNow: isForNow && names.length === 0
+    })
     void deliver()
   }
 
@@ -192,7 +208,29 @@ export class Outbox {
   }
 
   async #run(body: object): Promise<void> {
-    await this.#target.run(this.#target.startOf(body), newId())
+    await this.#begin(() => this.#target.run(this.#target.startOf(body), newId()))
+  }
+
+  /** Starts a run. What is written meanwhile waits until that is answered, and then goes behind it, or to its agent. */
+  async #begin(start: () => Promise<void>): Promise<void> {
+    const { threadId } = this.#target
+    sending.add(threadId)
+    try {
+      await start()
+      for (const one of this.waiting) if (one.isForNow && one.choice) this.#give({ ...one, choice: one.choice })
+    } finally {
+      sending.delete(threadId)
+      void deliver()
+    }
+  }
+
+  /** Gives what has waited to the agent at work. */
+  #give(one: Given): void {
+    const { threadId } = this.#target
+    dropUnsent(threadId, one.key)
+    this.#steer({ ...one, isForNow: false, isGiven: true }).catch((error: unknown) =>
+      putUnsent(threadId, { ...one, isForNow: false, refusal: textOf(error) })
+    )
   }
 
   /** Sends what a reloaded page has found unanswered; what is refused comes back into the composer. */
@@ -254,11 +292,14 @@ export class Outbox {
     await this.#deliver({ key: newId(), message, body, isFollowed: true, isNew })
   }
 
+  #deliver(one: Unsent): Promise<void> {
+    return this.#begin(() => this.#attempt(one))
+  }
+
   /** Keeps the message until the start is answered; a page reloaded before that sends it again. */
-  async #deliver(one: Unsent): Promise<void> {
+  async #attempt(one: Unsent): Promise<void> {
     const { threadId, messages } = this.#target
     putUnsent(threadId, one)
-    sending.add(threadId)
     this.#starting = one.key
     try {
       const isShown = messages.value.some(({ id }) => id === one.message.id)
@@ -272,8 +313,6 @@ export class Outbox {
       if (this.#removed !== one.key) throw error
     } finally {
       this.#starting = null
-      sending.delete(threadId)
-      void deliver()
     }
   }
 

@@ -3,7 +3,7 @@ import { type ReadonlySignal, signal } from '@preact/signals'
 import { isFinal, type TranscriptMessage } from '../client/colloquy.ts'
 import { call, colloquy } from './api.ts'
 import { type Choice, membersOf } from './choice.ts'
-import { html, Icon } from './html.ts'
+import { focusComposer, html, Icon } from './html.ts'
 import { type Extra, extrasIn, isInFlight, lookOf, plainText, type Run } from './records.ts'
 import { notifyFailure } from './toast.ts'
 import type { Message, Unsent } from './unsent.ts'
@@ -146,7 +146,9 @@ export function QueueList({ queue, outbox, isLost, onInterrupt }: QueueListProps
   // Nor one that the list of runs has already, before its own request is answered.
   const unsent = outbox.waiting.filter((one) => !queued.has(one.message.id) && (isLost || !outbox.isStarting(one)))
   if (queue.runs.value.length + queue.steering.value.length + unsent.length === 0) return null
-  return html`<ol class="queue" aria-label="Waiting messages">
+  // A button that is pressed by a key goes, and the focus would go with it.
+  const onClick = ({ detail }: MouseEvent) => detail === 0 && focusComposer()
+  return html`<ol class="queue" aria-label="Waiting messages" onClick=${onClick}>
     ${queue.steering.value.map(({ message }) => html`<li key=${message.id}><${Icon} name="send" /><span dir="auto">${lineOf([message])}</span><small>at the agent’s next step</small></li>`)}
     ${queue.runs.value.map(
       (run, i) => html`<li key=${run.run_id}>

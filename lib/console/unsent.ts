@@ -26,6 +26,8 @@ export interface Unsent {
   readonly names?: readonly string[]
   /** The agent at work may have taken it. */
   readonly isGiven?: boolean
+  /** It is for the agent at work, once that has begun. */
+  readonly isForNow?: boolean
   /** Why the server has refused it. */
   readonly refusal?: string
 }

@@ -1,6 +1,8 @@
 // What a person does while an answer is under way, and after it was cut: queue, tell, go on, and come back.
+import type { Page } from 'playwright-core'
+import { aCall, ScriptedAgent, type Stage } from '../fixtures/agent.ts'
 import { isAccessible } from '../fixtures/axe.ts'
-import { account, browserTest, demoText, visit, visitSite } from '../fixtures/browser.ts'
+import { account, browserTest, demoText, visit, type Visitor, visitSite } from '../fixtures/browser.ts'
 import { at, listIn, openSite, until } from '../fixtures/gateway.ts'
 import { openProxy } from '../fixtures/proxy.ts'
 
@@ -23,8 +25,9 @@ browserTest(
     const elsewhere = other.page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
     await elsewhere.nth(1).waitFor()
     await isAccessible(t, visitor, 'a queue')
-    await waiting.nth(1).getByRole('button', { name: 'Remove' }).click()
+    await waiting.nth(1).getByRole('button', { name: 'Remove' }).press('Enter')
     await elsewhere.nth(1).waitFor({ state: 'detached' })
+    t.equal(await page.evaluate('document.activeElement.id'), 'composer', 'the focus does not go with its button')
     await waiting.first().getByRole('button', { name: 'Edit' }).click()
     await until(async () => (await page.inputValue('#composer')).startsWith('/demo deltas=3'), 'the text again')
     await visitor.say('/demo deltas=4 rate=0 size=7')
@@ -278,4 +281,199 @@ browserTest('offline, and a server that is not ready, are told apart', async (t)
   await page.locator('.lost').waitFor({ state: 'detached' })
   await page.keyboard.press('Escape')
   await visitor.answered()
+})
+
+browserTest('an answer that is stopped before its first word is asked again by a press', async (t) => {
+  const agent = new ScriptedAgent()
+  const { visitor, page } = await visitSite(t, { agent })
+  await visitor.open()
+  const again = page.locator('.cut').getByRole('button', { name: 'Ask again' })
+  const stopped = async (n: number) => {
+    await until(() => agent.started.length === n, 'the run')
+    await page.locator('.waiting').waitFor()
+    await page.keyboard.press('Escape')
+    await page.locator('.cut').getByText('Stopped.').waitFor()
+    await again.waitFor()
+  }
+  await visitor.say('Where do storks go?')
+  await stopped(1)
+  await isAccessible(t, visitor, 'an answer that was stopped before its first word')
+  await again.press('Enter')
+  await stopped(2)
+  await visitor.threadId()
+  await page.reload()
+  await again.click()
+  await until(() => agent.started.length === 3, 'the run')
+  const stage = await agent.stage({ run_id: agent.started[2]! })
+  stage.reply('South.')
+  stage.finish()
+  await visitor.hasWords('South.')
+  await visitor.answered()
+  t.equal(await page.locator('.message.human').count(), 1, 'asked once, as it is shown')
+  t.equal(await page.locator('.cut').count(), 0)
+})
+
+for (const [what, begin] of Object.entries<(stage: Stage) => unknown>({
+  'its thoughts': (stage) => stage.think('Storks?'),
+  'a call': (stage) => stage.callPiece({ index: 0, id: 'c1', name: 'look', args: '{"at":' })
+}))
+  browserTest(`an answer that is stopped in ${what} says so and goes on, live as after a reload`, async (t) => {
+    const agent = new ScriptedAgent()
+    const { visitor, page } = await visitSite(t, { agent })
+    await visitor.open()
+    await visitor.say('Where do storks go?')
+    await until(() => agent.started.length === 1, 'the run')
+    begin(await agent.stage({ run_id: agent.started[0]! }))
+    await page.locator('.message.ai').waitFor()
+    await page.keyboard.press('Escape')
+    const goOn = page.locator('.cut').getByRole('button', { name: 'Continue' })
+    await goOn.waitFor()
+    await page.reload()
+    await goOn.waitFor()
+    t.equal(await page.locator('.cut').getByText('Stopped.').count(), 1)
+    t.equal(await page.locator('.call').getByText('waits').count(), 0, 'nothing comes of its call')
+  })
+
+const ENDS: Readonly<Record<string, (visitor: Visitor, stage: Stage) => unknown>> = {
+  stopped: ({ page }) => page.keyboard.press('Escape'),
+  broken: (_, stage) => stage.fail(new Error('The model is gone'))
+}
+for (const [how, end] of Object.entries(ENDS))
+  browserTest(`an answer that is ${how} behind a tool goes on from what the tool has answered`, async (t) => {
+    const agent = new ScriptedAgent()
+    const { visitor, page } = await visitSite(t, { agent })
+    await visitor.open()
+    await visitor.say('Where do storks go?')
+    await until(() => agent.started.length === 1, 'the run')
+    const stage = await agent.stage({ run_id: agent.started[0]! })
+    const call = aCall('c1')
+    stage.callPiece({ index: 0, id: 'c1', name: call.name, args: '{}' }, 'm1')
+    stage.reply('', { id: 'm1', tool_calls: [call] })
+    stage.use(call, 'southwards')
+    await page.locator('.call.done').waitFor()
+    await end(visitor, stage)
+    const goOn = page.locator('.cut, .failure').getByRole('button', { name: 'Continue' })
+    await goOn.waitFor()
+    await page.reload()
+    await goOn.click()
+    await until(() => agent.started.length === 2, 'the run')
+    const next = await agent.stage({ run_id: agent.started[1]! })
+    t.equal(next.input.continues, agent.started[0])
+    next.reply('South.', { id: 'm2' })
+    next.finish()
+    await visitor.hasWords('South.')
+    await visitor.answered()
+    t.equal(await page.locator('.message.human').count(), 1)
+    t.equal(await page.locator('.call.done').count(), 1)
+    t.equal(await page.locator('.cut, .failure').count(), 0)
+  })
+
+/** Answers to starts of runs, which wait until they are let go. */
+async function heldStarts(page: Page): Promise<() => void> {
+  let go = () => {}
+  const gate = new Promise<void>((resolve) => {
+    go = resolve
+  })
+  await page.route('**/runs/stream', async (route) => {
+    await gate
+    return route.fallback()
+  })
+  return go
+}
+
+browserTest('what is told in the moment in which a run begins is given to its agent, and not queued', async (t) => {
+  const { person, visitor, page } = await visitSite(t)
+  await visitor.open()
+  const go = await heldStarts(page)
+  await visitor.say('/demo rate=0 pause=3000 tool=current_time')
+  await page.getByRole('button', { name: 'Stop' }).waitFor()
+  await page.fill('#composer', 'told at once')
+  await page.locator('#composer').press('Control+Enter')
+  const waiting = page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
+  await waiting.getByText('told at once').waitFor()
+  const taken = page.waitForResponse(/\/input$/)
+  go()
+  t.equal((await taken).status(), 204)
+  await visitor.answered()
+  await waiting.waitFor({ state: 'detached' })
+  t.equal(await page.locator('.bubble').getByText('told at once').count(), 1)
+  t.equal(listIn((await person.get(`/api/threads/${await visitor.threadId()}/runs`)).body).length, 1)
+})
+
+browserTest('what is written in the moment in which an answer goes on waits behind it', async (t) => {
+  const { person, visitor, page } = await visitSite(t)
+  await visitor.open()
+  await visitor.say('/demo deltas=100000 rate=30')
+  await visitor.hasWords('w0004')
+  await page.keyboard.press('Escape')
+  await visitor.answered()
+  const go = await heldStarts(page)
+  await page.getByRole('button', { name: 'Continue' }).click()
+  await page.getByRole('button', { name: 'Stop' }).waitFor()
+  await visitor.say('/demo deltas=2 rate=0 size=7')
+  const waiting = page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
+  await waiting.filter({ hasText: 'not sent yet' }).waitFor()
+  go()
+  await waiting.getByRole('button', { name: 'Send now' }).waitFor()
+  const runs = listIn((await person.get(`/api/threads/${await visitor.threadId()}/runs`)).body)
+  t.same(
+    runs.map((run) => at(run, 'status')),
+    ['pending', 'running', 'interrupted']
+  )
+  await waiting.getByRole('button', { name: 'Send now' }).click()
+  await visitor.hasWords('w00001')
+  await visitor.answered()
+})
+
+browserTest('Enter before the page knows of a run that goes on queues behind it', async (t) => {
+  const { visitor, page } = await visitSite(t)
+  visitor.expect(/ERR_ABORTED/)
+  await visitor.open()
+  await visitor.say('/demo deltas=100000 rate=20')
+  await visitor.hasWords('w0003')
+  await visitor.threadId()
+  // Reloaded, and not loaded yet.
+  let go = () => {}
+  const gate = new Promise<void>((resolve) => {
+    go = resolve
+  })
+  await page.route('**/history', (route) => gate.then(() => route.fallback()))
+  await page.reload()
+  await visitor.say('written at once')
+  go()
+  const waiting = page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
+  await waiting.filter({ hasText: 'Send now' }).getByText('written at once').waitFor()
+  t.equal(await page.inputValue('#composer'), '')
+  await page.unrouteAll({ behavior: 'wait' })
+  await waiting.getByRole('button', { name: 'Remove' }).click()
+  await page.keyboard.press('Escape')
+  await visitor.answered()
+})
+
+browserTest('a message is queued where another device was quicker', async (t) => {
+  const { site, person, visitor } = await visitSite(t)
+  await visitor.open()
+  await visitor.say('/demo deltas=2 rate=0')
+  await visitor.answered()
+  const threadId = await visitor.threadId()
+  const device = await visit(t, site.url, { person })
+  device.expect(/status of 409/)
+  await device.open(`#/t/${threadId}`)
+  await device.answered()
+  await device.page.route(
+    '**/runs/stream',
+    async (route) => {
+      await person.run(threadId, '/demo deltas=100000 rate=20 size=7')
+      await route.fallback()
+    },
+    { times: 1 }
+  )
+  await device.say('written a moment later')
+  const behind = device.page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem')
+  await behind.filter({ hasText: 'Send now' }).getByText('written a moment later').waitFor()
+  await device.hasWords('w00003')
+  t.equal(await device.page.locator('.toast').count(), 0)
+  await device.page.keyboard.press('Escape')
+  await device.hasWords('You said')
+  await device.answered()
 })
