@@ -56,15 +56,19 @@ const tabs = new BroadcastChannel('colloquy-session')
 let loadedFor: string | null = null
 
 tabs.addEventListener('message', ({ data }) => {
+  if (data === null) return signedOut()
   if (loadedFor !== data) location.reload()
   // Another tab has signed the same user in again.
-  else if (data !== null && stage.value === 'out') void begin()
+  else if (stage.value === 'out') void begin()
 })
 
 /** The session is being exchanged: until the answer is here, the new one is not, and the old one is refused already. */
 let isChanging = false
 
-whenSignedOut(() => {
+whenSignedOut(signedOut)
+
+/** The session is over: whoever was here signs in again, and is back where he was. */
+function signedOut(): void {
   if (stage.value !== 'in' || isChanging) return
   endLive()
   forget()
@@ -72,7 +76,8 @@ whenSignedOut(() => {
   endedFor.value = me.value?.email ?? ''
   me.value = null
   stage.value = 'out'
-})
+  void readDoor()
+}
 
 /** Nothing stays on the device: the session is over. */
 function forget(): void {
@@ -132,12 +137,17 @@ export async function reach(): Promise<void> {
 addEventListener('online', () => void reach())
 
 export async function beginSignedOut(): Promise<void> {
+  stage.value = (await readDoor()).needs_setup ? 'setup' : 'out'
+}
+
+/** What the door has to offer. */
+async function readDoor(): Promise<SetupStatus> {
   const status = await setupStatus()
   hasPasswords.value = status.local !== false
   hasMail.value = status.password_mail === true
   canRegister.value = hasPasswords.value && (status.registration_enabled || status.registration === 'invite')
   needsInvitation.value = status.registration === 'invite' || invitation !== ''
-  stage.value = status.needs_setup ? 'setup' : 'out'
+  return status
 }
 
 /** Limited to one request per minute and address, so the last answer is kept for reloads and other tabs. */
