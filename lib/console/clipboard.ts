@@ -35,7 +35,9 @@ function copySelected(text: string): boolean {
   const area = document.createElement('textarea')
   const { activeElement } = document
   area.value = text
-  document.body.append(area)
+  // Behind an open dialog nothing is selected.
+  const place = [...document.querySelectorAll('dialog[open]')].at(-1) ?? document.body
+  place.append(area)
   area.select()
   const isCopied = document.execCommand('copy')
   area.remove()

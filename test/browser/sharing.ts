@@ -16,6 +16,12 @@ browserTest('whoever opens a link in mid-answer reads what its maker reads, and 
   const link = await page.getByRole('textbox', { name: 'The link' }).inputValue()
   t.match(link, /#\/shared\/[\w-]+\/clq_[\w-]{43}$/)
   await isAccessible(t, owner, 'the dialog with a link')
+  // As over plain HTTP, where a browser has no clipboard for pages.
+  await page.evaluate(`Object.defineProperty(navigator, 'clipboard', { value: undefined })
+    addEventListener('copy', () => { globalThis.copied = document.activeElement.value })`)
+  await page.locator('dialog .secret').getByRole('button', { name: 'Copy' }).click()
+  await page.locator('dialog .toast').getByText('Copied').waitFor()
+  t.equal(await page.evaluate('copied'), link)
 
   const guest = await visit(t, site.url, {
     context: { viewport: { width: 320, height: 640 }, reducedMotion: 'reduce' }
