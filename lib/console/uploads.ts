@@ -30,6 +30,9 @@ interface Upload {
 let count = 0
 /** How often a file that waits is tried again, in ms. */
 const AGAIN_MS = 5000
+/** How long nothing may move of an upload, in ms, until it waits for the server; and of one that is whole, which is read there. */
+const SILENT_MS = 15_000
+const READ_MS = 45_000
 /** Those under way or attached to a draft, by thread. */
 const drafts = new Map<string, Uploads>()
 
@@ -141,9 +144,25 @@ export class Uploads {
     this.#requests.set(id, request)
     const form = new FormData()
     form.append('files', file, file.name || 'pasted')
-    request.upload.onprogress = ({ loaded, total }) => this.#change(id, { progress: total ? loaded / total : 0 })
-    request.onload = () => this.#answered(id, file.name, request)
-    request.onerror = () => this.#change(id, { isWaiting: true })
+    let silence: ReturnType<typeof setTimeout> | undefined
+    const moves = (ms: number) => {
+      clearTimeout(silence)
+      silence = setTimeout(() => request.abort(), ms)
+    }
+    moves(SILENT_MS)
+    request.upload.onprogress = ({ loaded, total }) => {
+      moves(SILENT_MS)
+      this.#change(id, { progress: total ? loaded / total : 0 })
+    }
+    request.upload.onload = () => moves(READ_MS)
+    request.onload = () => {
+      clearTimeout(silence)
+      this.#answered(id, file.name, request)
+    }
+    request.onerror = request.onabort = () => {
+      clearTimeout(silence)
+      this.#change(id, { isWaiting: true })
+    }
     request.open('POST', `${BASE}/api/threads/${this.#threadId}/uploads`)
     request.setRequestHeader('X-CSRF-Token', csrfToken() ?? '')
     request.send(form)

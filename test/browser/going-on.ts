@@ -227,6 +227,28 @@ browserTest(
   }
 )
 
+browserTest('a file on a network that swallows waits, and is there once the network is good', async (t) => {
+  const { proxy, visitor } = await overProxy(t)
+  const { page } = visitor
+  await page.locator('.welcome').waitFor()
+  await page.clock.install()
+  proxy.swallow()
+  const file = { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('for the agent') }
+  await page.locator('input[type=file]').setInputFiles(file)
+  await page.fill('#composer', '/demo deltas=3 rate=0')
+  await page.locator('.composer progress').waitFor()
+  // It is whole as soon as the device has it to send.
+  await page.clock.fastForward(60_000)
+  await page.locator('.composer').getByText('waits for the server').waitFor()
+  t.ok(await page.locator('[aria-label=Send]').isEnabled())
+  proxy.up()
+  proxy.reset()
+  await page.clock.fastForward(60_000)
+  await page.locator('.composer .files').getByText('waits for the server').waitFor({ state: 'detached' })
+  await page.locator('.composer progress').waitFor({ state: 'detached' })
+  t.equal(await page.locator('.composer .files').getByText('notes.txt').count(), 1)
+})
+
 browserTest('Stop on a network that swallows says that it will be sent, and is', async (t) => {
   const { person, proxy, visitor } = await overProxy(t)
   await visitor.say('/demo deltas=100000 rate=50')
