@@ -128,8 +128,7 @@ const TABLE = {
     429,
     'You have spent {max} {currency} or more this month, which is your quota. Try again from {reset} on.'
   ],
-  // No time mends it.
-  quota_bytes: [409, 'Your conversations have {max} bytes or more, which is your quota. Delete some and try again.'],
+  quota_bytes: [429, 'Your conversations have {max} bytes or more, which is your quota. Delete some and try again.'],
   quota_at_once: [429, 'You have {max} runs in flight, which is your quota. Wait for one to end and try again.'],
   too_many_requests: [429, 'You may send {max} requests a second. Try again in a second.'],
   too_many_runs: [429, 'Too many active runs. Wait for one to end and try again.'],

@@ -52,6 +52,8 @@ const FAR = 0.9
 const KEPT_MAX = 1000
 /** Webhooks go by themselves. */
 const RETRY_AFTER = { 'Retry-After': '60' }
+/** Of what only a deletion mends: sooner no client asks again by itself. */
+const LATER = { 'Retry-After': '3600' }
 
 interface LimitsDeps {
   readonly users: Pick<UserReads, 'stored'>
@@ -134,7 +136,7 @@ export class UserLimits {
     const { bytes, webhooks } = this.#deps.limits
     if (bytes === 0 && quota === 0 && (webhooks === 0 || !hasWebhook)) return
     const stored = await this.#stored(userId, !hasWebhook, Math.min(bytes || quota, quota || bytes))
-    if (quota > 0 && stored.bytes >= quota) throw fail('quota_bytes', { max: quota })
+    if (quota > 0 && stored.bytes >= quota) throw fail('quota_bytes', { max: quota }, LATER)
     if (bytes > 0 && stored.bytes >= bytes) throw fail('storage_full', { max: bytes })
     if (hasWebhook && webhooks > 0 && stored.webhooks >= webhooks)
       throw fail('webhooks_full', { max: webhooks }, RETRY_AFTER)

@@ -111,8 +111,10 @@ t.test(
 t.test('bytes that are stored, and requests a second', async (t) => {
   const { ann } = await limited(t, { bytes: 10 })
   t.equal((await ask(ann)).status, 200)
-  await until(async () => (await ask(ann)).status === 409, 'within a second')
-  t.match(await ask(ann), { status: 409, body: { detail: /10 bytes/ } }, 'which no later attempt mends')
+  await until(async () => (await ask(ann)).status === 429, 'within a second')
+  const refusal = await ask(ann)
+  t.match(refusal, { status: 429, body: { detail: /10 bytes/ } })
+  t.equal(refusal.headers.get('retry-after'), '3600', 'no client waits for what no time mends')
   const many = await limited(t, { requests_per_second: 3 })
   const answers = await Promise.all(Array.from({ length: 12 }, () => many.ann.get('/api/models')))
   const refused = answers.filter(({ status }) => status === 429)
