@@ -15,7 +15,7 @@ import { ThreadList } from './thread-list.ts'
 import { keepDelivering, unsent, unsentCount } from './unsent.ts'
 import { askingCount, watchHidden } from './waiting.ts'
 import './theme.ts'
-import { find, query, refresh, refreshSoon, showKeptThreads, threads, titleOf } from './threads.ts'
+import { find, listedTitle, query, refresh, refreshSoon, showKeptThreads, threads, titleOf } from './threads.ts'
 import { t } from './words.ts'
 
 const REFRESH_MS = 10_000
@@ -100,8 +100,9 @@ export function Shell() {
       document.querySelector<HTMLElement>('.top button')?.focus()
     }
   }, [isDrawer])
+  // It may be named anew while it is open.
+  const title = conversation && (listedTitle(conversation.threadId) || conversation.shown.title.value)
   useEffect(() => {
-    const title = conversation?.shown.title.value
     const name = view === 'overview' ? t('Overview') : view === 'inbox' ? t('Waits for you') : title
     document.title = `${waits > 0 ? `(${waits}) ` : ''}${name ? `${name} · ` : ''}Colloquy`
   })
@@ -110,7 +111,7 @@ export function Shell() {
     <${Skip} />
     <header class="top">
       <button class="quiet" aria-label="Conversations" aria-expanded=${isSideOpen.value} onClick=${() => (isSideOpen.value = !isSideOpen.value)}><${Icon} name="menu" /></button>
-      <b>${view === 'overview' ? t('Overview') : view === 'inbox' ? t('Waits for you') : (conversation?.shown.title.value ?? 'Colloquy')}</b>
+      <b>${view === 'overview' ? t('Overview') : view === 'inbox' ? t('Waits for you') : (title ?? 'Colloquy')}</b>
       <a class="quiet button" href="#/" aria-label="New conversation"><${Icon} name="plus" /></a>
     </header>
     <div class="veil" onClick=${() => (isSideOpen.value = false)}></div>

@@ -58,6 +58,10 @@ export function begins(threadId: string, text: string): string {
 export const titleOf = ({ thread_id, values }: Pick<Thread, 'thread_id' | 'values'>): string =>
   values.title || beginnings.value[thread_id] || t('New conversation')
 
+/** The title that the lists have of a thread, wherever it was named; undefined: none has it. */
+export const listedTitle = (threadId: string): string | undefined =>
+  [...newest.value, ...pinned.value, ...found.value].find(({ thread_id }) => thread_id === threadId)?.values.title
+
 interface Listed {
   readonly list: Thread[]
   /** Of the server, of which these are a page. */

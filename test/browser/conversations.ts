@@ -488,6 +488,22 @@ browserTest('a title that is being typed stays when the list is loaded anew', as
   await page.locator('.thread .title', { hasText: 'After' }).waitFor()
 })
 
+browserTest('a conversation that is open is called as it is named anew, in every tab', async (t) => {
+  const { visitor, page } = await visitSite(t)
+  await visitor.open()
+  await visitor.say('/demo deltas=2 rate=0')
+  await visitor.answered()
+  const other = await visitor.tab()
+  await other.open(`#/t/${await visitor.threadId()}`)
+  await other.answered()
+  await page.getByRole('button', { name: /^Actions for/ }).press('Enter')
+  await page.getByRole('menuitem', { name: 'Rename' }).press('Enter')
+  await page.getByLabel('Title').fill('After')
+  await page.getByLabel('Title').press('Enter')
+  for (const tab of [visitor, other])
+    await until(async () => (await tab.page.title()).startsWith('After'), 'the new title')
+})
+
 browserTest('a browser that keeps nothing more sends as ever', async (t) => {
   const { visitor, page } = await visitSite(t)
   await visitor.open()
