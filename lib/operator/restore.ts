@@ -76,7 +76,7 @@ export type Part = { readonly thread: string } | { readonly user: string }
 /**
  * Puts one thread back, or one user with all threads, also beside a running server. What is there stays: threads of the same id are skipped.
  * Credentials other than the password do not come back, and crons are off.
- * @throws Error when the backup has nothing of this name, or it is of another version
+ * @throws Error when the backup has nothing of this name, or is of another version, or (all else is back) a thread is still being removed
  */
 export async function restorePart(
   config: Config,
@@ -109,6 +109,10 @@ export async function restorePart(
     if ('user' in part) files += await backup.extractFiles(config.home, isFileOf(config.home, owner, null))
     const name = 'user' in part ? userName(String(owner)) : `thread:${part.thread}`
     await recorded(config, 'restore', by, { made_at: backup.manifest.made_at, threads: copied.threads.length }, name)
+    if (copied.going.length > 0)
+      throw new Error(
+        `All is back but what a server is still removing: restore it again when that is done (${copied.going.join(', ')})`
+      )
     return { ...copied, files }
   } finally {
     backup.close()

@@ -26,6 +26,8 @@ export interface PartCopied {
   readonly threads: readonly string[]
   /** Threads that are there. */
   readonly skipped: readonly string[]
+  /** Threads that are being removed: what is left of them would mix with what comes back. */
+  readonly going: readonly string[]
   /** Whether the account was made again. */
   readonly user: boolean
 }
@@ -76,9 +78,8 @@ export class PartCopier {
     const owner = found === null ? null : String(found)
     if (owner !== null && !(await this.#target.has('users', 'id', owner)))
       throw new Error(`Its user ${owner} is not there: restore the user`)
-    const isNew = await this.#copyThread(threadId, owner)
-    const [threads, skipped] = isNew ? [[threadId], []] : [[], [threadId]]
-    return { threads, skipped, user: false, owner }
+    const lists = { threads: [], skipped: [], going: [], [await this.#copyThread(threadId, owner)]: [threadId] }
+    return { ...lists, user: false, owner }
   }
 
   /** The id of the user with this address. */
@@ -101,15 +102,14 @@ export class PartCopier {
       if (isNew) await this.#addUser(users, row, id)
       await this.#copyBeside(id)
     })
-    const [threads, skipped]: [string[], string[]] = [[], []]
+    const lists = { threads: [] as string[], skipped: [] as string[], going: [] as string[] }
     const meta = this.#table('threads_meta')
     // One that is made for one run is removed by a job, and no job comes back.
     for (const thread of await this.#rows(meta, 'user_id = $1 AND is_temporary = 0', id)) {
       const threadId = String(valueIn(meta, thread, 'thread_id'))
-      const list = (await this.#copyThread(threadId, id)) ? threads : skipped
-      list.push(threadId)
+      lists[await this.#copyThread(threadId, id)].push(threadId)
     }
-    return { threads, skipped, user: isNew, owner: id }
+    return { ...lists, user: isNew, owner: id }
   }
 
   /** Not while a job removes what such a user has: it would take this too. */
@@ -140,10 +140,10 @@ export class PartCopier {
     await this.#copy('assistant_versions', 'assistant_id = $1', id)
   }
 
-  /** False: there is one of this id. */
-  async #copyThread(threadId: string, owner: string | null): Promise<boolean> {
-    for (const table of ['threads_meta', 'removed_threads'])
-      if (await this.#target.has(table, 'thread_id', threadId)) return false
+  /** @returns what it belongs to from now on */
+  async #copyThread(threadId: string, owner: string | null): Promise<'threads' | 'skipped' | 'going'> {
+    if (await this.#target.has('threads_meta', 'thread_id', threadId)) return 'skipped'
+    if (await this.#target.has('removed_threads', 'thread_id', threadId)) return 'going'
     await this.#onThread(threadId, owner)
     await this.#target.together(async () => {
       await this.#copy('threads_meta', 'thread_id = $1', threadId)
@@ -154,7 +154,7 @@ export class PartCopier {
       await this.#copy('frames', 'run_key IN (SELECT key FROM runs WHERE thread_id = $1)', threadId, keys)
       await this.#target.derive(threadId)
     })
-    return true
+    return 'threads'
   }
 
   /** Keys of runs that are new, by those of the backup. */

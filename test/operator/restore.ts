@@ -26,6 +26,7 @@ import {
 } from '../fixtures/gateway.ts'
 import { threadLife } from '../fixtures/life.ts'
 import { aUser } from '../contract/harness.ts'
+import { Sqlite } from '../../lib/base/sqlite-driver.ts'
 import { PgConnection } from '../../lib/store/postgres/pg-connection.ts'
 import { createDatabase } from '../fixtures/postgres.ts'
 import { filesOf, filesWith } from '../fixtures/remains.ts'
@@ -344,6 +345,35 @@ for (const backend of ['sqlite', 'postgres'] as const)
       t.equal((await put('four')).status, 409, 'they are counted')
     }
   )
+
+t.test('a thread that is still being removed is not said to be there, and comes back when it is gone', async (t) => {
+  const { home, site, boss, thread } = await livedIn(t, await databaseSection(t, 'sqlite'))
+  const other = await lived(boss)
+  const file = join(homeOf(t), 'all.zip')
+  const config = configOf(home, {})
+  await backUp(config, file, false, OPERATOR)
+  await site.stop()
+  // A long one, whose server was stopped in between.
+  const db = new Sqlite(config.database.sqlite_path)
+  for (const id of [thread, other]) db.prepare('DELETE FROM threads_meta WHERE thread_id = ?').run(id)
+  db.prepare('INSERT INTO removed_threads (thread_id) VALUES (?)').run(thread)
+  db.prepare('DELETE FROM frames WHERE run_key IN (SELECT key FROM runs WHERE thread_id = ?)').run(other)
+  for (const table of ['runs', 'run_events', 'checkpoints', 'checkpoint_bodies', 'aliases'])
+    db.prepare(`DELETE FROM ${table} WHERE thread_id = ?`).run(other)
+  db.close()
+  await t.rejects(restorePart(config, file, { user: 'boss@example.com' }, OPERATOR), new RegExp(`removing.*${thread}`))
+  // Whoever opens the database goes on with it.
+  const restored: object[] = []
+  const restoreAgain = () =>
+    restorePart(config, file, { thread }, OPERATOR).then(
+      (done) => restored.push(done) > 0,
+      () => false
+    )
+  await until(restoreAgain, 'it is gone')
+  t.match(restored, [{ threads: [thread], skipped: [] }])
+  boss.url = (await openSite(t, { home })).url
+  for (const id of [thread, other]) t.ok(listIn((await boss.get(`/api/threads/${id}/messages`)).body).length >= 2)
+})
 
 t.test('a thread whose events are files comes back beside the running server that has deleted it', async (t) => {
   const home = homeOf(t)
