@@ -30,6 +30,9 @@ interface Found extends Page {
 const PAGE = 20
 /** What is typed within this time is one search, in ms. */
 const TYPING_MS = 120
+/** What was said just now is found soon: while texts wait for the index, a first page is asked for again, in ms, so many times. */
+const AGAIN_MS = 1_000
+const AGAIN_MAX = 3
 const NONE: Found = { hits: [], total: 0, more: false, waiting: 0, goesOn: false }
 
 /** What messages have been found, those of the newest search. */
@@ -48,7 +51,8 @@ export function findTexts(text: string): void {
 
 export const moreTexts = (): Promise<void> => look(page.value.hits)
 
-async function look(before: readonly Hit[]): Promise<void> {
+async function look(before: readonly Hit[], left = AGAIN_MAX): Promise<void> {
+  clearTimeout(typed)
   const asked = words
   const path = `/api/v1/search?q=${encodeURIComponent(asked)}&limit=${PAGE}&offset=${before.length}`
   const found: Page = await call<Page>('GET', path).catch((error: unknown) => {
@@ -60,6 +64,7 @@ async function look(before: readonly Hit[]): Promise<void> {
   // A page that is not full is the last one that a search gives, also where it has not looked at all texts.
   const goesOn = hits.length < found.total || (found.more && found.hits.length === PAGE)
   page.value = { ...found, hits, goesOn }
+  if (found.waiting > 0 && before.length === 0 && left > 0) typed = setTimeout(() => void look([], left - 1), AGAIN_MS)
 }
 
 /** Where a hit is on the page. */

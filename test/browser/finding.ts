@@ -103,6 +103,25 @@ const COUNTS: Readonly<Record<string, readonly string[]>> = {
   zh: ['消息中： 20 / 至少 30', '消息中： 至少 40', '消息中： 至少 45']
 }
 
+browserTest('what was not yet in the index of words is found while the words stand there', async (t) => {
+  const site = await openSite(t)
+  const person = await account(site.url, 'ada@example.com')
+  const visitor = await visit(t, site.url, { person })
+  const { page } = visitor
+  let asked = 0
+  await page.route('**/api/v1/search?*', async (route) => {
+    if (++asked > 1) return route.continue()
+    await route.fulfill({ json: { hits: [], total: 0, more: false, waiting: 1 } })
+  })
+  await visitor.open()
+  await visitor.say('What would a lighthouse say of the sea around it?')
+  await visitor.answered()
+  await page.keyboard.press('Control+k')
+  await page.locator('#palette').fill('brings along')
+  await page.locator('.palette mark').first().waitFor()
+  t.ok(asked > 1)
+})
+
 browserTest('of messages that were not all counted the list says so, and goes on while there are more', async (t) => {
   const site = await openSite(t)
   const person = await account(site.url, 'ada@example.com')
