@@ -8,7 +8,7 @@ import { t } from './words.ts'
 /** Loading an image from elsewhere would reveal the reader to its server, so it is only a link. */
 export function Picture({ url, alt = t('Image in the answer') }: { readonly url: string; readonly alt?: string }) {
   if (isInline(url)) return html`<img class="picture" src=${url} alt=${alt} />`
-  const there = URL.parse(url)
+  const there = URL.canParse(url) ? new URL(url) : null
   if (!there || !/^https?:/.test(there.protocol)) return html`<p class="hint">An image that cannot be shown.</p>`
   return html`<p><a href=${url} target="_blank" rel="noopener noreferrer"><${Icon} name="open" /> Image: ${url} <small>${there.host}</small></a></p>`
 }
