@@ -19,7 +19,7 @@ import { VISITOR } from './rig.ts'
 /** Each way is taken so often; a function belongs to it that ran at least half of the times, so timers of others do not. */
 const TIMES = 8
 /** By then what has ended is in the index of words, which no way waits for, in ms. */
-const INDEXED_MS = 1_000
+const INDEXED_MS = 600
 /** Sources lie beside the build this file was compiled into. */
 const SOURCES = fileURLToPath(new URL('../../lib/', import.meta.url))
 

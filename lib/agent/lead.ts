@@ -16,7 +16,7 @@ import type { CallIds, Model, Models } from './model.ts'
 import { ContinuedModel, type Half, halfMessage, halfOf } from './continued.ts'
 import { callModel } from './model-call.ts'
 import type { Reporting } from './observer.ts'
-import { type Picture, pictureBudget, RunPictures } from './pictures.ts'
+import { type Picture, pictureBudget } from './pictures.ts'
 import { AgentError, type AgentInput, type EarlierAttempts, type ListedAgent, type Sink } from './runtime.ts'
 import { byName, type Tool, type ToolSource, wantedTools } from './tool.ts'
 import { ToolUse } from './tool-use.ts'
@@ -39,14 +39,11 @@ export function createAgent(parts: AgentParts): ListedAgent {
   const budget = pictureBudget()
   return {
     async start(input, sink, signal) {
-      const pictures = new RunPictures(budget.share(input.userId ?? ''))
       try {
-        await new LeadRun(parts, input, sink, signal, { leaving, pictures }).work()
+        await new LeadRun(parts, input, sink, signal, { leaving, budget }).work()
       } catch (error) {
         // Failing because of the abort is no failure.
         if (!signal.aborted) throw error
-      } finally {
-        pictures.release()
       }
     },
     takesInput: true,
@@ -109,6 +106,7 @@ class LeadRun implements MiddlewareContext {
       await this.#converse()
     } finally {
       for (const set of toolSets) set.close()
+      this.#work.pictures?.release()
     }
   }
 
@@ -149,7 +147,7 @@ class LeadRun implements MiddlewareContext {
   }
 
   pictures(resultId: string): readonly Picture[] {
-    return this.#work.pictures.of(resultId)
+    return this.#work.pictures?.of(resultId) ?? []
   }
 
   channel(name: string): Json | undefined {

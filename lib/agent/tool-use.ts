@@ -105,7 +105,7 @@ export class ToolUse {
     }
     if (at >= 0) messages[at] = message
     else messages.push(message)
-    this.#work.pictures.add(message.id, pictures)
+    if (pictures.length > 0) this.#work.keepPictures(message.id, pictures)
     await this.#work.record(
       { type: 'tool_end', call, message },
       ...(channels ? [{ type: 'update', channels } as const] : []),

@@ -1,6 +1,7 @@
 // The work on one run as far as it has come: its conversation and its channels, and what is recorded of both.
 import type { Json, Message } from '../base/types.ts'
-import type { RunPictures } from './pictures.ts'
+import type { Budget } from '../base/budget.ts'
+import { type Picture, RunPictures } from './pictures.ts'
 import { type AgentInput, type AgentRecord, RunCut, type Sink } from './runtime.ts'
 
 /** Shared by all runs of an agent: its process is about to end. */
@@ -10,8 +11,8 @@ interface Leaving {
 
 export interface Beside {
   readonly leaving: Leaving
-  /** Made by the run's tools. */
-  readonly pictures: RunPictures
+  /** What images that tools make may take. */
+  readonly budget: Budget
 }
 
 export class Work {
@@ -23,7 +24,9 @@ export class Work {
   isChanged = false
   readonly #sink: Sink
   readonly #leaving: Leaving
-  readonly pictures: RunPictures
+  readonly #budget: Budget
+  /** Made by the run's tools; null: none, as in most runs. */
+  pictures: RunPictures | null = null
 
   /** @param begun where it begins */
   constructor(
@@ -31,7 +34,7 @@ export class Work {
     begun: Pick<AgentInput, 'messages' | 'channels'>,
     sink: Sink,
     signal: AbortSignal,
-    { leaving, pictures }: Beside
+    { leaving, budget }: Beside
   ) {
     this.input = input
     this.signal = signal
@@ -39,7 +42,7 @@ export class Work {
     this.channels = begun.channels
     this.#sink = sink
     this.#leaving = leaving
-    this.pictures = pictures
+    this.#budget = budget
   }
 
   /** Keeps records, which are stored together, and waits when the log is full. Nothing is kept after an abort. */
@@ -53,6 +56,11 @@ export class Work {
     }
     if (!hasSpace) await this.#sink.space()
     this.signal.throwIfAborted()
+  }
+
+  keepPictures(resultId: string, pictures: readonly Picture[]): void {
+    this.pictures ??= new RunPictures(this.#budget.share(this.input.userId ?? ''))
+    this.pictures.add(resultId, pictures)
   }
 
   step(node: string): Promise<void> {

@@ -103,7 +103,7 @@ t.test('what comes for a call ends with the call: late, unwanted, or answered', 
   await t.test('answered', async (t) => {
     const { url, open } = await flood(t, answered)
     const { call } = await toolOf(t, url)
-    t.equal(await call(), 'done')
+    t.match(await call(), { content: 'done' })
     await until(() => open.size === 0, 'its connection is let go')
   })
 })

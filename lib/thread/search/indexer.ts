@@ -7,7 +7,7 @@ import type { Group, Op, OpName, Outcome, QueuedThread, Store, TextWords } from 
 import { wordsOf } from './words.ts'
 
 /** Time from the end of a run to its texts, in ms: several that end meanwhile are written together, and those of one thread once. */
-const SOON_MS = 500
+const SOON_MS = 250
 /** Time between looks for what other processes have left, in ms. */
 const LOOK_MS = 10_000
 /** Time between two steps over old threads, in ms: others come first. */
