@@ -12,7 +12,7 @@ import {
 } from '../base/types.ts'
 import { isByClient } from './client-context.ts'
 import type { Completion, ToolSpec } from './model.ts'
-import { SHOWN_BYTES, SHOWN_MAX } from './pictures.ts'
+import { CallRoom } from './pictures.ts'
 
 // ------------------------------------------------------------------------------------------------------- there
 
@@ -40,27 +40,21 @@ const NO_IMAGES: ReadonlySet<Json> = new Set()
 
 /** Blocks of images that tools of the server have made, as far as they go into a call beside others. */
 function newestImages(messages: readonly Message[], others: readonly Json[]): ReadonlySet<Json> {
-  const lengthsBeside = others.map(imageLength).filter((length) => length > 0)
-  let left = SHOWN_MAX - lengthsBeside.length
-  let characters = lengthsBeside.reduce((all, length) => all - length, (SHOWN_BYTES * 4) / 3)
+  const room = new CallRoom()
+  for (const block of others) takesImage(room, block)
   const newest = new Set<Json>()
   for (const message of messages.toReversed()) {
     if (message.type !== 'tool' || typeof message.content === 'string' || isByClient(message)) continue
-    for (const block of message.content) {
-      const length = imageLength(block)
-      if (length === 0 || length > characters || left <= 0) continue
-      left--
-      characters -= length
-      newest.add(block)
-    }
+    for (const block of message.content) if (takesImage(room, block)) newest.add(block)
   }
   return newest
 }
 
-/** Characters of an image's address, or of its data; 0: no image. */
-function imageLength(block: Json): number {
+/** Whether a block is an image, and there was room for it. */
+function takesImage(room: CallRoom, block: Json): boolean {
   const image = mediaToChat(block)?.image_url
-  return isObject(image) && typeof image.url === 'string' ? image.url.length : 0
+  // Its data are base64.
+  return isObject(image) && typeof image.url === 'string' && room.take((image.url.length * 3) / 4)
 }
 
 function messageToChat(

@@ -20,7 +20,7 @@ import { type Picture, pictureBudget } from './pictures.ts'
 import { AgentError, type AgentInput, type EarlierAttempts, type ListedAgent, type Sink } from './runtime.ts'
 import { byName, type Tool, type ToolSource, wantedTools } from './tool.ts'
 import { ToolUse } from './tool-use.ts'
-import { type Beside, Work } from './work.ts'
+import { type Shared, Work } from './work.ts'
 
 interface AgentParts extends Reporting {
   readonly models: Models
@@ -36,11 +36,11 @@ interface AgentParts extends Reporting {
 /** The agent over any models: the demo agent uses one that needs no provider. */
 export function createAgent(parts: AgentParts): ListedAgent {
   const leaving = { isAsked: false }
-  const budget = pictureBudget()
+  const shared = { leaving, pictureBudget: pictureBudget() }
   return {
     async start(input, sink, signal) {
       try {
-        await new LeadRun(parts, input, sink, signal, { leaving, budget }).work()
+        await new LeadRun(parts, input, sink, signal, shared).work()
       } catch (error) {
         // Failing because of the abort is no failure.
         if (!signal.aborted) throw error
@@ -73,14 +73,14 @@ class LeadRun implements MiddlewareContext {
   /** For lines of the log. */
   readonly #about: CallIds
 
-  constructor(parts: AgentParts, input: AgentInput, sink: Sink, signal: AbortSignal, beside: Beside) {
+  constructor(parts: AgentParts, input: AgentInput, sink: Sink, signal: AbortSignal, shared: Shared) {
     this.#parts = parts
     this.input = input
     this.#sink = sink
     this.signal = signal
     this.#model = chosenModel(parts.models, input.modelName)
     this.#begun = beginningOf(input)
-    this.#work = new Work(input, this.#begun, sink, signal, beside)
+    this.#work = new Work(input, this.#begun, sink, signal, shared)
     this.#tools = parts.tools
     this.#about = { run_id: input.runId, thread_id: input.threadId, user_id: input.userId }
     if (parts.systemPrompt) this.instruct('system', parts.systemPrompt)

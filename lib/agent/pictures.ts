@@ -1,4 +1,4 @@
-// Images that a model is shown behind results of tools: how many a call takes, and those that tools of running runs have made.
+// Images that tools of running runs have made for models, within what a call takes.
 import { Budget, ofHeap, type Share } from '../base/budget.ts'
 
 export interface Picture {
@@ -7,9 +7,28 @@ export interface Picture {
   readonly bytes: Buffer
 }
 
-/** Limits of one model call, newest images first: servers refuse larger requests. */
+/** Limits of one model call: servers refuse larger requests. */
 export const SHOWN_BYTES = 12 << 20
 export const SHOWN_MAX = 20
+
+/** What one model call still takes of images. Newer ones are put in first. */
+export class CallRoom {
+  #images = SHOWN_MAX
+  #bytes = SHOWN_BYTES
+
+  get isFull(): boolean {
+    return this.#images === 0
+  }
+
+  /** False: there is no room for an image of so many bytes. */
+  take(bytes: number): boolean {
+    if (this.isFull || bytes > this.#bytes) return false
+    this.#images--
+    this.#bytes -= bytes
+    return true
+  }
+}
+
 /** Of the heap: the images of a user's runs, and of everybody's. */
 const PARTS = { each: 16, all: 8 }
 

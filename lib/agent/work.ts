@@ -4,15 +4,12 @@ import type { Budget } from '../base/budget.ts'
 import { type Picture, RunPictures } from './pictures.ts'
 import { type AgentInput, type AgentRecord, RunCut, type Sink } from './runtime.ts'
 
-/** Shared by all runs of an agent: its process is about to end. */
-interface Leaving {
-  readonly isAsked: boolean
-}
-
-export interface Beside {
-  readonly leaving: Leaving
+/** Of an agent, for all its runs. */
+export interface Shared {
+  /** Its process is about to end. */
+  readonly leaving: { readonly isAsked: boolean }
   /** What images that tools make may take. */
-  readonly budget: Budget
+  readonly pictureBudget: Budget
 }
 
 export class Work {
@@ -23,8 +20,8 @@ export class Work {
   /** Channels changed since the last step. */
   isChanged = false
   readonly #sink: Sink
-  readonly #leaving: Leaving
-  readonly #budget: Budget
+  readonly #leaving: Shared['leaving']
+  readonly #pictureBudget: Budget
   /** Made by the run's tools; null: none, as in most runs. */
   pictures: RunPictures | null = null
 
@@ -34,7 +31,7 @@ export class Work {
     begun: Pick<AgentInput, 'messages' | 'channels'>,
     sink: Sink,
     signal: AbortSignal,
-    { leaving, budget }: Beside
+    { leaving, pictureBudget }: Shared
   ) {
     this.input = input
     this.signal = signal
@@ -42,7 +39,7 @@ export class Work {
     this.channels = begun.channels
     this.#sink = sink
     this.#leaving = leaving
-    this.#budget = budget
+    this.#pictureBudget = pictureBudget
   }
 
   /** Keeps records, which are stored together, and waits when the log is full. Nothing is kept after an abort. */
@@ -59,7 +56,7 @@ export class Work {
   }
 
   keepPictures(resultId: string, pictures: readonly Picture[]): void {
-    this.pictures ??= new RunPictures(this.#budget.share(this.input.userId ?? ''))
+    this.pictures ??= new RunPictures(this.#pictureBudget.share(this.input.userId ?? ''))
     this.pictures.add(resultId, pictures)
   }
 

@@ -1,6 +1,6 @@
-// Images that model servers accept: their types, told by their first bytes, and the size of one.
+// Which images model servers accept, by their first bytes.
 
-/** Bytes of one. */
+/** Of the largest. */
 export const IMAGE_BYTES = 5 << 20
 
 const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])

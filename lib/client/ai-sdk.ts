@@ -134,6 +134,7 @@ async function* wholeEvents(
 /** Until the time is over, or nobody waits any more. */
 function pause(ms: number, signal: AbortSignal | null): Promise<void> {
   return new Promise((resolve) => {
+    if (signal?.aborted) return resolve()
     const end = () => {
       clearTimeout(timer)
       signal?.removeEventListener('abort', end)

@@ -39,20 +39,20 @@ const NONE: Found = { hits: [], total: 0, more: false, waiting: 0, goesOn: false
 export const page = signal<Found>(NONE)
 
 let words = ''
-let typed: ReturnType<typeof setTimeout> | undefined
+let timer: ReturnType<typeof setTimeout> | undefined
 
 /** Looks for messages that have these words. Never fails: titles are found all the same. */
 export function findTexts(text: string): void {
-  clearTimeout(typed)
+  clearTimeout(timer)
   words = text.trim()
   if (words === '') page.value = NONE
-  else typed = setTimeout(() => void look([]), TYPING_MS)
+  else timer = setTimeout(() => void look([]), TYPING_MS)
 }
 
 export const moreTexts = (): Promise<void> => look(page.value.hits)
 
 async function look(before: readonly Hit[], left = AGAIN_MAX): Promise<void> {
-  clearTimeout(typed)
+  clearTimeout(timer)
   const asked = words
   const path = `/api/v1/search?q=${encodeURIComponent(asked)}&limit=${PAGE}&offset=${before.length}`
   const found: Page = await call<Page>('GET', path).catch((error: unknown) => {
@@ -64,7 +64,7 @@ async function look(before: readonly Hit[], left = AGAIN_MAX): Promise<void> {
   // A page that is not full is the last one that a search gives, also where it has not looked at all texts.
   const goesOn = hits.length < found.total || (found.more && found.hits.length === PAGE)
   page.value = { ...found, hits, goesOn }
-  if (found.waiting > 0 && before.length === 0 && left > 0) typed = setTimeout(() => void look([], left - 1), AGAIN_MS)
+  if (found.waiting > 0 && before.length === 0 && left > 0) timer = setTimeout(() => void look([], left - 1), AGAIN_MS)
 }
 
 /** Where a hit is on the page. */

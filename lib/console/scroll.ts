@@ -1,4 +1,4 @@
-// Where a long conversation is scrolled: groups of messages that are drawn when they are near, its end, and a message that an address names.
+// Where a long conversation is scrolled, of which only what is near is drawn.
 import type { ComponentChildren, RefObject } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { html } from './html.ts'

@@ -1,4 +1,4 @@
-// What an agent's tools are called with, and what comes of it: texts as they are, and images.
+// Calls of an agent's tools with their results, which are texts as they stand or images.
 import { useSignal } from '@preact/signals'
 import type { ToolCallPart, TranscriptMessage } from '../client/colloquy.ts'
 import { classes, html, Icon } from './html.ts'

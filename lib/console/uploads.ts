@@ -179,7 +179,8 @@ export class Uploads {
       return this.#keepUnloaded()
     }
     if (status === 200) return this.#failed(id, name, t('it was not taken'))
-    const ms = Number(request.getResponseHeader('retry-after')) * 1000
+    // A date is no number: it is tried again as after a lost network.
+    const ms = Number(request.getResponseHeader('retry-after')) * 1000 || 0
     const error = new ApiError(status, answer.detail, ms)
     if (isFinal(error)) return this.#failed(id, name, textOf(error))
     this.#change(id, { isWaiting: true, notBefore: performance.now() + ms })

@@ -109,9 +109,9 @@ export async function restorePart(
     if ('user' in part) files += await backup.extractFiles(config.home, isFileOf(config.home, owner, null))
     const name = 'user' in part ? userName(String(owner)) : `thread:${part.thread}`
     await recorded(config, 'restore', by, { made_at: backup.manifest.made_at, threads: copied.threads.length }, name)
-    if (copied.going.length > 0)
+    if (copied.beingRemoved.length > 0)
       throw new Error(
-        `All is back but what a server is still removing: restore it again when that is done (${copied.going.join(', ')})`
+        `All is back but what a server is still removing: restore it again when that is done (${copied.beingRemoved.join(', ')})`
       )
     return { ...copied, files }
   } finally {

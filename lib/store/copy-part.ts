@@ -27,7 +27,7 @@ export interface PartCopied {
   /** Threads that are there. */
   readonly skipped: readonly string[]
   /** Threads that are being removed: what is left of them would mix with what comes back. */
-  readonly going: readonly string[]
+  readonly beingRemoved: readonly string[]
   /** Whether the account was made again. */
   readonly user: boolean
 }
@@ -78,7 +78,7 @@ export class PartCopier {
     const owner = found === null ? null : String(found)
     if (owner !== null && !(await this.#target.has('users', 'id', owner)))
       throw new Error(`Its user ${owner} is not there: restore the user`)
-    const lists = { threads: [], skipped: [], going: [], [await this.#copyThread(threadId, owner)]: [threadId] }
+    const lists = { threads: [], skipped: [], beingRemoved: [], [await this.#copyThread(threadId, owner)]: [threadId] }
     return { ...lists, user: false, owner }
   }
 
@@ -102,7 +102,7 @@ export class PartCopier {
       if (isNew) await this.#addUser(users, row, id)
       await this.#copyBeside(id)
     })
-    const lists = { threads: [] as string[], skipped: [] as string[], going: [] as string[] }
+    const lists = { threads: [] as string[], skipped: [] as string[], beingRemoved: [] as string[] }
     const meta = this.#table('threads_meta')
     // One that is made for one run is removed by a job, and no job comes back.
     for (const thread of await this.#rows(meta, 'user_id = $1 AND is_temporary = 0', id)) {
@@ -141,9 +141,9 @@ export class PartCopier {
   }
 
   /** @returns what it belongs to from now on */
-  async #copyThread(threadId: string, owner: string | null): Promise<'threads' | 'skipped' | 'going'> {
+  async #copyThread(threadId: string, owner: string | null): Promise<'threads' | 'skipped' | 'beingRemoved'> {
     if (await this.#target.has('threads_meta', 'thread_id', threadId)) return 'skipped'
-    if (await this.#target.has('removed_threads', 'thread_id', threadId)) return 'going'
+    if (await this.#target.has('removed_threads', 'thread_id', threadId)) return 'beingRemoved'
     await this.#onThread(threadId, owner)
     await this.#target.together(async () => {
       await this.#copy('threads_meta', 'thread_id = $1', threadId)

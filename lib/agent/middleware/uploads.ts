@@ -1,7 +1,7 @@
 // Tells the model which files the user has uploaded; it reads them with its tools.
 import { VIEW_IMAGE, VIRTUAL_ROOT } from '../tools.ts'
 import { type Middleware, type MiddlewareContext, oncePerRun } from '../middleware.ts'
-import { type Picture, SHOWN_BYTES, SHOWN_MAX } from '../pictures.ts'
+import { CallRoom, type Picture } from '../pictures.ts'
 import type { Json, ToolMessage } from '../../base/types.ts'
 
 /** File access for this middleware. */
@@ -85,11 +85,10 @@ export function imagesMiddleware(files: ImagesPort, defaultUser: string): Middle
       // null: it was deleted since.
       const inFile = (path: string) => files.image(threadId, userId ?? defaultUser, path).catch(() => null)
       const shown = new Map<string, Json[]>()
-      let left = SHOWN_BYTES
-      for (const [at, { behind, about, path, made }] of newestFirst(run).entries()) {
-        const image = at >= SHOWN_MAX ? null : path === null ? made : await inFile(path)
-        const isShown = image !== null && image.bytes.length <= left
-        if (isShown) left -= image.bytes.length
+      const room = new CallRoom()
+      for (const { behind, about, path, made } of newestFirst(run)) {
+        const image = room.isFull || path === null ? made : await inFile(path)
+        const isShown = image !== null && room.take(image.bytes.length)
         shown.set(behind, [...(isShown ? picture(about, image) : absence(about)), ...(shown.get(behind) ?? [])])
       }
       run.show(shown)

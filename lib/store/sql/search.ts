@@ -27,7 +27,7 @@ import {
   sizeOf,
   takesIn,
   titleIn,
-  toBlock,
+  toBlockText,
   unpacked
 } from './word-blocks.ts'
 import { placesFor, WordFilter } from './word-filter.ts'
@@ -223,7 +223,7 @@ export const searchWrites: StepWrites<'search.put'> = {
       thread_id
     )
     if (!thread) throw new Refused(`thread ${thread_id} is gone`)
-    yield* putTexts(thread_id, thread.user_id ?? NOBODY, texts.map(toBlock))
+    yield* putTexts(thread_id, thread.user_id ?? NOBODY, texts.map(toBlockText))
     if (done !== null) yield* ask('DELETE FROM search_queue WHERE thread_id = $1 AND version = $2', thread_id, done)
     yield* finishShelf()
     return null

@@ -21,7 +21,7 @@ export interface BlockText {
   readonly words: readonly string[]
 }
 
-export function toBlock({ seq, at, words }: TextWords): BlockText {
+export function toBlockText({ seq, at, words }: TextWords): BlockText {
   return { seq, ms: Date.parse(at), words }
 }
 
